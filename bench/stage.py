@@ -1,0 +1,231 @@
+"""A stage for demo and benchmarks: the real parts, a bucket with its queue, and `headrace` as a process.
+
+The scripts of this folder run from the top of the tree: `python -m bench.demo`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import boto3
+from botocore.config import Config
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from localstack.parts import Parts
+from localstack.steps import say
+
+
+class StageError(Exception):
+    """Something on the stage did not happen in time; the text says what and shows the end of the log."""
+
+
+class Stage:
+    """Parts that run, a bucket, and a folder for configuration and logs."""
+
+    def __init__(self, parts: Parts, folder: Path) -> None:
+        self.folder = folder
+        self.bootstrap = parts.broker.bootstrap
+        self.endpoint = parts.emulator.endpoint
+        self.parts = parts
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.s3: Any = self._client("s3")
+        self.sqs: Any = self._client("sqs")
+
+    def _client(self, service: str) -> Any:
+        options = Config(s3={"addressing_style": "path"}, max_pool_connections=32)
+        session = boto3.Session("test", "test", region_name="us-east-1")
+        make: Any = session.client  # one overload a service, and ours is a variable
+        return make(service, endpoint_url=self.endpoint, config=options)
+
+    def make_bucket(self, name: str) -> None:
+        """An empty bucket."""
+        self.s3.create_bucket(Bucket=name)
+
+    def make_queue(self, name: str) -> str:
+        """The URL of a queue that gets the notifications of nobody yet."""
+        return str(self.sqs.create_queue(QueueName=name)["QueueUrl"])
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        """A topic, there when this returns."""
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+    def configuration(self, **options: object) -> dict[str, object]:
+        """Options of a Headrace configuration for this stage, with `__` in a name for a dot."""
+        common: dict[str, object] = {
+            "bootstrap.servers": self.bootstrap,
+            "aws.s3.endpoint": self.endpoint,
+            "aws.s3.region": "us-east-1",
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+            "state.dir": str(self.folder / "state"),
+        }
+        return common | {name.replace("__", "."): value for name, value in options.items()}
+
+    def service(self, name: str, options: Mapping[str, object]) -> "Service":
+        """A `headrace` with this configuration, not started."""
+        return Service(self.folder, name, options)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Where each partition of a topic ends for a read-committed reader."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": "read_committed"}
+        )
+        try:
+            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+                for number in partitions
+            }
+        finally:
+            consumer.close()
+
+    def read(self, topic: str, *, until: Callable[[], bool]) -> Iterator[Any]:
+        """Committed messages of a topic from its start; ends when `until` is true and nothing is left."""
+        partitions = self.ends(topic)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "stage-reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        ended: set[int] = set()
+        try:
+            while True:
+                for message in consumer.consume(10_000, 0.05):
+                    error = message.error()
+                    if error is None:
+                        ended.discard(message.partition())
+                        yield message
+                    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                        ended.add(int(message.partition() or 0))
+                    else:
+                        raise StageError(f"Reading {topic} failed: {error}")
+                if len(ended) == len(partitions) and until():
+                    return
+        finally:
+            consumer.close()
+
+
+class Service:
+    """One `headrace` process: its configuration file, its log, its endpoints."""
+
+    def __init__(self, folder: Path, name: str, options: Mapping[str, object]) -> None:
+        self.port = free_port()
+        self.file = folder / f"{name}.json"
+        self.log = folder / f"{name}.log"
+        self.file.write_text(
+            json.dumps({"name": name, **options, "http.listen": f"127.0.0.1:{self.port}"}, indent=2)
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+
+    def command(self, verb: str, *arguments: str) -> None:
+        """Run a command of Headrace on this configuration to its end, showing what it prints."""
+        argv = [str(Path(sys.executable).with_name("headrace")), verb, str(self.file), *arguments]
+        code = subprocess.run(argv, check=False).returncode
+        if code != 0:
+            raise StageError(f"`headrace {verb}` ended with {code}.")
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running service."""
+        if self._process is None:
+            raise StageError("The service is not running.")
+        return self._process.pid
+
+    def start(self, *arguments: str, ready_seconds: float = 90) -> None:
+        """Start `headrace run` and wait until it is ready."""
+        argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
+        self._output = self.log.open("ab")
+        self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
+        deadline = time.monotonic() + ready_seconds
+        while not self.is_ready():
+            if self._process.poll() is not None:
+                raise StageError(f"headrace ended with {self._process.returncode}:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise StageError(f"headrace is not ready after {ready_seconds:.0f} s:\n{self.tail()}")
+            time.sleep(0.05)
+
+    def is_ready(self) -> bool:
+        """True when the readiness endpoint says so."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def status(self) -> Any:
+        """What `/status` says."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/status", timeout=5) as answer:
+            return json.load(answer)
+
+    def wait(self, seconds: float) -> int:
+        """The exit code, once the process ends by itself."""
+        if self._process is None:
+            raise StageError("The service is not running.")
+        return self._process.wait(seconds)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code; kill after 40 s. Does nothing when it is not running."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(40)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._process = None
+        if self._output is not None:
+            self._output.close()
+        return code
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def stage(name: str) -> Iterator[Stage]:
+    """A stage with parts of its own on free ports, all gone afterwards (the logs too, unless it failed)."""
+    folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
+    parts = Parts(state=folder / "parts", kafka_port=free_port(), localstack_port=free_port())
+    try:
+        parts.up(keep=False)
+        yield Stage(parts, folder)
+    except BaseException:
+        say(name, f"it did not end well; logs are in {folder}")
+        raise
+    else:
+        # The state of the broker is of no use to anybody any more.
+        os.sync()
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        parts.down()
