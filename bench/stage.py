@@ -79,10 +79,10 @@ class Stage:
         """A `headrace` with this configuration, not started."""
         return Service(self.folder, name, options)
 
-    def ends(self, topic: str) -> dict[int, int]:
-        """Where each partition of a topic ends for a read-committed reader."""
+    def ends(self, topic: str, isolation: str = "read_committed") -> dict[int, int]:
+        """Where each partition of a topic ends for a reader of that isolation level."""
         consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": "read_committed"}
+            {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation}
         )
         try:
             partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
