@@ -111,7 +111,7 @@ class Watch:
             time.sleep(0.02)
 
     def result(self, seconds: float) -> tuple[float, float]:
-        """When the first record was seen and when the last commit; StageError unless every row is there once."""
+        """When the first record and the last commit were seen; StageError unless every row is there once."""
         if not self._over.wait(seconds):
             raise TimeoutError(f"{self._topic} did not fill within {seconds:.0f} s.")
         values = {message.value() for message in self._on_stage.read(self._topic, until=lambda: True)}
