@@ -1,0 +1,12 @@
+"""What `file.name.template` says about an object key: topic, partition, start offset and time.
+
+`source` reads the template into tokens, `pattern` turns tokens into a regular expression, `walk` matches
+literal templates in bounded time, `fields` turns captured text into values, `key_template` is the front door.
+The rules a user sees are in docs/templates.md.
+"""
+
+from ingest.template.fields import MAX_OFFSET, MAX_PARTITION, KeyFields
+from ingest.template.key_template import Explanation, KeyTemplate
+from ingest.template.source import TemplateError
+
+__all__ = ["MAX_OFFSET", "MAX_PARTITION", "Explanation", "KeyFields", "KeyTemplate", "TemplateError"]
