@@ -1,0 +1,132 @@
+"""The values that an option may choose from, each as it is written in a configuration."""
+
+from enum import StrEnum
+
+
+class PollListing(StrEnum):
+    """How a listing at the poll cadence goes through the bucket."""
+
+    AUTO = "auto"
+    FULL = "full"
+    INCREMENTAL = "incremental"
+
+
+class FileNameMatch(StrEnum):
+    """How `file.name.template` is held against a key."""
+
+    SEARCH = "search"
+    EXACT = "exact"
+
+
+class Distribution(StrEnum):
+    """The Aiven connector's word for what `ordering` says here."""
+
+    OBJECT_HASH = "object_hash"
+    PARTITION = "partition"
+
+
+class Ordering(StrEnum):
+    """Which order of records is kept."""
+
+    OBJECT = "object"
+    PARTITION = "partition"
+    NONE = "none"
+
+
+class InputFormat(StrEnum):
+    """What the objects hold."""
+
+    BYTES = "bytes"
+    JSONL = "jsonl"
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
+class Compression(StrEnum):
+    """How the objects are compressed as a whole."""
+
+    AUTO = "auto"
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    ZSTD = "zstd"
+    BZIP2 = "bzip2"
+    LZ4 = "lz4"
+
+
+class ValueFormat(StrEnum):
+    """How a row becomes the bytes of a record's value (or a field those of its key)."""
+
+    AUTO = "auto"
+    RAW = "raw"
+    JSON = "json"
+    AVRO = "avro"
+
+
+class JsonFormat(StrEnum):
+    """How JSON shows dates, decimals and bytes."""
+
+    ISO = "iso"
+    CONNECT = "connect"
+
+
+class Envelope(StrEnum):
+    """Whose rows carry key, value and headers in themselves."""
+
+    NONE = "none"
+    AIVEN = "aiven"
+
+
+class EnvelopeField(StrEnum):
+    """A field of an envelope row that may hold base64."""
+
+    KEY = "key"
+    VALUE = "value"
+    HEADERS = "headers"
+
+
+class Partitioner(StrEnum):
+    """How librdkafka picks a partition when the template gives none."""
+
+    MURMUR2_RANDOM = "murmur2_random"
+    MURMUR2 = "murmur2"
+    CONSISTENT_RANDOM = "consistent_random"
+    CONSISTENT = "consistent"
+    FNV1A_RANDOM = "fnv1a_random"
+    FNV1A = "fnv1a"
+    RANDOM = "random"
+
+
+class ExactlyOnce(StrEnum):
+    """Whether records are written in transactions."""
+
+    REQUIRED = "required"
+    DISABLED = "disabled"
+
+
+class Tolerance(StrEnum):
+    """What a bad record does to its object."""
+
+    NONE = "none"
+    ALL = "all"
+
+
+class SubjectNameStrategy(StrEnum):
+    """How the schema registry's subject of a schema is named."""
+
+    TOPIC = "topic"
+    RECORD = "record"
+    TOPIC_RECORD = "topic_record"
+
+
+class CredentialsProvider(StrEnum):
+    """Where AWS credentials come from when neither a role nor static keys are given."""
+
+    DEFAULT = "default chain"
+    ENVIRONMENT = "environment"
+    PROFILE = "profile"
+    CONTAINER = "container"
+    INSTANCE_PROFILE = "instance profile"
+    WEB_IDENTITY = "web identity"
+    ANONYMOUS = "anonymous"
+    STATIC = "static"

@@ -1,0 +1,175 @@
+"""Names of Kafka client options: librdkafka's own, Java's that mean the same, and those with no counterpart.
+
+librdkafka 2.16's own list is its CONFIGURATION.md. Left out are names for programs (callbacks, handles), for
+its tests (`test.mock.*`), for share groups, and what would undo the order of records (`queuing.strategy`).
+`tests/ingest/settings/test_client_names.py` holds the names against the library itself.
+"""
+
+from typing import Final
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SHARED: Final = _names(
+    """
+    client.id message.copy.max.bytes receive.message.max.bytes max.in.flight.requests.per.connection
+    max.in.flight metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
+    topic.metadata.refresh.interval.ms metadata.max.age.ms topic.metadata.refresh.fast.interval.ms
+    topic.metadata.refresh.sparse topic.metadata.propagation.max.ms topic.blacklist debug
+    socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.keepalive.enable
+    socket.nagle.disable socket.max.fails broker.address.ttl broker.address.family
+    socket.connection.setup.timeout.ms connections.max.idle.ms reconnect.backoff.ms
+    reconnect.backoff.max.ms statistics.interval.ms log_level log.connection.close api.version.request
+    api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback security.protocol
+    ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.key.location ssl.key.password ssl.key.pem
+    ssl.certificate.location ssl.certificate.pem ssl.ca.location ssl.ca.pem https.ca.location
+    https.ca.pem ssl.crl.location ssl.keystore.location ssl.keystore.password ssl.providers
+    enable.ssl.certificate.verification ssl.endpoint.identification.algorithm sasl.mechanisms
+    sasl.username sasl.password sasl.oauthbearer.config enable.sasl.oauthbearer.unsecure.jwt
+    sasl.oauthbearer.method sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
+    sasl.oauthbearer.scope sasl.oauthbearer.extensions sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.grant.type sasl.oauthbearer.assertion.algorithm
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+    sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.metadata.authentication.type
+    client.rack retry.backoff.ms retry.backoff.max.ms client.dns.lookup enable.metrics.push
+    """
+)
+OF_PRODUCERS: Final = _names(
+    """
+    transaction.timeout.ms message.max.bytes queue.buffering.max.messages queue.buffering.max.kbytes
+    queue.buffering.max.ms linger.ms message.send.max.retries retries
+    queue.buffering.backpressure.threshold compression.codec compression.type compression.level
+    batch.num.messages batch.size sticky.partitioning.linger.ms request.timeout.ms message.timeout.ms
+    delivery.timeout.ms
+    """
+)
+OF_CONSUMERS: Final = _names(
+    """
+    session.timeout.ms heartbeat.interval.ms coordinator.query.interval.ms max.poll.interval.ms
+    queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.queue.backoff.ms
+    fetch.message.max.bytes max.partition.fetch.bytes fetch.max.bytes fetch.min.bytes
+    fetch.error.backoff.ms check.crcs
+    """
+)
+KNOWN: Final = {"producer": SHARED | OF_PRODUCERS, "consumer": SHARED | OF_CONSUMERS, "admin": SHARED}
+
+# Java's name: librdkafka's, where the value needs no change.
+RENAMED: Final[dict[str, dict[str, str]]] = {
+    "producer": {
+        "max.request.size": "message.max.bytes",
+        "compression.gzip.level": "compression.level",
+        "compression.lz4.level": "compression.level",
+        "compression.zstd.level": "compression.level",
+    },
+    "consumer": {"fetch.max.wait.ms": "fetch.wait.max.ms", "request.timeout.ms": "socket.timeout.ms"},
+    "admin": {"request.timeout.ms": "socket.timeout.ms"},
+}
+RENAMED_FOR_ALL: Final = {
+    "sasl.mechanism": "sasl.mechanisms",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+# The same, where Java's -1 means what librdkafka's 0 does: the buffer size of the system.
+BUFFER_SIZES: Final = {
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+
+# What Headrace decides itself, and the values that say the same; any other would weaken the guarantee.
+DECIDED_HERE: Final[dict[str, tuple[str, ...]]] = {
+    "transactional.id": (),
+    "enable.idempotence": ("true",),
+    "acks": ("all", "-1"),
+    "request.required.acks": ("all", "-1"),
+    "group.id": (),
+    "group.instance.id": (),
+    "group.protocol": ("classic",),
+    "isolation.level": ("read_committed",),
+    "enable.auto.commit": ("false",),
+    "auto.commit.enable": ("false",),
+    "enable.auto.offset.store": ("false",),
+    "auto.offset.reset": ("error",),
+    "partition.assignment.strategy": ("cooperative-sticky",),
+    "allow.auto.create.topics": ("false",),
+    "enable.partition.eof": ("true",),
+    "delivery.report.only.error": ("false",),
+}
+DECIDED_ELSEWHERE: Final = {
+    "bootstrap.servers": "transactions span one cluster; set bootstrap.servers",
+    "metadata.broker.list": "transactions span one cluster; set bootstrap.servers",
+    "partitioner": "set producer.partitioner",
+    "partitioner.class": "set producer.partitioner",
+}
+
+_BYTES: Final = "keys and values are bytes here; remove it"
+_OPENSSL: Final = "librdkafka's TLS is OpenSSL, which decides it; remove it"
+_CALLBACK: Final = (
+    "classes of Java cannot be called from here; remove it and log in with PLAIN, SCRAM, OAUTHBEARER (client "
+    "credentials) or a TLS certificate"
+)
+_NOT_NEEDED: Final = "librdkafka has no counterpart; remove it"
+WITHOUT_COUNTERPART: Final[dict[str, str]] = {
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "interceptor.classes": "interceptors are classes of Java and do not run here; remove it",
+    "sasl.client.callback.handler.class": _CALLBACK,
+    "sasl.login.callback.handler.class": _CALLBACK,
+    "sasl.login.class": _CALLBACK,
+    "sasl.server.callback.handler.class": _CALLBACK,
+    "ssl.engine.factory.class": _CALLBACK,
+    "security.providers": _OPENSSL,
+    "ssl.protocol": _OPENSSL,
+    "ssl.provider": _OPENSSL,
+    "ssl.enabled.protocols": _OPENSSL,
+    "ssl.trustmanager.algorithm": _OPENSSL,
+    "ssl.keymanager.algorithm": _OPENSSL,
+    "ssl.secure.random.implementation": _OPENSSL,
+    "sasl.kerberos.service.name": "Kerberos is not in the librdkafka that is used here; use SCRAM or TLS",
+    "max.block.ms": "a full queue holds reading back here; remove it",
+    "max.poll.records": "the ledger is read as it comes; remove it",
+    **dict.fromkeys(
+        (
+            "auto.include.jmx.reporter",
+            "default.api.timeout.ms",
+            "exclude.internal.topics",
+            "metadata.max.idle.ms",
+            "metric.reporters",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "partitioner.ignore.keys",
+            "sasl.login.connect.timeout.ms",
+            "sasl.login.read.timeout.ms",
+            "sasl.login.refresh.buffer.seconds",
+            "sasl.login.refresh.min.period.seconds",
+            "sasl.login.refresh.window.factor",
+            "sasl.login.refresh.window.jitter",
+            "sasl.login.retry.backoff.max.ms",
+            "sasl.login.retry.backoff.ms",
+            "socket.connection.setup.timeout.max.ms",
+        ),
+        _NOT_NEEDED,
+    ),
+}
+STORES: Final = _names(
+    """
+    ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
+    ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.key
+    ssl.keystore.certificate.chain
+    """
+)
+TOP_LEVEL: Final = frozenset(
+    name
+    for name in (*SHARED, *RENAMED_FOR_ALL, *STORES, *WITHOUT_COUNTERPART, "sasl.jaas.config")
+    if name.startswith(("security.protocol", "sasl.", "ssl."))
+)

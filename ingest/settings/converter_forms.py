@@ -1,0 +1,65 @@
+"""Kafka Connect's converter classes, and the `value.format` that each one stands for."""
+
+from typing import Final
+
+from ingest.settings.choices import SubjectNameStrategy, ValueFormat
+from ingest.settings.forms import Form, FormError
+
+_BYTE_ARRAY: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+
+
+def _converter(formats: dict[str, ValueFormat]) -> Form[ValueFormat]:
+    def parse(text: str) -> ValueFormat:
+        found = formats.get(text.strip())
+        if found is None:
+            raise FormError("other converters have no counterpart here")
+        return found
+
+    return Form(kind="CLASS", expected=f"one of {', '.join(formats)}", parse=parse, values=tuple(formats))
+
+
+VALUE_CONVERTER: Final = _converter(
+    {
+        _BYTE_ARRAY: ValueFormat.RAW,
+        _STRING: ValueFormat.AUTO,
+        _JSON: ValueFormat.JSON,
+        _AVRO: ValueFormat.AVRO,
+    }
+)
+# A key is a text or a field as it is: the bytes of ByteArrayConverter and StringConverter are the same.
+KEY_CONVERTER: Final = _converter(
+    {
+        _BYTE_ARRAY: ValueFormat.AUTO,
+        _STRING: ValueFormat.AUTO,
+        _JSON: ValueFormat.JSON,
+        _AVRO: ValueFormat.AVRO,
+    }
+)
+
+_SUBJECTS: Final = "io.confluent.kafka.serializers.subject."
+_STRATEGIES: Final = {
+    "topic": SubjectNameStrategy.TOPIC,
+    "record": SubjectNameStrategy.RECORD,
+    "topic_record": SubjectNameStrategy.TOPIC_RECORD,
+    _SUBJECTS + "TopicNameStrategy": SubjectNameStrategy.TOPIC,
+    _SUBJECTS + "RecordNameStrategy": SubjectNameStrategy.RECORD,
+    _SUBJECTS + "TopicRecordNameStrategy": SubjectNameStrategy.TOPIC_RECORD,
+}
+
+
+def _strategy(text: str) -> SubjectNameStrategy:
+    found = _STRATEGIES.get(text.strip())
+    if found is None:
+        raise FormError
+    return found
+
+
+SUBJECT_NAME_STRATEGY: Final = Form(
+    kind="CLASS",
+    expected="topic, record, topic_record, or Confluent's class of that name",
+    parse=_strategy,
+    values=tuple(_STRATEGIES),
+)

@@ -1,0 +1,104 @@
+"""The text of a configuration to names and values: JSON in Connect's two shapes, or `.properties`."""
+
+import json
+from collections.abc import Sequence
+from typing import Final, Literal, NoReturn
+
+from ingest.settings.problems import Problems
+from ingest.settings.properties import PropertiesError, parse_properties
+
+FileKind = Literal["json", "properties"]
+
+_SHAPES: Final = 'expected {"option": value, ..} or {"name": .., "config": {"option": value, ..}}'
+
+
+class _Members(list[tuple[str, object]]):
+    """The members of a JSON object in order, so that a name given twice is still seen."""
+
+
+class _Numeral(str):
+    """A JSON number as it was written: 1000 stays 1000, whatever its size."""
+
+    __slots__ = ()
+
+
+class _NotANumber(ValueError):
+    """NaN or Infinity, which JSON does not have."""
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    raise _NotANumber
+
+
+def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
+    """Return the options as written, in order; what cannot be read becomes a problem and is left out."""
+    content = text.removeprefix("\ufeff")
+    pairs = _json_pairs(content, problems) if kind == "json" else _properties_pairs(content, problems)
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            problems.add(name, "given twice; keep one of them")
+        else:
+            given[name] = value
+    return given
+
+
+def _properties_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
+    try:
+        return parse_properties(text)
+    except PropertiesError as error:
+        problems.add("", f"the .properties text is broken: {error}")
+        return []
+
+
+def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_Members,
+            parse_int=_Numeral,
+            parse_float=_Numeral,
+            parse_constant=_refuse_constant,
+        )
+    except json.JSONDecodeError as error:
+        problems.add("", f"the JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}")
+        return []
+    except RecursionError:
+        problems.add("", f"the JSON is nested too deeply; {_SHAPES}")
+        return []
+    except _NotANumber:
+        problems.add("", "the JSON holds NaN or Infinity, which are no JSON numbers")
+        return []
+    if not isinstance(document, _Members):
+        problems.add("", f"the JSON is not an object; {_SHAPES}")
+        return []
+    return _texts(_flat(document, problems), problems)
+
+
+def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]:
+    """Return the options of either shape; in the second one `name` stands beside `config`."""
+    configs = [value for name, value in members if name == "config" and isinstance(value, _Members)]
+    if not configs:
+        return members
+    for name, _ in members:
+        if name not in {"name", "config"}:
+            problems.add(name, 'stands beside "config"; move it into it')
+    if len(configs) > 1:
+        problems.add("config", "given twice; keep one of them")
+    outer = [(name, value) for name, value in members if name == "name"]
+    inner = [pair for pair in configs[0] if pair not in outer[:1]]
+    return [*outer, *inner]
+
+
+def _texts(members: Sequence[tuple[str, object]], problems: Problems) -> list[tuple[str, str]]:
+    pairs = []
+    for name, value in members:
+        match value:
+            case bool():
+                pairs.append((name, "true" if value else "false"))
+            case str():
+                pairs.append((name, str(value)))
+            case _:
+                kind = "null" if value is None else "an object" if isinstance(value, _Members) else "a list"
+                problems.add(name, f"is {kind}; expected a text, a number or a boolean")
+    return pairs

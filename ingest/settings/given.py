@@ -1,0 +1,41 @@
+"""What a configuration gives: text of each option, where it came from, and how much of it may be shown."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.settings.options import BY_NAME, CANONICAL
+from ingest.settings.secret import MASK, is_secret_name, without_user_info
+
+_SHOWN_MAX: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Entry:
+    """One option as given: `raw` as it was written, `text` with references replaced."""
+
+    option: str
+    spelled: str
+    raw: str
+    text: str
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the value is a secret, or is taken for one."""
+        known = BY_NAME.get(self.option)
+        if known is not None:
+            return known.is_secret
+        # A whole property line for a JVM may carry a password; Spark masks by name and by value as well.
+        return is_secret_name(self.option) or (self.option.startswith("spark.") and is_secret_name(self.text))
+
+    @property
+    def shown(self) -> str:
+        """What may be shown of the value: a reference stays a reference, a secret is masked."""
+        if self.is_hidden:
+            return MASK
+        shown = without_user_info(self.raw)
+        return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}.."
+
+
+def canonical(spelled: str) -> str:
+    """Return the name under which an option is known here; unknown names are their own."""
+    return CANONICAL.get(spelled.strip(), spelled.strip())

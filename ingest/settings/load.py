@@ -1,0 +1,68 @@
+"""Text to settings: read, gather, parse, translate, check, build; every problem told at once."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from ingest.settings.build import build
+from ingest.settings.checks import check, warnings
+from ingest.settings.clients import client_properties
+from ingest.settings.describe import shown_values
+from ingest.settings.document_text import FileKind, read_text
+from ingest.settings.gather import Gathered, gather
+from ingest.settings.model import Settings
+from ingest.settings.problems import Problems
+from ingest.settings.references import References
+from ingest.settings.spark_options import check_spark
+from ingest.settings.stores import ReadBytes
+from ingest.settings.values import Values
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def load(
+    text: str,
+    *,
+    kind: FileKind,
+    environment: Mapping[str, str],
+    read_file: Callable[[str], str],
+    overrides: Mapping[str, str] = _NONE,
+    worker_config: str | None = None,
+    read_bytes: ReadBytes = lambda path: Path(path).read_bytes(),
+) -> Settings:
+    """Return the settings that a configuration's text describes.
+
+    `overrides` (`--set`) win over the text, the text over `worker_config`, the text of a Connect worker's
+    file. `read_file` and `read_bytes` are asked for the files that `${file:..}` and a PKCS12 trust store
+    name, and may raise OSError; nothing else is read. Raises SettingsError with all problems, and nothing
+    else.
+    """
+    problems = Problems()
+    gathered = gather(
+        read_text(text, kind, problems),
+        overrides,
+        worker_config,
+        references=References(environment=environment, read_file=read_file),
+        problems=problems,
+    )
+    values = Values(gathered.entries, problems, frozenset(gathered.broken))
+    clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
+    check_spark(gathered.entries, problems)
+    check(values)
+    problems.raise_if_any()
+    return build(
+        values,
+        clients=clients,
+        entries=gathered.entries,
+        environment=environment,
+        warnings=(*_ignored(gathered), *warnings(values)),
+        shown=shown_values(gathered.entries, values, environment),
+    )
+
+
+def _ignored(gathered: Gathered) -> tuple[str, ...]:
+    if not gathered.without_meaning:
+        return ()
+    names = ", ".join(sorted(set(gathered.without_meaning)))
+    return (f"accepted without a meaning here: {names}",)

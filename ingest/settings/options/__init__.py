@@ -1,0 +1,30 @@
+"""The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
+
+`connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
+becomes of them; `elsewhere` the names of other tools that are accepted, refused with a remedy, or not yet
+served.
+"""
+
+from types import ModuleType
+from typing import Any, Final
+
+from ingest.settings.options import connection, reading, records
+from ingest.settings.options.option import Family, Option
+
+
+def _declared(module: ModuleType) -> list[Option[Any]]:
+    return [value for value in vars(module).values() if isinstance(value, Option)]
+
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    *_declared(connection),
+    *_declared(reading),
+    *_declared(records),
+)
+FAMILIES: Final[tuple[Family, ...]] = connection.FAMILIES
+BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
+CANONICAL: Final[dict[str, str]] = {
+    spelling: option.name for option in OPTIONS for spelling in (option.name, *option.aliases)
+}
+
+__all__ = ["BY_NAME", "CANONICAL", "FAMILIES", "OPTIONS"]

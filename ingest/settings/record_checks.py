@@ -1,0 +1,124 @@
+"""What a record is made of: formats, sources, envelope, converters and registry, held against one another."""
+
+from typing import Any, Final
+
+from ingest.settings.choices import Envelope, InputFormat, ValueFormat
+from ingest.settings.options import records
+from ingest.settings.options.option import Option
+from ingest.settings.sources import FieldHeaders, FieldSource
+from ingest.settings.values import Values
+
+# The matrix of value.format and input.format: what each input format cannot be written as.
+IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
+    (InputFormat.PARQUET, ValueFormat.RAW): "a Parquet row has no bytes of its own; use auto, json or avro",
+    (InputFormat.BYTES, ValueFormat.JSON): "a chunk of bytes is no JSON; use auto or raw",
+    (InputFormat.BYTES, ValueFormat.AVRO): "a chunk of bytes has no schema; use auto or raw",
+    (InputFormat.JSONL, ValueFormat.AVRO): "a line of JSON has no schema; use auto, raw or json",
+}
+_NO_FIELDS: Final = "a chunk of bytes has no fields; set input.format to jsonl, avro or parquet"
+
+
+def check_records(values: Values) -> None:
+    """Note what records cannot be made of."""
+    _check_formats(values)
+    _check_chunks(values)
+    _check_fields(values)
+    _check_envelope(values)
+    _check_converters(values)
+    _check_registry(values)
+
+
+def value_format(values: Values) -> ValueFormat:
+    """Return the value format that `value.format`, or else `value.converter`, asks for."""
+    converter = values[records.VALUE_CONVERTER_CLASS]
+    if converter is not None and not values.is_given(records.VALUE_FORMAT):
+        return converter
+    return values[records.VALUE_FORMAT]
+
+
+def _asked_by(values: Values) -> Option[Any]:
+    """Return the option that decides the value format, for the problem to name."""
+    by_converter = values.is_given(records.VALUE_CONVERTER_CLASS) and not values.is_given(
+        records.VALUE_FORMAT
+    )
+    return records.VALUE_CONVERTER_CLASS if by_converter else records.VALUE_FORMAT
+
+
+def _check_formats(values: Values) -> None:
+    if not values.are_good(records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS):
+        return
+    converter, chosen = values[records.VALUE_CONVERTER_CLASS], value_format(values)
+    if converter is not None and chosen is not converter:
+        values.refuse(
+            records.VALUE_FORMAT, f"says otherwise than value.converter ({converter}); keep one of them"
+        )
+    if values.are_good(records.INPUT_FORMAT):
+        input_format = values[records.INPUT_FORMAT]
+        reason = IMPOSSIBLE_VALUES.get((input_format, chosen))
+        if reason is not None:
+            values.refuse(
+                _asked_by(values), f"{chosen} cannot be made from input.format={input_format}: {reason}"
+            )
+
+
+def _check_chunks(values: Values) -> None:
+    if not values.are_good(records.INPUT_FORMAT, records.CHUNK_SIZE, records.RECORD_MAX_BYTES):
+        return
+    chunk, limit = values[records.CHUNK_SIZE], values[records.RECORD_MAX_BYTES]
+    if values[records.INPUT_FORMAT] is InputFormat.BYTES and chunk > limit:
+        values.refuse(
+            records.CHUNK_SIZE if values.is_given(records.CHUNK_SIZE) else records.RECORD_MAX_BYTES,
+            f"chunks of {chunk} bytes exceed record.max.bytes ({limit}); lower "
+            "transformer.max.buffer.size or raise record.max.bytes",
+        )
+
+
+def _check_fields(values: Values) -> None:
+    if not values.are_good(records.INPUT_FORMAT) or values[records.INPUT_FORMAT] is not InputFormat.BYTES:
+        return
+    for option in (records.KEY_FROM, records.VALUE_FROM, records.HEADERS_FROM, records.TIMESTAMP_FROM):
+        if values.are_good(option) and isinstance(values[option], (FieldSource, FieldHeaders)):
+            values.refuse(option, _NO_FIELDS)
+
+
+def _check_envelope(values: Values) -> None:
+    if not values.are_good(records.ENVELOPE):
+        return
+    if values[records.ENVELOPE] is Envelope.NONE:
+        if values.is_given(records.ENVELOPE_BASE64):
+            values.refuse(records.ENVELOPE_BASE64, "means nothing without input.envelope=aiven")
+        return
+    if values.are_good(records.INPUT_FORMAT) and values[records.INPUT_FORMAT] is InputFormat.BYTES:
+        values.refuse(records.ENVELOPE, _NO_FIELDS)
+    if values.are_good(records.VALUE_FROM) and isinstance(values[records.VALUE_FROM], FieldSource):
+        values.refuse(
+            records.VALUE_FROM, "says otherwise than input.envelope=aiven, which takes the field value"
+        )
+    if values.are_good(records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS):
+        chosen = value_format(values)
+        if chosen in {ValueFormat.RAW, ValueFormat.AVRO}:
+            values.refuse(
+                _asked_by(values),
+                f"{chosen} is the whole row, of which input.envelope=aiven takes one field; use auto",
+            )
+
+
+def _check_converters(values: Values) -> None:
+    for converter, schemas in (
+        (records.KEY_CONVERTER_CLASS, records.KEY_SCHEMAS),
+        (records.VALUE_CONVERTER_CLASS, records.VALUE_SCHEMAS),
+    ):
+        if values.are_good(converter, schemas) and values[converter] is ValueFormat.JSON and values[schemas]:
+            values.refuse(
+                schemas,
+                "is true by JsonConverter's default, which writes schemas into records; that is not done "
+                "here: set it to false",
+            )
+
+
+def _check_registry(values: Values) -> None:
+    if values.is_given(records.REGISTRY_URL):
+        return
+    for option in (records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS, records.KEY_CONVERTER_CLASS):
+        if values.are_good(option) and values[option] is ValueFormat.AVRO:
+            values.refuse(option, "needs schema.registry.url")

@@ -1,0 +1,106 @@
+"""Where records go: template, topic, ordering and the topics beside the output, held against one another."""
+
+import re
+from typing import Final
+
+from ingest.settings.choices import Distribution, FileNameMatch, Ordering
+from ingest.settings.options import connection, reading, records
+from ingest.settings.sources import TemplateSource, TemplateTime
+from ingest.settings.values import Values
+from ingest.template import KeyTemplate, TemplateError
+
+_VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]+)\s*(?::[^{}]*)?\}\}")
+
+
+def check_routing(values: Values) -> None:
+    """Note what cannot be routed as it says."""
+    _check_distribution(values)
+    variables = _variables(values)
+    if variables is not None:
+        _check_variables(values, variables)
+        _check_key_template(values, variables)
+    _check_topics(values)
+    _check_creation(values)
+
+
+def ordering(values: Values) -> Ordering:
+    """Return the ordering that `ordering`, or else `distribution.type`, asks for."""
+    partition = values[records.DISTRIBUTION] is Distribution.PARTITION
+    return Ordering.PARTITION if partition else values[records.ORDERING]
+
+
+def _check_distribution(values: Values) -> None:
+    if (
+        values.are_good(records.DISTRIBUTION, records.ORDERING)
+        and values[records.DISTRIBUTION] is Distribution.PARTITION
+        and values.is_given(records.ORDERING)
+        and values[records.ORDERING] is not Ordering.PARTITION
+    ):
+        values.refuse(records.ORDERING, "says otherwise than distribution.type=partition; keep one of them")
+
+
+def _variables(values: Values) -> frozenset[str] | None:
+    """Return the variables of `file.name.template`; None, its problem noted, when it does not compile."""
+    if not values.are_good(records.FILE_NAME_TEMPLATE, records.FILE_NAME_MATCH, reading.PREFIX):
+        return None
+    match: FileNameMatch = values[records.FILE_NAME_MATCH]
+    try:
+        return KeyTemplate.compile(
+            values[records.FILE_NAME_TEMPLATE], match=match.value, prefix=values[reading.PREFIX]
+        ).names
+    except TemplateError as error:
+        values.refuse(records.FILE_NAME_TEMPLATE, str(error))
+        return None
+
+
+def _check_variables(values: Values, variables: frozenset[str]) -> None:
+    if "topic" not in variables and not values.is_given(records.TOPIC_NAME):
+        values.refuse(records.TOPIC_NAME, "is missing; set it, or put {{topic}} into file.name.template")
+    if (
+        values.are_good(records.DISTRIBUTION, records.ORDERING)
+        and ordering(values) is Ordering.PARTITION
+        and "partition" not in variables
+    ):
+        by = records.ORDERING if values.is_given(records.ORDERING) else records.DISTRIBUTION
+        values.refuse(by, "needs {{partition}} in file.name.template")
+    if (
+        values.are_good(records.TIMESTAMP_FROM)
+        and isinstance(values[records.TIMESTAMP_FROM], TemplateTime)
+        and "timestamp" not in variables
+    ):
+        values.refuse(records.TIMESTAMP_FROM, "needs {{timestamp}} in file.name.template")
+
+
+def _check_key_template(values: Values, variables: frozenset[str]) -> None:
+    source = values[records.KEY_FROM] if values.are_good(records.KEY_FROM) else None
+    if not isinstance(source, TemplateSource):
+        return
+    known = variables | ({"topic"} if values.is_given(records.TOPIC_NAME) else set())
+    for name in dict.fromkeys(_VARIABLE.findall(source.text)):
+        if name not in known:
+            values.refuse(records.KEY_FROM, f"uses {{{{{name}}}}}, which file.name.template does not have")
+    if "{{" in _VARIABLE.sub("", source.text):
+        values.refuse(records.KEY_FROM, "has {{ that does not begin a variable of file.name.template")
+
+
+def _check_topics(values: Values) -> None:
+    if values.is_given(records.DLQ_REPLICATION) and not values.is_given(records.DLQ_TOPIC):
+        values.refuse(records.DLQ_REPLICATION, "means nothing without errors.deadletterqueue.topic.name")
+    if not values.are_good(records.TOPIC_NAME, records.DLQ_TOPIC, connection.OFFSETS_TOPIC, connection.NAME):
+        return
+    topic, dead_letters = values[records.TOPIC_NAME], values[records.DLQ_TOPIC]
+    ledger = values[connection.OFFSETS_TOPIC] or f"{values[connection.NAME]}-offsets"
+    if topic is not None and dead_letters == topic:
+        values.refuse(records.DLQ_TOPIC, "is the output topic itself; bad records need a topic of their own")
+    if topic == ledger:
+        values.refuse(records.TOPIC_NAME, f"is the ledger ({ledger}); records need a topic of their own")
+    if dead_letters == ledger:
+        values.refuse(records.DLQ_TOPIC, f"is the ledger ({ledger}); bad records need a topic of their own")
+
+
+def _check_creation(values: Values) -> None:
+    both = (connection.TOPIC_PARTITIONS, connection.TOPIC_REPLICATION)
+    given = [option for option in both if values.is_given(option)]
+    if len(given) == 1:
+        missing = next(option for option in both if option not in given)
+        values.refuse(missing, f"is missing beside {given[0].name}; give both or none")

@@ -1,0 +1,70 @@
+"""What must never be shown: the type that hides it, and the names and texts that call for it."""
+
+import re
+from typing import Final
+
+MASK: Final = "***"
+
+# Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
+# schema registry add key material, JAAS entries and user:password pairs.
+_SECRET_NAME: Final = re.compile(
+    r"secret|passw|passphrase|token(?!\.endpoint)|credential(?!s\.(?:provider|source))|jaas|access[._]?key"
+    r"|key\.pem|keystore\.key|private\.?key|user\.info|api\.?key|oauthbearer\.(?:config|extensions)",
+    re.IGNORECASE,
+)
+_USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
+
+
+class Secret:
+    """A text that shows as `***` wherever it is printed; `reveal` is the only way to it.
+
+    Not a dataclass on purpose: `dataclasses.asdict` would take a dataclass apart and show the text.
+    """
+
+    __slots__ = ("_text",)
+    _text: str
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself, for the client that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[type["Secret"], tuple[str]]:
+        return Secret, (self._text,)
+
+
+Property = tuple[str, str | Secret]
+"""One property for a client or for Spark: its name, and its value, hidden where the name calls for it."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of an option or property of this name must not be shown."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def without_user_info(text: str) -> str:
+    """Return a text with `user:password@` of every URL in it masked."""
+    return _USER_INFO.sub(f"{MASK}@", text)
+
+
+def properties(pairs: dict[str, str]) -> tuple[Property, ...]:
+    """Return pairs sorted by name, the values of secret names wrapped."""
+    return tuple(
+        (name, Secret(text) if is_secret_name(name) else text) for name, text in sorted(pairs.items())
+    )
+
+
+def revealed(pairs: tuple[Property, ...]) -> dict[str, str]:
+    """Return plain names and values, secrets included: for the constructor of a client and nothing else."""
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in pairs}

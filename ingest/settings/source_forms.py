@@ -1,0 +1,62 @@
+"""The forms of `key.source`, `value.source`, `record.headers`, `record.timestamp`: a word, or `tag:rest`."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from ingest.settings import sources
+from ingest.settings.forms import Form, FormError
+
+S = TypeVar("S")
+
+
+def _path(text: str) -> tuple[str, ...]:
+    names = tuple(text.split("."))
+    if not all(names) or text != text.strip():
+        raise FormError("each name between the dots of a path has a character at least")
+    return names
+
+
+def _field(text: str) -> sources.FieldSource:
+    return sources.FieldSource(_path(text))
+
+
+def _fields(text: str) -> sources.FieldHeaders:
+    return sources.FieldHeaders(_path(text))
+
+
+def _template(text: str) -> sources.TemplateSource:
+    if not text:
+        raise FormError("the text after template: is missing")
+    return sources.TemplateSource(text)
+
+
+def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expected: str) -> Form[S]:
+    def parse(text: str) -> S:
+        word, colon, rest = text.partition(":")
+        if not colon and word.strip().lower() in words:
+            return words[word.strip().lower()]
+        if colon and word.strip().lower() in tags:
+            return tags[word.strip().lower()](rest)
+        raise FormError
+
+    return Form(kind="STRING", expected=expected, parse=parse, values=tuple(words))
+
+
+KEY_SOURCE: Final[Form[sources.KeySource]] = _source(
+    {"object_key": sources.ObjectKeySource(), "none": sources.NoSource()},
+    {"field": _field, "template": _template},
+    "object_key, none, field:PATH (dots for nesting) or template:TEXT",
+)
+VALUE_SOURCE: Final[Form[sources.ValueSource]] = _source(
+    {"row": sources.RowSource()}, {"field": _field}, "row or field:PATH (dots for nesting)"
+)
+HEADER_SOURCE: Final[Form[sources.HeaderSource]] = _source(
+    {"none": sources.NoSource(), "source": sources.ObjectHeaders()},
+    {"fields": _fields},
+    "none, source or fields:PATH (dots for nesting)",
+)
+TIMESTAMP_SOURCE: Final[Form[sources.TimestampSource]] = _source(
+    {"produce": sources.ProduceTime(), "object": sources.ObjectTime(), "template": sources.TemplateTime()},
+    {"field": _field},
+    "produce, object, template or field:PATH (dots for nesting)",
+)

@@ -1,0 +1,79 @@
+"""The options of a configuration, parsed one by one; what one means beside another is for `checks`."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from ingest.settings.forms import FormError
+from ingest.settings.given import Entry
+from ingest.settings.options import OPTIONS
+from ingest.settings.options.elsewhere import NOT_YET
+from ingest.settings.options.option import Option
+from ingest.settings.problems import Problems
+
+T = TypeVar("T")
+
+
+class Values:
+    """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
+
+    __slots__ = ("_bad", "_given", "_parsed", "problems")
+
+    def __init__(self, given: Mapping[str, Entry], problems: Problems, broken: frozenset[str]) -> None:
+        """Parse all options; `broken` names those that have a problem before parsing."""
+        self.problems = problems
+        self._given = given
+        self._bad = set(broken)
+        self._parsed: dict[str, object] = {}
+        for option in OPTIONS:
+            if option.name not in self._bad:
+                self._parse(option)
+
+    def __getitem__(self, option: Option[T]) -> T:
+        return cast("T", self._parsed[option.name])
+
+    def is_given(self, option: Option[Any]) -> bool:
+        """Whether the configuration names the option, rather than leaving it to its default."""
+        return option.name in self._given
+
+    def are_good(self, *options: Option[Any]) -> bool:
+        """Whether all of these have a value, so that they can be held against each other."""
+        return not any(option.name in self._bad for option in options)
+
+    def refuse(self, option: Option[Any], message: str) -> None:
+        """Note a problem of an option, with the value given."""
+        entry = self._given.get(option.name)
+        self.problems.add(option.name, message, None if entry is None else entry.shown)
+
+    def _parse(self, option: Option[Any]) -> None:
+        entry = self._given.get(option.name)
+        if entry is None:
+            self._parse_default(option)
+            return
+        if entry.text == "" and not option.form.empty:
+            self._refuse_entry(entry, f"is empty; expected {option.form.expected}")
+            return
+        try:
+            entry.text.encode()
+            self._parsed[option.name] = option.form.parse(entry.text)
+        except UnicodeEncodeError:
+            self._refuse_entry(entry, "holds half of a surrogate pair, which is no character")
+            return
+        except FormError as error:
+            reason = f"; {error}" if str(error) else ""
+            self._refuse_entry(entry, f"expected {option.form.expected}{reason}")
+            return
+        for refusal in NOT_YET:
+            if refusal.option == option.name and refusal.is_refused(entry.text):
+                self.refuse(option, refusal.text)
+
+    def _parse_default(self, option: Option[Any]) -> None:
+        if option.required:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is missing; expected {option.form.expected}")
+        else:
+            self._parsed[option.name] = None if option.default is None else option.form.parse(option.default)
+
+    def _refuse_entry(self, entry: Entry, message: str) -> None:
+        self._bad.add(entry.option)
+        spelled = "" if entry.spelled == entry.option else f" (an old spelling of {entry.option})"
+        self.problems.add(entry.spelled, f"{message}{spelled}", entry.shown)
