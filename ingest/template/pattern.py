@@ -1,9 +1,10 @@
 """Tokens turned into one regular expression, with mistakes in a user's expression pointed at in the template.
 
 A key may be hostile: up to 1,024 bytes chosen to make the expression backtrack. What a user writes between
-placeholders is theirs to answer for; the placeholders are ours, and are written so that they give back no
-text in vain. They are possessive where what follows cannot begin inside them, a leading one begins only at
-the start of its run, and a number right after a greedy neighbour is the one digit that greed leaves it.
+placeholders is theirs to answer for; the placeholders are ours. A leading one begins only at the start of
+its run, and a number right after a greedy neighbour is the one digit that greed leaves it, so that what
+remains to be tried is not multiplied by the length of a run. Literal templates where two placeholders could
+share a text go through `walk` instead.
 """
 
 import re
@@ -83,7 +84,7 @@ def compile_pattern(source: str, tokens: Sequence[Token], mode: Mode) -> Pattern
         greedy = is_ambiguous(tokens, index, mode)
         after_greedy = index > 0 and _takes_digits(tokens[index - 1])
         single = not greedy and after_greedy and not (mode == "search" and _may_refer_back(tokens))
-        body = _body(token, greedy=greedy, single=single)
+        body = _body(token, single=single)
         if token.name == "any":
             pieces.append(body)
             continue
@@ -113,17 +114,16 @@ def _may_refer_back(tokens: Sequence[Token]) -> bool:
     return any(isinstance(token, Text) and _REFERENCE.search(token.text) for token in tokens)
 
 
-def _body(placeholder: Placeholder, *, greedy: bool, single: bool) -> str:
+def _body(placeholder: Placeholder, *, single: bool) -> str:
     if placeholder.width is not None:
         return f"[{_DIGITS}]{{{placeholder.width}}}"
-    repeat = "" if greedy else "+"
     match placeholder.name:
         case "any":
-            return f"[^/]*{repeat}"
+            return "[^/]*"
         case "topic":
-            return f"[{_TOPIC}]+{repeat}"
+            return f"[{_TOPIC}]+"
         case _:
-            return f"[{_DIGITS}](?![{_DIGITS}])" if single else f"[{_DIGITS}]+{repeat}"
+            return f"[{_DIGITS}](?![{_DIGITS}])" if single else f"[{_DIGITS}]+"
 
 
 def _run_start(tokens: Sequence[Token]) -> str:

@@ -2,7 +2,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.template import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, TemplateError
@@ -121,6 +121,8 @@ SEARCH_PIECES = st.sampled_from(
 PLAIN = {"topic": "[a-zA-Z0-9._-]+", "timestamp": "[0-9]+"}
 
 
+@example(source="{{topic}}{{partition}}-?0", key="a00")
+@example(source="{{topic}}{0}/", key="a/")
 @given(source=st.lists(SEARCH_PIECES, min_size=1, max_size=6).map("".join), key=keys)
 def test_search_is_the_plain_expression(source: str, key: str) -> None:
     """What keeps a search from backtracking changes no result: it is the obvious greedy expression."""
@@ -172,4 +174,4 @@ def test_hostile_keys_are_cheap(source: str, match: str) -> None:
     started = time.process_time()
     for key in HOSTILE:
         template.match(key)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 0.2
