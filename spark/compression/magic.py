@@ -1,0 +1,44 @@
+"""Which compression the first bytes of an object speak of. File names and settings are not asked."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Codec(StrEnum):
+    """A compression of whole objects, by the word used in log lines."""
+
+    GZIP = "gzip"
+    ZSTD = "zstd"
+    SNAPPY_FRAMED = "snappy (framing)"
+    SNAPPY_XERIAL = "snappy (xerial)"
+    BZIP2 = "bzip2"
+    LZ4 = "lz4"
+    XZ = "xz"
+
+
+# The longest prefix that `sniff` looks at.
+SNIFF_BYTES: Final = 16
+
+_MAGIC: Final = (
+    (b"\x1f\x8b\x08", Codec.GZIP),  # RFC 1952; 8 is deflate, the only method there is
+    (b"\x28\xb5\x2f\xfd", Codec.ZSTD),  # RFC 8878
+    (b"\xff\x06\x00\x00sNaPpY", Codec.SNAPPY_FRAMED),  # google/snappy framing_format.txt
+    (b"\x82SNAPPY\x00", Codec.SNAPPY_XERIAL),  # org.xerial.snappy.SnappyCodec
+    (b"\x04\x22\x4d\x18", Codec.LZ4),  # the LZ4 frame format
+    (b"\xfd7zXZ\x00", Codec.XZ),
+)
+
+# "BZh" alone may well begin a text; behind the level stands the magic of a block or of the end.
+_BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
+
+
+def sniff(head: bytes) -> Codec | None:
+    """The codec whose magic `head` begins with, or None for plain content; wants SNIFF_BYTES if there are."""
+    for magic, codec in _MAGIC:
+        if head.startswith(magic):
+            return codec
+    if head[:3] == b"BZh" and head[3:4] in b"123456789" and head[4:10] in _BZIP2_BLOCKS:
+        return Codec.BZIP2
+    if head[1:4] == b"\x2a\x4d\x18" and head[:1] and 0x50 <= head[0] <= 0x5F:  # noqa: PLR2004  # skippable frames
+        return Codec.ZSTD
+    return None

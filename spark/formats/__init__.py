@@ -1,0 +1,59 @@
+"""The formats: how a source becomes batches of rows. A new format is one module and one line here.
+
+options     what decoders need to know of the settings
+jsonl       JSON Lines: lines, json_check
+chunks      bytes
+"""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from ingest.positions import Position
+from ingest.settings.choices import InputFormat
+from spark.formats import chunks, jsonl
+from spark.formats.options import DecodeOptions
+from spark.rows import RowBatch
+from spark.source import Source
+
+__all__ = ["CUTTERS", "DECODERS", "Cutter", "DecodeOptions", "Decoder"]
+
+
+class Decoder(Protocol):
+    """From a source and a position to batches of rows."""
+
+    def __call__(
+        self,
+        source: Source,
+        start: Position | None,
+        *,
+        options: DecodeOptions,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> Iterator[RowBatch]:
+        """The rows from `start` on (None: the first), with the bad ones between, in bounded memory.
+
+        `begin` and `end`, two neighbours of what the format's Cutter gave, restrict it to the rows that begin
+        there. Blocks on reads. Raises classes of `ingest.errors` only: those of the source as they come,
+        ObjectCorrupt behind the last row before the damage, ObjectUnfit for what cannot be decoded here.
+        """
+
+
+class Cutter(Protocol):
+    """Where an object can be cut for several slots."""
+
+    def __call__(self, source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+        """Ascending marks, both ends of the object included: each two neighbours are a slice.
+
+        None when the object cannot be cut, or is too small to be. Blocks on reads.
+        """
+
+
+DECODERS: Final[dict[InputFormat, Decoder]] = {
+    InputFormat.JSONL: jsonl.decode,
+    InputFormat.BYTES: chunks.decode,
+}
+
+CUTTERS: Final[dict[InputFormat, Cutter]] = {
+    InputFormat.JSONL: jsonl.cuts,
+    InputFormat.BYTES: chunks.cuts,
+}

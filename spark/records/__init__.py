@@ -1,0 +1,1 @@
+"""What of a row goes into key, value, headers and timestamp of its record."""
