@@ -1,0 +1,185 @@
+"""A real Apache Kafka broker (KRaft, one node) from its jars, without Docker."""
+
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from localstack import jars
+from localstack.daemon import Daemon
+from localstack.steps import PartError, say, step
+
+_HOST = "127.0.0.1"
+_START_SECONDS = 60
+# A broker for tests: small, at once, and strict where production is (no topic made by accident).
+_PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # The default of 128 MiB would be a quarter of the heap below.
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}
+_JAVA_OPTIONS = (
+    "-Xmx512m",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+)
+
+
+class Broker:
+    """One broker: its listener at `127.0.0.1:port`, its controller's, and all it keeps in `folder`.
+
+    `properties` are lines of server.properties added to, or in place of, those above: limits, an authorizer.
+    `listeners` adds named listeners to the plain one, such as `{"SASL://127.0.0.1:9095": "SASL_PLAINTEXT"}`;
+    `java_options` go to the JVM, `format_options` (SCRAM users) to the storage tool.
+    Every broker is apart: tests start a second one with a folder and ports of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        jar_folder: Path,
+        port: int,
+        controller_port: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
+        format_options: Sequence[str] = (),
+    ) -> None:
+        self._folder = folder.resolve()
+        self._jar_folder = jar_folder.resolve()
+        self._port = port
+        self._controller_port = port + 1 if controller_port is None else controller_port
+        self._properties = properties or {}
+        self._listeners = listeners or {}
+        self._java_options = java_options
+        self._format_options = format_options
+        self.daemon = Daemon("kafka", self._folder)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients start: `host:port` of the plain listener."""
+        return f"{_HOST}:{self._port}"
+
+    def start(self) -> None:
+        """Start with the data that is there, formatting the storage when there is none.
+
+        Does nothing when this broker runs already. Blocks until it answers; PartError when it does not.
+        """
+        if self.daemon.pid is not None:
+            say("kafka", f"already running at {self.bootstrap} (pid {self.daemon.pid})")
+            return
+        refuse_taken_port("kafka", self._port, "KAFKA_PORT")
+        refuse_taken_port("kafka", self._controller_port, "KAFKA_PORT (its controller takes the next port)")
+        paths = jars.fetch(self._jar_folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        configuration = self._folder / "server.properties"
+        configuration.write_text(
+            "".join(f"{name}={value}\n" for name, value in self._all_properties().items())
+        )
+        java = [_java(), *_JAVA_OPTIONS, *self._java_options, "-cp", ":".join(map(str, paths))]
+        if not (self._folder / "data" / "meta.properties").exists():
+            self._format(java, configuration)
+        with step("kafka", f"starting the broker at {self.bootstrap}"):
+            self.daemon.start([*java, "kafka.Kafka", str(configuration)], folder=self._folder, environment={})
+            self._wait_until_it_answers()
+
+    def stop(self) -> bool:
+        """Shut down in good order and keep the data; True when it ran."""
+        with step("kafka", "stopping the broker"):
+            return self.daemon.stop()
+
+    def kill(self) -> None:
+        """End it as a crash would (SIGKILL) and keep the data."""
+        self.daemon.kill()
+
+    def wipe(self) -> None:
+        """Forget all data of a stopped broker."""
+        if self.daemon.pid is not None:
+            raise PartError(f"the broker at {self.bootstrap} runs; stop it before wiping its data")
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+
+    def _all_properties(self) -> dict[str, str]:
+        plain, controller = f"PLAINTEXT://{self.bootstrap}", f"CONTROLLER://{_HOST}:{self._controller_port}"
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | {
+            address.partition("://")[0]: protocol for address, protocol in self._listeners.items()
+        }
+        return (
+            _PROPERTIES
+            | {
+                "listeners": ",".join([plain, controller, *self._listeners]),
+                "advertised.listeners": ",".join([plain, *self._listeners]),
+                "listener.security.protocol.map": ",".join(f"{name}:{p}" for name, p in protocols.items()),
+                "controller.quorum.voters": f"1@{_HOST}:{self._controller_port}",
+                "log.dirs": str(self._folder / "data"),
+            }
+            | dict(self._properties)
+        )
+
+    def _format(self, java: Sequence[str], configuration: Path) -> None:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(configuration)]
+        with step("kafka", "formatting the storage"):
+            done = subprocess.run(
+                [*java, *tool, *self._format_options], capture_output=True, text=True, check=False
+            )
+        if done.returncode != 0:
+            raise PartError(f"the storage of the broker could not be formatted:\n{done.stdout}{done.stderr}")
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while not is_listening(self._port):
+            if self.daemon.pid is None or time.monotonic() > deadline:
+                raise PartError(f"the broker did not start; {self.daemon.last_words()}")
+            time.sleep(0.05)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        try:
+            admin.list_topics(timeout=max(1.0, deadline - time.monotonic()))
+        except KafkaException as error:
+            raise PartError(f"the broker listens at {self.bootstrap} but does not answer: {error}") from error
+
+
+def is_listening(port: int) -> bool:
+    """Whether something accepts connections at this port of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((_HOST, port)) == 0
+
+
+def refuse_taken_port(part: str, port: int, option: str) -> None:
+    """PartError when the port is in use by something that is not ours to use or to stop."""
+    if is_listening(port):
+        raise PartError(
+            f"{part}: port {port} is in use by a process that these scripts did not start; "
+            f"stop that process or give another port with {option}"
+        )
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise PartError("there is no java on PATH; install a Java 17 runtime")
+    return java

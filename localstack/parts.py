@@ -1,0 +1,135 @@
+"""The real parts on this machine: LocalStack and a Kafka broker, fetched, started, looked at, stopped.
+
+Run by path from anywhere: `python localstack/parts.py up`. The parts outlive this script.
+"""
+
+import argparse
+import fcntl
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+# Run by path, Python looks for modules beside this file; ours are named from the tree's top.
+sys.path[0] = str(_ROOT)
+
+from localstack import jars  # noqa: E402 - the line above has to come first
+from localstack.broker import Broker  # noqa: E402 - as above
+from localstack.emulator import Emulator  # noqa: E402 - as above
+from localstack.steps import PartError, say  # noqa: E402 - as above
+
+CACHE = _ROOT / ".cache"
+JAR_FOLDER = CACHE / "kafka-jars"
+EMULATOR_VENV = CACHE / "localstack-venv"
+
+
+class Parts:
+    """Both parts with their state in one folder."""
+
+    def __init__(self, *, state: Path, kafka_port: int, localstack_port: int) -> None:
+        self.state = state
+        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port)
+        self.emulator = Emulator(folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port)
+
+    def up(self, *, keep: bool) -> None:
+        """Start what is not running; a broker begins empty unless `keep`, as LocalStack always does."""
+        if self.broker.daemon.pid is None and not keep:
+            self.broker.wipe()
+        self.broker.start()
+        self.emulator.start()
+
+    def down(self) -> None:
+        """Stop what runs and was started from this state folder; nothing else is touched."""
+        for part in (self.emulator, self.broker):
+            if part.daemon.pid is None:
+                say(part.daemon.name, "not running")
+            else:
+                part.stop()
+
+    def status(self) -> bool:
+        """Print where each part is; True when both run."""
+        for part, address in ((self.broker, self.broker.bootstrap), (self.emulator, self.emulator.endpoint)):
+            pid = part.daemon.pid
+            say(
+                part.daemon.name,
+                f"not running, see {part.daemon.log}" if pid is None else f"{address} (pid {pid})",
+            )
+        return self.broker.daemon.pid is not None and self.emulator.daemon.pid is not None
+
+    def run(self, command: Sequence[str]) -> int:
+        """The exit code of `command`, run while both parts are up; parts that ran before go on afterwards."""
+        found = {part.daemon.pid for part in (self.broker, self.emulator)}
+        try:
+            self.up(keep=False)
+            addresses = {
+                "HEADRACE_TEST_KAFKA": self.broker.bootstrap,
+                "HEADRACE_TEST_S3": self.emulator.endpoint,
+            }
+            argv = ["env", *(f"{name}={value}" for name, value in addresses.items()), *command]
+            return subprocess.run(argv, check=False).returncode
+        finally:
+            for part in (self.emulator, self.broker):
+                if part.daemon.pid not in found:
+                    part.stop()
+
+
+@contextmanager
+def _one_at_a_time(state: Path) -> Iterator[None]:
+    """Let two calls for one state folder not start the same part twice."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--kafka-port", type=int, default=9092, help="the broker; its controller takes the next one"
+    )
+    parser.add_argument("--localstack-port", type=int, default=4566)
+    parser.add_argument(
+        "--state", type=Path, default=CACHE / "parts", help="pid files, logs and data of this instance"
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("fetch", help="bring what has to be downloaded, start nothing")
+    up = verbs.add_parser("up", help="start both and wait until they answer; does nothing when they run")
+    up.add_argument("--keep", action="store_true", help="start the broker with the data of its last run")
+    verbs.add_parser("down", help="stop what `up` started")
+    verbs.add_parser("status", help="where they are; exit 1 when one does not run")
+    run = verbs.add_parser("run", help="run a command with both up, then leave things as they were")
+    run.add_argument("command", nargs="+", metavar="COMMAND", help="after `--`; its exit code is ours")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says; 0 when done, 1 with one sentence on stderr when not."""
+    asked = _arguments(argv)
+    parts = Parts(state=asked.state, kafka_port=asked.kafka_port, localstack_port=asked.localstack_port)
+    try:
+        match asked.verb:
+            case "status":
+                return 0 if parts.status() else 1
+            case "run":
+                return parts.run(asked.command)
+        with _one_at_a_time(asked.state):
+            match asked.verb:
+                case "fetch":
+                    jars.fetch(JAR_FOLDER)
+                    parts.emulator.fetch()
+                case "up":
+                    parts.up(keep=asked.keep)
+                case "down":
+                    parts.down()
+    except PartError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
