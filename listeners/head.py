@@ -1,0 +1,68 @@
+"""HEAD for objects that an event named without ETag or size."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, Protocol
+
+from ingest.errors import HeadraceError, ObjectError
+from ingest.objects import ObjectId, S3Object
+from listeners.failures import translated_head
+from listeners.pauses import Pauses
+from listeners.posts import HeadAnswer, Post
+
+_AT_ONCE: Final = 8
+_PAUSES: Final = Pauses(first=0.5, longest=20.0)
+
+
+class HeadClient(Protocol):
+    """What we use of aiobotocore's S3 client."""
+
+    def head_object(self, **arguments: Any) -> Awaitable[Mapping[str, Any]]:
+        """`HeadObject`."""
+
+
+class Heads:
+    """Asks S3 for what an event left out, eight objects at a time."""
+
+    def __init__(
+        self,
+        *,
+        client: HeadClient,
+        post: Post,
+        requester_pays: bool = False,
+        pauses: Pauses = _PAUSES,
+    ) -> None:
+        self._client = client
+        self._post = post
+        self._more: dict[str, Any] = {"RequestPayer": "requester"} if requester_pays else {}
+        self._pauses = pauses
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
+        """Post what HEAD says under `token`; a HEAD that fails is repeated for as long as it takes."""
+        failures = 0
+        async with self._gate:
+            while True:
+                try:
+                    answer: S3Object | HeadraceError = await self._head(bucket, key, version_id)
+                except ObjectError as error:
+                    answer = error
+                except HeadraceError:
+                    failures += 1
+                    await asyncio.sleep(self._pauses.after(failures))
+                    continue
+                self._post(HeadAnswer(token=token, answer=answer))
+                return
+
+    async def _head(self, bucket: str, key: str, version_id: str | None) -> S3Object:
+        version = {} if version_id is None else {"VersionId": version_id}
+        with translated_head(f"s3://{bucket}/{key}"):
+            head = await self._client.head_object(Bucket=bucket, Key=key, **version, **self._more)
+        found = head.get("VersionId")
+        return S3Object(
+            id=ObjectId(bucket, key, head["ETag"].strip('"')),
+            size=head["ContentLength"],
+            last_modified_ms=int(head["LastModified"].timestamp() * 1000),
+            version_id=None if found == "null" else found,
+            storage_class=head.get("StorageClass"),
+        )

@@ -1,0 +1,130 @@
+"""The messages that are held: which, by which receipt handle, and until when they stay invisible. Pure.
+
+Times are monotonic seconds, passed in.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+# SQS hides a message for at most 12 hours from its receive, extensions included; past that a change of
+# visibility is refused and the message comes back at a moment not of our choosing.
+LONGEST_RECEIVE: Final = 12 * 3600.0
+_MARGIN: Final = 300.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Message:
+    receipt: str
+    first_received: float
+    received: float
+    hidden_until: float
+    granted: float
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A message and the handle of its newest receive: what SQS wants for a delete or a change."""
+
+    message_id: str
+    handle: str
+
+
+class HeldMessages:
+    """Book of the messages held, at most `limit`; `extension` is what one heartbeat grants, in seconds."""
+
+    def __init__(self, *, limit: int, extension: float) -> None:
+        self._limit = limit
+        self._extension = extension
+        self._messages: dict[str, _Message] = {}
+        self._reserved = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._messages
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all held messages, oldest first."""
+        return tuple(self._messages)
+
+    def reserve(self, most: int) -> int:
+        """How many messages a receive may ask for (0: none now), up to `most`; the room is kept for it."""
+        granted = max(0, min(most, self._limit - len(self._messages) - self._reserved))
+        self._reserved += granted
+        return granted
+
+    def unreserve(self, granted: int) -> None:
+        """The receive that `reserve` granted is over: what it brought has been taken."""
+        self._reserved -= granted
+
+    def take(self, message_id: str, handle: str, *, now: float, hidden_for: float) -> bool:
+        """True when the message is new; one that is held already gives its newer handle only."""
+        known = self._messages.get(message_id)
+        self._messages[message_id] = _Message(
+            receipt=handle,
+            first_received=now if known is None else known.first_received,
+            received=now,
+            hidden_until=now + hidden_for,
+            granted=hidden_for,
+        )
+        return known is None
+
+    def forget(self, message_id: str) -> Receipt | None:
+        """Hold it no longer; its receipt, or None when it was not held."""
+        message = self._messages.pop(message_id, None)
+        return None if message is None else Receipt(message_id=message_id, handle=message.receipt)
+
+    def receipt(self, message_id: str) -> Receipt | None:
+        """The newest receipt of a held message."""
+        message = self._messages.get(message_id)
+        return None if message is None else Receipt(message_id=message_id, handle=message.receipt)
+
+    def due(self, now: float) -> tuple[Receipt, ...]:
+        """Messages to extend now: those with less than half of their last grant left.
+
+        What an extension would hide beyond the 12 hours, `expiring` gives instead; what was refused thrice is
+        left to redelivery, which brings a fresh handle.
+        """
+        last = now - (LONGEST_RECEIVE - self._extension - _MARGIN)
+        return tuple(
+            Receipt(message_id=message_id, handle=message.receipt)
+            for message_id, message in self._messages.items()
+            if message.hidden_until - now < message.granted / 2
+            and message.received > last
+            and message.refused < _GIVE_UP
+        )
+
+    def expiring(self, now: float) -> tuple[Receipt, ...]:
+        """Messages to make visible now, so that a new receive starts new 12 hours; each is given once."""
+        last = now - (LONGEST_RECEIVE - self._extension - _MARGIN)
+        found = [
+            (message_id, message)
+            for message_id, message in self._messages.items()
+            if message.received <= last and message.refused < _GIVE_UP
+        ]
+        for _, message in found:
+            message.refused = _GIVE_UP
+        return tuple(Receipt(message_id=message_id, handle=message.receipt) for message_id, message in found)
+
+    def extended(self, receipts: Iterable[Receipt], *, asked: float) -> None:
+        """A heartbeat was accepted; `asked` is when it was sent, so that the book is never ahead of SQS."""
+        for receipt in receipts:
+            message = self._messages.get(receipt.message_id)
+            if message is not None and message.receipt == receipt.handle:
+                message.hidden_until = asked + self._extension
+                message.granted = self._extension
+                message.refused = 0
+
+    def refused(self, receipts: Iterable[Receipt]) -> None:
+        """A heartbeat was refused for these; they are asked for again a few times, then left."""
+        for receipt in receipts:
+            message = self._messages.get(receipt.message_id)
+            if message is not None and message.receipt == receipt.handle:
+                message.refused += 1
+
+
+_GIVE_UP: Final = 3

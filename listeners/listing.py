@@ -1,0 +1,187 @@
+"""Listings of the bucket: pages in key order, each handed over once, with no gap between them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Protocol
+
+from ingest.errors import HeadraceError
+from ingest.objects import ObjectId, S3Object
+from listeners.failures import translated
+from listeners.pauses import Pauses
+from listeners.posts import Counters, ListingBegun, ListingFailed, ListingKind, Page, Post
+
+PAGES_IN_FLIGHT: Final = 4
+_PAUSES: Final = Pauses(first=1.0, longest=20.0)
+
+
+class ListClient(Protocol):
+    """What we use of aiobotocore's S3 client."""
+
+    def list_objects_v2(self, **arguments: Any) -> Awaitable[Mapping[str, Any]]:
+        """`ListObjectsV2`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """What is listed. `skip_through` leaves out, in every listing, keys up to and including that one."""
+
+    name: str
+    prefix: str = ""
+    requester_pays: bool = False
+    skip_through: str | None = None
+
+    @property
+    def url(self) -> str:
+        """For messages to people."""
+        return f"s3://{self.name}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A listing that reached the end: its greatest key (None: no keys), and the seconds its requests took."""
+
+    last_key: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    objects: tuple[S3Object, ...]
+    last_key: str | None
+    token: str | None
+    s3_date_ms: int
+    seconds: float
+
+
+class Lister:
+    """Lists one bucket, page by page. All methods belong to the listeners' loop."""
+
+    def __init__(
+        self,
+        *,
+        client: ListClient,
+        bucket: Bucket,
+        post: Post,
+        counters: Counters,
+        pauses: Pauses = _PAUSES,
+        page_keys: int = 1000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._post = post
+        self._counters = counters
+        self._pauses = pauses
+        self._page_keys = page_keys
+        self._clock = clock
+        self._listing_id = 0
+        self._in_flight = 0
+        self._changed = asyncio.Event()
+        self._is_paused = False
+
+    async def list(self, kind: ListingKind, *, after: str | None) -> Listed:
+        """Post every page of what comes after the key `after`, or of the whole prefix for a full listing.
+
+        Returns only when the end was reached: a failed call is repeated, from the last key, for as long as it
+        takes. Waits while paused and while four pages are not acknowledged.
+        """
+        self._listing_id += 1
+        position = after if kind is ListingKind.INCREMENTAL else self._bucket.skip_through
+        self._post(ListingBegun(listing_id=self._listing_id, kind=kind, after_key=position))
+        last_key, token, seconds = None, None, 0.0
+        while True:
+            await self._may_go_on()
+            answer = await self._answer(after=position, token=token)
+            token = answer.token
+            seconds += answer.seconds
+            if answer.last_key is None and token is not None:
+                continue  # S3 may answer with nothing and yet have more, where many keys were deleted
+            self._in_flight += 1
+            self._post(
+                Page(
+                    listing_id=self._listing_id,
+                    kind=kind,
+                    after_key=position,
+                    through_key=None if token is None else answer.last_key,
+                    objects=answer.objects,
+                    s3_date_ms=answer.s3_date_ms,
+                    is_last=token is None,
+                )
+            )
+            last_key = position = answer.last_key or last_key
+            if token is None:
+                return Listed(last_key=last_key, seconds=seconds)
+
+    def page_done(self) -> None:
+        """The service has taken in one page."""
+        self._in_flight -= 1
+        self._changed.set()
+
+    def pause(self) -> None:
+        """Ask for no more pages after the one under way."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._is_paused = False
+        self._changed.set()
+
+    async def _may_go_on(self) -> None:
+        while self._is_paused or self._in_flight >= PAGES_IN_FLIGHT:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _answer(self, *, after: str | None, token: str | None) -> _Answer:
+        """One page, repeated until it comes: from the key `after`, for a token may not outlive a failure."""
+        failures = 0
+        while True:
+            begun = self._clock()
+            try:
+                page = await self._list(after=after, token=token)
+            except HeadraceError as error:
+                token = None
+                failures += 1
+                self._counters.list_requests(1)
+                self._post(ListingFailed(listing_id=self._listing_id, error=error))
+                await asyncio.sleep(self._pauses.after(failures))
+            else:
+                self._counters.list_requests(1 + page["ResponseMetadata"].get("RetryAttempts", 0))
+                return self._parsed(page, seconds=self._clock() - begun)
+
+    async def _list(self, *, after: str | None, token: str | None) -> Mapping[str, Any]:
+        # botocore asks for url-encoded keys by itself and decodes them: keys may hold what XML cannot.
+        arguments: dict[str, Any] = {"Bucket": self._bucket.name, "MaxKeys": self._page_keys}
+        if self._bucket.prefix:
+            arguments["Prefix"] = self._bucket.prefix
+        if token is not None:
+            arguments["ContinuationToken"] = token
+        elif after is not None:
+            arguments["StartAfter"] = after
+        if self._bucket.requester_pays:
+            arguments["RequestPayer"] = "requester"
+        with translated(f"listing {self._bucket.url}"):
+            return await self._client.list_objects_v2(**arguments)
+
+    def _parsed(self, page: Mapping[str, Any], *, seconds: float) -> _Answer:
+        contents = page.get("Contents", ())
+        bucket, prefix = self._bucket.name, self._bucket.prefix
+        date = page["ResponseMetadata"]["HTTPHeaders"]["date"]
+        return _Answer(
+            objects=tuple(_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)),
+            last_key=contents[-1]["Key"] if contents else None,
+            token=page.get("NextContinuationToken") if page.get("IsTruncated") else None,
+            s3_date_ms=int(parsedate_to_datetime(date).timestamp() * 1000),
+            seconds=seconds,
+        )
+
+
+def _object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
+    return S3Object(
+        id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
+        size=entry["Size"],
+        last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
+        storage_class=entry.get("StorageClass"),
+    )
