@@ -1,11 +1,13 @@
 """What a configuration says of Kafka clients, in Java's words or librdkafka's, to librdkafka's properties."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import Final
 
 from ingest.settings import client_names as names
-from ingest.settings.forms import FormError, integer
+from ingest.settings.forms import Form, FormError, choice, integer
 from ingest.settings.given import Entry
 from ingest.settings.login import CONSUMED, put_login
 from ingest.settings.model import Role
@@ -15,9 +17,25 @@ from ingest.settings.translation import Translation
 
 TRANSACTION_TIMEOUT_MS: Final = 15_000
 
+_COMPRESSION: Final = ("compression.type", "compression.codec")
+_NUMBER: Final = re.compile(
+    r"(?!sasl\.).*[._](ms|bytes|kbytes|messages|level|ttl|fails|threshold)|batch\.size|linger\.ms"
+)
+
+
+class Compressed(StrEnum):
+    """How librdkafka compresses batches of records."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
 # Within these the protocol keeps its promises: an abandoned transaction holds back read-committed readers
 # until it times out, and idempotence ends at five requests in flight and without retries.
-BOUNDED: Final = {
+BOUNDED: Final[dict[str, Form[int]]] = {
     "transaction.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
     "session.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
     "heartbeat.interval.ms": integer(100, 20_000, unit="milliseconds"),
@@ -54,7 +72,7 @@ def _put(role: Role, name: str, entry: Entry, into: Translation) -> None:
             into.refuse(entry, "would weaken the guarantee; Headrace decides it itself: remove it")
     elif name in names.DECIDED_ELSEWHERE:
         into.refuse(entry, f"cannot differ by client; {names.DECIDED_ELSEWHERE[name]} instead")
-    elif name in BOUNDED and not _is_within(name, entry, into):
+    elif not _has_form(name, entry, into):
         return
     elif name in _SPECIAL:
         _SPECIAL[name](entry, into)
@@ -63,30 +81,43 @@ def _put(role: Role, name: str, entry: Entry, into: Translation) -> None:
     elif name in names.KNOWN[role]:
         into.put(name, entry.text, entry)
     else:
-        into.refuse(entry, _unknown(role, name))
+        _refuse_unknown(role, name, entry, into)
 
 
-def _is_within(name: str, entry: Entry, into: Translation) -> bool:
+def _has_form(name: str, entry: Entry, into: Translation) -> bool:
+    """Hold a value against what is known of it here; librdkafka checks the rest when a client is made."""
+    form: Form[object] | None = BOUNDED.get(name)
+    if form is None and name in _COMPRESSION:
+        form = choice(Compressed)
+    if form is None and _NUMBER.fullmatch(name):
+        form = integer(-1)
+    if form is None:
+        return True
     try:
-        BOUNDED[name].parse(entry.text)
+        form.parse(entry.text)
     except FormError:
-        into.refuse(entry, f"expected {BOUNDED[name].expected}")
+        into.refuse(entry, f"expected {form.expected}")
         return False
     return True
 
 
-def _unknown(role: Role, name: str) -> str:
-    if name in names.WITHOUT_COUNTERPART:
-        return names.WITHOUT_COUNTERPART[name]
+def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> None:
     owners = [
         other
         for other in ("producer", "consumer")
         if name in names.KNOWN[other] | names.RENAMED[other].keys()
     ]
-    if owners:
-        return f"is a property of {owners[0]}s, not of {role}s"
-    close = get_close_matches(name, [*names.KNOWN[role], *names.RENAMED[role]], n=1)
-    return f"is no property of librdkafka{f'; did you mean {close[0]}?' if close else '; remove it'}"
+    if name in names.WITHOUT_COUNTERPART:
+        into.refuse(entry, names.WITHOUT_COUNTERPART[name])
+    elif owners:
+        into.refuse(entry, f"is a property of {owners[0]}s, not of {role}s")
+    else:
+        close = get_close_matches(name, [*names.KNOWN[role], *names.RENAMED[role]], n=1)
+        # The value is not told: it may be the secret of a misspelled property.
+        into.problems.add(
+            entry.spelled,
+            f"is no property of librdkafka{f'; did you mean {close[0]}?' if close else '; remove it'}",
+        )
 
 
 def _put_endpoint_check(entry: Entry, into: Translation) -> None:

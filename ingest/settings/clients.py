@@ -68,6 +68,13 @@ def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values:
                 f"must be {_COMMIT_TIME_MS:,} ms at least below producer.override.transaction.timeout.ms "
                 f"({timeout}), or the broker aborts transactions that are about to commit",
             )
+    for name in ("delivery.timeout.ms", "message.timeout.ms"):
+        if name in found and int(found[name]) > timeout:
+            values.problems.add(
+                given[name].spelled,
+                f"must not exceed producer.override.transaction.timeout.ms ({timeout})",
+                given[name].shown,
+            )
     if values.are_good(connection.PARTITIONER):
         found["partitioner"] = values[connection.PARTITIONER].value
     if values.are_good(records.RECORD_MAX_BYTES):

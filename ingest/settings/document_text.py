@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, Literal, NoReturn
 
-from ingest.settings.problems import Problems
+from ingest.settings.problems import Problem, Problems, SettingsError
 from ingest.settings.properties import PropertiesError, parse_properties
 
 FileKind = Literal["json", "properties"]
@@ -31,9 +31,12 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
-    """Return the options as written, in order; what cannot be read becomes a problem and is left out."""
+    """Return the options as written, in order; a value that is no text becomes a problem and is left out.
+
+    Raises SettingsError when the text as a whole cannot be read: nothing else can be said of it then.
+    """
     content = text.removeprefix("\ufeff")
-    pairs = _json_pairs(content, problems) if kind == "json" else _properties_pairs(content, problems)
+    pairs = _json_pairs(content, problems) if kind == "json" else _properties_pairs(content)
     given: dict[str, str] = {}
     for name, value in pairs:
         if name in given:
@@ -43,12 +46,15 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
     return given
 
 
-def _properties_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
+def _properties_pairs(text: str) -> list[tuple[str, str]]:
     try:
         return parse_properties(text)
     except PropertiesError as error:
-        problems.add("", f"the .properties text is broken: {error}")
-        return []
+        raise _broken(f"the .properties text is broken: {error}") from None
+
+
+def _broken(sentence: str) -> SettingsError:
+    return SettingsError((Problem(option="", message=sentence),))
 
 
 def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
@@ -61,17 +67,15 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
-        problems.add("", f"the JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}")
-        return []
+        raise _broken(
+            f"the JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
     except RecursionError:
-        problems.add("", f"the JSON is nested too deeply; {_SHAPES}")
-        return []
+        raise _broken(f"the JSON is nested too deeply; {_SHAPES}") from None
     except _NotANumber:
-        problems.add("", "the JSON holds NaN or Infinity, which are no JSON numbers")
-        return []
+        raise _broken("the JSON holds NaN or Infinity, which are no JSON numbers") from None
     if not isinstance(document, _Members):
-        problems.add("", f"the JSON is not an object; {_SHAPES}")
-        return []
+        raise _broken(f"the JSON is not an object; {_SHAPES}")
     return _texts(_flat(document, problems), problems)
 
 

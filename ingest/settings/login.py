@@ -15,6 +15,13 @@ _OIDC_HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
+_TOKEN_SOURCES: Final = frozenset(
+    {
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.metadata.authentication.type",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+    }
+)
 CONSUMED: Final = frozenset(
     {
         "security.protocol",
@@ -47,7 +54,11 @@ def put_login(given: Mapping[str, Entry], into: Translation) -> None:
             into.refuse(
                 handler, f"classes of Java cannot be called from here; understood is {_OIDC_HANDLERS[0]}"
             )
-    if protocol is not None and protocol.startswith("SASL") and jaas is None:
+    endpoint = given.get("sasl.oauthbearer.token.endpoint.url")
+    if endpoint is not None and "sasl.oauthbearer.method" not in given:
+        # Java needs no word for it: a token endpoint is what its own login handler asks.
+        into.put("sasl.oauthbearer.method", "oidc", endpoint)
+    if protocol is not None and protocol.startswith("SASL"):
         _refuse_incomplete(given["security.protocol"], mechanism, given, into)
 
 
@@ -69,5 +80,12 @@ def _refuse_incomplete(
     if mechanism is None:
         if not given.keys() & {"sasl.mechanism", "sasl.mechanisms"}:
             into.refuse(protocol, f"needs sasl.mechanism, one of {', '.join(_MECHANISMS)}")
-    elif mechanism in _PASSWORD_MECHANISMS and not {"sasl.username", "sasl.password"} <= given.keys():
+    elif mechanism == "OAUTHBEARER":
+        if not _TOKEN_SOURCES & given.keys():
+            into.refuse(protocol, "needs sasl.oauthbearer.token.endpoint.url, and client id and secret")
+    elif (
+        mechanism in _PASSWORD_MECHANISMS
+        and "sasl.jaas.config" not in given
+        and not {"sasl.username", "sasl.password"} <= given.keys()
+    ):
         into.refuse(protocol, "needs sasl.jaas.config, or sasl.username and sasl.password")

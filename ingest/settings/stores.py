@@ -38,6 +38,8 @@ def put_trust_store(given: Mapping[str, Entry], read_bytes: ReadBytes, into: Tra
     kind = _store_type(given.get("ssl.truststore.type"), location, into)
     if kind == "PEM":
         into.put("ssl.ca.location", location.text, location)
+        if password is not None:
+            into.refuse(password, "a PEM trust store has no password; remove it")
     elif kind == "PKCS12":
         pem = _certificates(location, password, read_bytes, into)
         if pem is not None:
@@ -63,6 +65,8 @@ def put_key_store(given: Mapping[str, Entry], into: Translation) -> None:
     if kind == "PEM":
         into.put("ssl.key.location", location.text, location)
         into.put("ssl.certificate.location", location.text, location)
+        if password is not None:
+            into.refuse(password, "a PEM key store has none; the password of its key is ssl.key.password")
     elif kind == "PKCS12":
         into.put("ssl.keystore.location", location.text, location)
         if password is not None:

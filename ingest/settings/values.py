@@ -16,12 +16,13 @@ T = TypeVar("T")
 class Values:
     """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
 
-    __slots__ = ("_bad", "_given", "_parsed", "problems")
+    __slots__ = ("_bad", "_given", "_lost", "_parsed", "problems")
 
     def __init__(self, given: Mapping[str, Entry], problems: Problems, broken: frozenset[str]) -> None:
         """Parse all options; `broken` names those that have a problem before parsing."""
         self.problems = problems
         self._given = given
+        self._lost = broken
         self._bad = set(broken)
         self._parsed: dict[str, object] = {}
         for option in OPTIONS:
@@ -32,8 +33,8 @@ class Values:
         return cast("T", self._parsed[option.name])
 
     def is_given(self, option: Option[Any]) -> bool:
-        """Whether the configuration names the option, rather than leaving it to its default."""
-        return option.name in self._given
+        """Whether the configuration names the option, well or badly, and does not leave it to its default."""
+        return option.name in self._given or option.name in self._lost
 
     def are_good(self, *options: Option[Any]) -> bool:
         """Whether all of these have a value, so that they can be held against each other."""

@@ -49,8 +49,7 @@ LEAD_SESSION_TIMEOUT = option(
     "10000",
     Group.IDENTITY,
     "Several processes of one name: one leads, the others wait, and take over when the leader has been "
-    "silent for this long. The bounds are those within which fencing was proven; a broker's own default "
-    "minimum is 6,000.",
+    "silent for this long. A broker refuses less than its `group.min.session.timeout.ms` (6,000 unless set).",
     importance="LOW",
 )
 TASKS_MAX = optional(
