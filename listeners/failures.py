@@ -1,27 +1,11 @@
 """The door through which S3's and SQS's errors come in: by class and error code, never by text."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
-from botocore.exceptions import (
-    ClientError,
-    ConnectTimeoutError,
-    CredentialRetrievalError,
-    EndpointConnectionError,
-    HTTPClientError,
-    LoginError,
-    MetadataRetrievalError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    ProxyConnectionError,
-    SSLError,
-    SSOError,
-    TokenRetrievalError,
-)
+from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from ingest.errors import AccessDenied, HeadraceError, ObjectForbidden, ObjectMissing, SourceUnavailable
@@ -58,26 +42,21 @@ _UNKNOWN: Final = frozenset(
     }
 )
 _UNREACHED: Final = (
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    MetadataRetrievalError,
-    ProxyConnectionError,
+    boto.ConnectionError,
+    boto.HTTPClientError,
+    boto.MetadataRetrievalError,
     ResponseParserError,
     aiohttp.ClientError,
-    asyncio.TimeoutError,
     OSError,
 )
 _NO_CREDENTIALS: Final = (
-    CredentialRetrievalError,
-    LoginError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    ProxyConnectionError,
-    SSLError,
-    SSOError,
-    TokenRetrievalError,
+    boto.CredentialRetrievalError,
+    boto.LoginError,
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.ProfileNotFound,
+    boto.SSOError,
+    boto.TokenRetrievalError,
 )
 
 
@@ -90,7 +69,7 @@ def translated(subject: str) -> Iterator[None]:
     """
     try:
         yield
-    except ClientError as error:
+    except boto.ClientError as error:
         raise _of_service(error, subject) from error
     except _NO_CREDENTIALS as error:
         raise AccessDenied(f"{subject}: no usable AWS credentials: {error}") from error
@@ -104,7 +83,7 @@ def translated_head(name: str) -> Iterator[None]:
     with translated(name):
         try:
             yield
-        except ClientError as error:
+        except boto.ClientError as error:
             if error_code(error) in {"404", "NoSuchKey", "NoSuchVersion", "405", "MethodNotAllowed"}:
                 raise ObjectMissing(f"{name} is not there any more") from error
             if error_code(error) in {"403", "AccessDenied"}:
@@ -117,12 +96,12 @@ def is_lasting(error: HeadraceError) -> bool:
     return isinstance(error, AccessDenied)
 
 
-def error_code(error: ClientError) -> str:
+def error_code(error: boto.ClientError) -> str:
     """The service's error code, such as `NoSuchBucket`, or the HTTP status where the answer had no body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _of_service(error: ClientError, subject: str) -> HeadraceError:
+def _of_service(error: boto.ClientError, subject: str) -> HeadraceError:
     code = error_code(error)
     message = str(error.response.get("Error", {}).get("Message", "")) or "no further word"
     if code in _DENIED:

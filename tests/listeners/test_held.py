@@ -1,0 +1,115 @@
+"""The book of held messages, by its own clock."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from listeners.held import LONGEST_RECEIVE, HeldMessages, Receipt
+
+
+def _held(limit: int = 10) -> HeldMessages:
+    return HeldMessages(limit=limit, extension=300.0)
+
+
+def _receipt(message_id: str, handle: str) -> Receipt:
+    return Receipt(message_id=message_id, handle=handle)
+
+
+def test_a_message_is_new_once() -> None:
+    """The second receive of a held message only brings a newer handle."""
+    held = _held()
+    assert held.take("a", "a1", now=0, hidden_for=30)
+    assert not held.take("a", "a2", now=31, hidden_for=30)
+    assert held.receipt("a") == _receipt("a", "a2")
+    assert held.forget("a") == _receipt("a", "a2")
+    assert held.forget("a") is None
+    assert held.take("a", "a3", now=60, hidden_for=30)
+
+
+@pytest.mark.parametrize(
+    ("now", "is_due"),
+    [pytest.param(15.0, False, id="half left"), pytest.param(15.1, True, id="less than half")],
+)
+def test_a_heartbeat_is_due_when_less_than_half_is_left(now: float, *, is_due: bool) -> None:
+    """Half of the last grant is the time in which a failed heartbeat can be repeated."""
+    held = _held()
+    held.take("a", "a1", now=0, hidden_for=30)
+    assert bool(held.due(now)) is is_due
+
+
+def test_an_extension_counts_from_its_sending() -> None:
+    """After a heartbeat sent at 20 the message is hidden until 320, and due again after 170."""
+    held = _held()
+    held.take("a", "a1", now=0, hidden_for=30)
+    held.extended(held.due(20), asked=20)
+    assert held.due(170) == ()
+    assert held.due(170.1) == (_receipt("a", "a1"),)
+
+
+def test_an_answer_for_an_old_handle_says_nothing_of_the_new_one() -> None:
+    """A heartbeat that was under way while the message came again does not count for the new receive."""
+    held = _held()
+    held.take("a", "a1", now=0, hidden_for=30)
+    old = held.due(20)
+    held.take("a", "a2", now=30, hidden_for=30)
+    held.extended(old, asked=20)
+    assert held.due(46) == (_receipt("a", "a2"),)
+    held.refused(old * 3)
+    assert held.due(46) == (_receipt("a", "a2"),)
+
+
+def test_what_is_refused_thrice_waits_for_its_redelivery() -> None:
+    """Repeating for ever would help nobody; a new handle starts anew."""
+    held = _held()
+    held.take("a", "a1", now=0, hidden_for=30)
+    for _ in range(3):
+        due = held.due(20)
+        assert due
+        held.refused(due)
+    assert held.due(20) == ()
+    held.take("a", "a2", now=40, hidden_for=30)
+    assert held.due(60) == (_receipt("a", "a2"),)
+
+
+def test_before_twelve_hours_are_over_the_message_is_let_go_once() -> None:
+    """No heartbeat asks for more than SQS may grant; the message is shown instead, and received anew."""
+    held = _held()
+    held.take("a", "a1", now=0, hidden_for=30)
+    last_beat = 0.0
+    for now in range(0, int(LONGEST_RECEIVE), 60):
+        if due := held.due(now):
+            last_beat = now
+            assert now + 300 <= LONGEST_RECEIVE
+            held.extended(due, asked=now)
+        if expiring := held.expiring(now):
+            assert expiring == (_receipt("a", "a1"),)
+            assert now < last_beat + 300, "still hidden when it is shown on purpose"
+            break
+    else:
+        pytest.fail("it was never let go")
+    assert held.expiring(now + 1) == ()
+    assert held.due(now + 1) == ()
+    held.take("a", "a2", now=now + 2, hidden_for=30)
+    assert held.due(now + 20) == (_receipt("a", "a2"),)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 10)), max_size=60), st.integers(1, 25))
+def test_no_more_than_the_limit_is_ever_held_or_asked_for(steps: list[tuple[bool, int]], limit: int) -> None:
+    """Receives under way count as if they brought all that they may."""
+    held = _held(limit)
+    under_way: list[int] = []
+    number = 0
+    for is_ask, most in steps:
+        if is_ask:
+            granted = held.reserve(most)
+            assert 0 <= granted <= most
+            under_way.append(granted)
+        elif under_way:
+            granted = under_way.pop(0)
+            for _ in range(granted):
+                held.take(f"m{number}", "h", now=0, hidden_for=30)
+                number += 1
+            held.unreserve(granted)
+        elif len(held):
+            held.forget(held.ids[0])
+        assert len(held) + sum(under_way) <= limit

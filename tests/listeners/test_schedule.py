@@ -1,0 +1,99 @@
+"""When which listing is due, by its own clock."""
+
+import pytest
+
+from ingest.settings.choices import PollListing
+from listeners.posts import ListingKind, Mode
+from listeners.schedule import Schedule, ScheduleOptions
+
+FULL, INCREMENTAL = ListingKind.FULL, ListingKind.INCREMENTAL
+
+
+def _schedule(poll: PollListing = PollListing.AUTO, *, reconcile: float = 3600.0) -> Schedule:
+    return Schedule(ScheduleOptions(poll_listing=poll, poll_seconds=10.0, reconcile_seconds=reconcile))
+
+
+def _listed(
+    schedule: Schedule, at: float, *, seconds: float = 1.0, last_key: str | None = "k"
+) -> ListingKind:
+    kind = schedule.kind(at)
+    schedule.begun(kind, at=at)
+    schedule.completed(kind, last_key=last_key, seconds=seconds)
+    return kind
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("poll", list(PollListing))
+def test_every_start_lists_in_full(mode: Mode, poll: PollListing) -> None:
+    """With a queue too, and whatever the polls do."""
+    schedule = _schedule(poll, reconcile=0)
+    assert schedule.next_at(mode) == 0.0
+    assert schedule.kind(5) is FULL
+
+
+@pytest.mark.parametrize(
+    ("mode", "reconcile", "due"),
+    [
+        pytest.param(Mode.EVENTS, 3600.0, 3605.0, id="events: the reconcile"),
+        pytest.param(Mode.EVENTS, 0.0, None, id="events without reconcile: nothing"),
+        pytest.param(Mode.FALLBACK, 3600.0, 15.0, id="fallback: the poll"),
+        pytest.param(Mode.LISTING, 3600.0, 15.0, id="listing: the poll"),
+        pytest.param(Mode.LISTING, 7.0, 12.0, id="listing: a reconcile before the poll"),
+    ],
+)
+def test_after_the_first_listing(mode: Mode, reconcile: float, due: float | None) -> None:
+    """The next one counts from the beginning of the last."""
+    schedule = _schedule(reconcile=reconcile)
+    _listed(schedule, 5)
+    assert schedule.next_at(mode) == due
+
+
+@pytest.mark.parametrize(
+    ("poll", "seconds", "reconcile", "kind"),
+    [
+        pytest.param(PollListing.FULL, 9.0, 3600.0, FULL, id="full, however long it takes"),
+        pytest.param(PollListing.INCREMENTAL, 0.1, 3600.0, INCREMENTAL, id="incremental, however short"),
+        pytest.param(PollListing.AUTO, 2.4, 3600.0, FULL, id="auto, less than a quarter"),
+        pytest.param(PollListing.AUTO, 2.5, 3600.0, INCREMENTAL, id="auto, a quarter"),
+        pytest.param(PollListing.AUTO, 9.0, 0.0, FULL, id="auto, with no reconcile to find earlier keys"),
+    ],
+)
+def test_the_kind_of_a_poll(poll: PollListing, seconds: float, reconcile: float, kind: ListingKind) -> None:
+    """By the option, and by what the last full listing cost."""
+    schedule = _schedule(poll, reconcile=reconcile)
+    _listed(schedule, 0, seconds=seconds)
+    assert schedule.kind(10) is kind
+
+
+def test_incremental_polls_go_on_from_the_greatest_key() -> None:
+    """One that found nothing keeps the place; without any key there is no place yet."""
+    schedule = _schedule(PollListing.INCREMENTAL)
+    _listed(schedule, 0, last_key=None)
+    assert schedule.kind(10) is FULL
+    _listed(schedule, 10, last_key="m")
+    assert _listed(schedule, 20, last_key="p") is INCREMENTAL
+    assert schedule.last_key == "p"
+    _listed(schedule, 30, last_key=None)
+    assert schedule.last_key == "p"
+
+
+def test_reconciling_comes_back_between_incremental_polls() -> None:
+    """An hour after the last full listing a poll is full again, once."""
+    schedule = _schedule(PollListing.INCREMENTAL, reconcile=3600.0)
+    kinds = [_listed(schedule, at) for at in range(0, 7300, 10)]
+    assert [index * 10 for index, kind in enumerate(kinds) if kind is FULL] == [0, 3600, 7200]
+
+
+def test_a_request_makes_a_full_listing_due_at_once() -> None:
+    """And one that runs already does not stand for it."""
+    schedule = _schedule(PollListing.INCREMENTAL)
+    _listed(schedule, 0)
+    schedule.request_full()
+    assert schedule.next_at(Mode.EVENTS) == 0.0
+    assert schedule.kind(1) is FULL
+    schedule.begun(FULL, at=1)
+    schedule.request_full()
+    schedule.completed(FULL, last_key="k", seconds=1)
+    assert schedule.next_at(Mode.EVENTS) == 0.0
+    assert _listed(schedule, 2) is FULL
+    assert schedule.next_at(Mode.EVENTS) == 3602.0
