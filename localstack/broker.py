@@ -1,7 +1,6 @@
 """A real Apache Kafka broker (KRaft, one node) from its jars, without Docker."""
 
 import shutil
-import socket
 import subprocess
 import time
 import uuid
@@ -14,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from localstack import jars
 from localstack.daemon import Daemon
+from localstack.ports import HOST, is_listening, refuse_taken_port
 from localstack.steps import PartError, say, step
 
-_HOST = "127.0.0.1"
 _START_SECONDS = 60
 # A broker for tests: small, at once, and strict where production is (no topic made by accident).
 _PROPERTIES = {
@@ -82,14 +81,14 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """Where clients start: `host:port` of the plain listener."""
-        return f"{_HOST}:{self._port}"
+        return f"{HOST}:{self._port}"
 
     def start(self) -> None:
         """Start with the data that is there, formatting the storage when there is none.
 
         Does nothing when this broker runs already. Blocks until it answers; PartError when it does not.
         """
-        if self.daemon.pid is not None:
+        if self.daemon.is_running_at(self.bootstrap):
             say("kafka", f"already running at {self.bootstrap} (pid {self.daemon.pid})")
             return
         refuse_taken_port("kafka", self._port, "KAFKA_PORT")
@@ -104,7 +103,12 @@ class Broker:
         if not (self._folder / "data" / "meta.properties").exists():
             self._format(java, configuration)
         with step("kafka", f"starting the broker at {self.bootstrap}"):
-            self.daemon.start([*java, "kafka.Kafka", str(configuration)], folder=self._folder, environment={})
+            self.daemon.start(
+                [*java, "kafka.Kafka", str(configuration)],
+                address=self.bootstrap,
+                folder=self._folder,
+                environment={},
+            )
             self._wait_until_it_answers()
 
     def stop(self) -> bool:
@@ -123,7 +127,7 @@ class Broker:
         shutil.rmtree(self._folder / "data", ignore_errors=True)
 
     def _all_properties(self) -> dict[str, str]:
-        plain, controller = f"PLAINTEXT://{self.bootstrap}", f"CONTROLLER://{_HOST}:{self._controller_port}"
+        plain, controller = f"PLAINTEXT://{self.bootstrap}", f"CONTROLLER://{HOST}:{self._controller_port}"
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | {
             address.partition("://")[0]: protocol for address, protocol in self._listeners.items()
         }
@@ -133,7 +137,7 @@ class Broker:
                 "listeners": ",".join([plain, controller, *self._listeners]),
                 "advertised.listeners": ",".join([plain, *self._listeners]),
                 "listener.security.protocol.map": ",".join(f"{name}:{p}" for name, p in protocols.items()),
-                "controller.quorum.voters": f"1@{_HOST}:{self._controller_port}",
+                "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
                 "log.dirs": str(self._folder / "data"),
             }
             | dict(self._properties)
@@ -160,22 +164,6 @@ class Broker:
             admin.list_topics(timeout=max(1.0, deadline - time.monotonic()))
         except KafkaException as error:
             raise PartError(f"the broker listens at {self.bootstrap} but does not answer: {error}") from error
-
-
-def is_listening(port: int) -> bool:
-    """Whether something accepts connections at this port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((_HOST, port)) == 0
-
-
-def refuse_taken_port(part: str, port: int, option: str) -> None:
-    """PartError when the port is in use by something that is not ours to use or to stop."""
-    if is_listening(port):
-        raise PartError(
-            f"{part}: port {port} is in use by a process that these scripts did not start; "
-            f"stop that process or give another port with {option}"
-        )
 
 
 def _java() -> str:

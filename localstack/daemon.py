@@ -30,17 +30,24 @@ class Daemon:
     @property
     def pid(self) -> int | None:
         """The pid of the running process, or None when it is not running."""
-        try:
-            noted = json.loads(self._pid_file.read_text())
-        except FileNotFoundError:
-            return None
-        pid = int(noted["pid"])
-        return pid if _started_at(pid) == noted["started"] else None
+        noted = self._noted()
+        return None if noted is None else noted[0]
 
-    def start(self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> None:
+    def is_running_at(self, address: str) -> bool:
+        """Whether it runs already; PartError when it does, but at another address than this one."""
+        noted = self._noted()
+        if noted is not None and noted[1] != address:
+            pid, other = noted
+            raise PartError(f"{self.name} runs at {other} (pid {pid}), not at {address}; stop that one first")
+        return noted is not None
+
+    def start(
+        self, argv: Sequence[str], *, address: str, folder: Path, environment: Mapping[str, str]
+    ) -> None:
         """Start `argv` in `folder` as the leader of a session of its own, with stdout and stderr in the log.
 
-        `environment` is added to ours. The log is appended to, so that a restart keeps what led to it.
+        `environment` is added to ours, `address` is noted for the next call. The log is appended to, so that a
+        restart keeps what led to it.
         """
         self.log.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,8 +62,8 @@ class Daemon:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        noted = {"pid": self._child.pid, "started": _started_at(self._child.pid)}
-        self._pid_file.write_text(json.dumps(noted))
+        pid = self._child.pid
+        self._pid_file.write_text(json.dumps({"pid": pid, "started": _started_at(pid), "address": address}))
 
     def stop(self, *, within_seconds: float = 30) -> bool:
         """Ask it to end and insist when time is up; True when it ran. Blocks until it is gone."""
@@ -91,6 +98,15 @@ class Daemon:
             return f"there is no {self.log}"
         end = "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return f"{self.log} ends:\n{end}"
+
+    def _noted(self) -> tuple[int, str] | None:
+        """Pid and address of the process that runs, by the pid file and the kernel together."""
+        try:
+            noted = json.loads(self._pid_file.read_text())
+        except FileNotFoundError:
+            return None
+        pid = int(noted["pid"])
+        return (pid, str(noted["address"])) if _started_at(pid) == noted["started"] else None
 
     def _signal(self, number: signal.Signals) -> bool:
         pid = self.pid

@@ -10,13 +10,12 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from localstack.broker import refuse_taken_port
 from localstack.daemon import Daemon
+from localstack.ports import HOST, refuse_taken_port
 from localstack.steps import PartError, say, step
 
 LOCK = Path(__file__).with_name("requirements.lock")
 
-_HOST = "127.0.0.1"
 _SERVICES = ("s3", "sqs", "sns", "sts", "events")
 _START_SECONDS = 90
 
@@ -36,7 +35,7 @@ class Emulator:
     @property
     def endpoint(self) -> str:
         """The address of all its services."""
-        return f"http://{_HOST}:{self._port}"
+        return f"http://{HOST}:{self._port}"
 
     def fetch(self) -> None:
         """Make the virtual environment with exactly the locked packages, unless it is there already."""
@@ -64,7 +63,7 @@ class Emulator:
 
     def start(self) -> None:
         """Start it unless it runs already. Blocks until S3 answers; PartError when it does not."""
-        if self.daemon.pid is not None:
+        if self.daemon.is_running_at(self.endpoint):
             say("localstack", f"already running at {self.endpoint} (pid {self.daemon.pid})")
             return
         refuse_taken_port("localstack", self._port, "LOCALSTACK_PORT")
@@ -72,7 +71,9 @@ class Emulator:
         with step("localstack", f"starting it at {self.endpoint}"):
             # -P, and a folder of its own: our folder named localstack must not hide its package.
             argv = [str(self._venv / "bin/python"), "-P", "-m", "localstack.runtime.main"]
-            self.daemon.start(argv, folder=self._folder, environment=self._environment())
+            self.daemon.start(
+                argv, address=self.endpoint, folder=self._folder, environment=self._environment()
+            )
             self._wait_until_it_answers()
 
     def stop(self) -> bool:
@@ -83,9 +84,9 @@ class Emulator:
     def _environment(self) -> dict[str, str]:
         return {
             "SERVICES": ",".join(_SERVICES),
-            "GATEWAY_LISTEN": f"{_HOST}:{self._port}",
+            "GATEWAY_LISTEN": f"{HOST}:{self._port}",
             # Addresses it hands out (queue URLs) have to name the port it really has.
-            "LOCALSTACK_HOST": f"{_HOST}:{self._port}",
+            "LOCALSTACK_HOST": f"{HOST}:{self._port}",
             "SQS_ENDPOINT_STRATEGY": "path",
             "FILESYSTEM_ROOT": str(self._folder / "filesystem"),
             "DNS_ADDRESS": "0",
@@ -111,7 +112,7 @@ class Emulator:
         return all(services.get(name) in {"available", "running"} for name in _SERVICES)
 
     def _get(self, path: str) -> bytes:
-        with closing(HTTPConnection(_HOST, self._port, timeout=30)) as connection:
+        with closing(HTTPConnection(HOST, self._port, timeout=30)) as connection:
             connection.request("GET", path)
             return connection.getresponse().read()
 

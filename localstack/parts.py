@@ -5,6 +5,7 @@ Run by path from anywhere: `python localstack/parts.py up`. The parts outlive th
 
 import argparse
 import fcntl
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,12 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
-# Run by path, Python looks for modules beside this file; ours are named from the tree's top.
-sys.path[0] = str(_ROOT)
+if not __package__:
+    # Run by path, Python looks for modules beside this file; ours are named from the tree's top.
+    sys.path[0] = str(_ROOT)
 
 from localstack import jars  # noqa: E402 - the line above has to come first
 from localstack.broker import Broker  # noqa: E402 - as above
 from localstack.emulator import Emulator  # noqa: E402 - as above
+from localstack.ports import free_port  # noqa: E402 - as above
 from localstack.steps import PartError, say  # noqa: E402 - as above
 
 CACHE = _ROOT / ".cache"
@@ -26,27 +29,31 @@ EMULATOR_VENV = CACHE / "localstack-venv"
 
 
 class Parts:
-    """Both parts with their state in one folder."""
+    """Both parts with their state in one folder; port 0 takes one that is free."""
 
     def __init__(self, *, state: Path, kafka_port: int, localstack_port: int) -> None:
-        self.state = state
-        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port)
-        self.emulator = Emulator(folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port)
+        self._state = state
+        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port or free_port())
+        self.emulator = Emulator(
+            folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port or free_port()
+        )
 
     def up(self, *, keep: bool) -> None:
         """Start what is not running; a broker begins empty unless `keep`, as LocalStack always does."""
-        if self.broker.daemon.pid is None and not keep:
-            self.broker.wipe()
-        self.broker.start()
-        self.emulator.start()
+        with self._one_at_a_time():
+            if self.broker.daemon.pid is None and not keep:
+                self.broker.wipe()
+            self.broker.start()
+            self.emulator.start()
 
     def down(self) -> None:
         """Stop what runs and was started from this state folder; nothing else is touched."""
-        for part in (self.emulator, self.broker):
-            if part.daemon.pid is None:
-                say(part.daemon.name, "not running")
-            else:
-                part.stop()
+        with self._one_at_a_time():
+            for part in (self.emulator, self.broker):
+                if part.daemon.pid is None:
+                    say(part.daemon.name, "not running")
+                else:
+                    part.stop()
 
     def status(self) -> bool:
         """Print where each part is; True when both run."""
@@ -61,6 +68,8 @@ class Parts:
     def run(self, command: Sequence[str]) -> int:
         """The exit code of `command`, run while both parts are up; parts that ran before go on afterwards."""
         found = {part.daemon.pid for part in (self.broker, self.emulator)}
+        # A plain SIGTERM would end this process between the command and the clean-up.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             self.up(keep=False)
             addresses = {
@@ -74,14 +83,13 @@ class Parts:
                 if part.daemon.pid not in found:
                     part.stop()
 
-
-@contextmanager
-def _one_at_a_time(state: Path) -> Iterator[None]:
-    """Let two calls for one state folder not start the same part twice."""
-    state.mkdir(parents=True, exist_ok=True)
-    with (state / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        """Let two calls for one state folder not start the same part twice."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        with (self._state / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -91,7 +99,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--kafka-port", type=int, default=9092, help="the broker; its controller takes the next one"
     )
-    parser.add_argument("--localstack-port", type=int, default=4566)
+    parser.add_argument("--localstack-port", type=int, default=4566, help="the same")
     parser.add_argument(
         "--state", type=Path, default=CACHE / "parts", help="pid files, logs and data of this instance"
     )
@@ -103,7 +111,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     verbs.add_parser("status", help="where they are; exit 1 when one does not run")
     run = verbs.add_parser("run", help="run a command with both up, then leave things as they were")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after `--`; its exit code is ours")
-    return parser.parse_args(argv)
+    asked = parser.parse_args(argv)
+    if asked.verb != "run" and 0 in (asked.kafka_port, asked.localstack_port):
+        parser.error(
+            f"port 0 (any that is free) is for `run`; `{asked.verb}` needs one that the next call knows"
+        )
+    return asked
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -116,15 +129,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 0 if parts.status() else 1
             case "run":
                 return parts.run(asked.command)
-        with _one_at_a_time(asked.state):
-            match asked.verb:
-                case "fetch":
-                    jars.fetch(JAR_FOLDER)
-                    parts.emulator.fetch()
-                case "up":
-                    parts.up(keep=asked.keep)
-                case "down":
-                    parts.down()
+            case "fetch":
+                jars.fetch(JAR_FOLDER)
+                parts.emulator.fetch()
+            case "up":
+                parts.up(keep=asked.keep)
+            case "down":
+                parts.down()
     except PartError as error:
         print(error, file=sys.stderr)
         return 1
