@@ -1,0 +1,68 @@
+"""Kafka clients from translated properties, in one place, so that all of them log and identify alike."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+# librdkafka's own lines; whoever configures logging decides how they look.
+LOGGER: Final = logging.getLogger("headrace.librdkafka")
+
+# What bounds a transaction whose owner is gone (design, "Exactly once"); fencing normally comes long before.
+TRANSACTION_TIMEOUT_MS: Final = 15_000
+
+Properties = Mapping[str, str]
+OnError = Callable[[KafkaError], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProperties:
+    """librdkafka properties of the three kinds of clients, secrets included: never shown."""
+
+    producer: Properties = field(repr=False)
+    consumer: Properties = field(repr=False)
+    admin: Properties = field(repr=False)
+
+
+def new_consumer(
+    properties: Properties, ours: Mapping[str, Any], *, on_error: OnError | None = None
+) -> Consumer:
+    """A consumer; `ours` are the protocol's properties, which nothing overrides."""
+    return Consumer(
+        _merged(
+            properties,
+            {"enable.auto.commit": False, "enable.auto.offset.store": False} | dict(ours),
+            on_error,
+        )
+    )
+
+
+def new_transactional_producer(
+    properties: Properties, transactional_id: str, *, on_error: OnError | None = None
+) -> Producer:
+    """A producer with this transactional id, not initialised yet."""
+    ours = {
+        "transactional.id": transactional_id,
+        "enable.idempotence": True,
+        "acks": "all",
+        # An operator may lower it; higher would hold read-committed consumers back for longer after a crash.
+        "transaction.timeout.ms": min(
+            int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
+        ),
+    }
+    return Producer(_merged(properties, ours, on_error))
+
+
+def new_admin(properties: Properties) -> AdminClient:
+    """An admin client. Its calls give futures."""
+    return AdminClient(_merged(properties, {}, None))
+
+
+def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:
+    merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
+    if on_error is not None:
+        merged["error_cb"] = on_error
+    return merged

@@ -1,0 +1,103 @@
+"""Ledger records that are no objects, `{"control": name}`: what they say, to bytes and back."""
+
+from typing import Any, Final
+
+import msgspec
+
+from ingest.errors import LedgerUnfit
+from ingest.ledger import VERSION, ControlKey
+
+SLOTS: Final = ControlKey("slots")
+OWNER: Final = ControlKey("owner")
+FIRST_START: Final = ControlKey("first_start")
+PAUSE: Final = ControlKey("pause")
+_COMMAND: Final = "command:"
+
+
+class Slots(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest number of slots ever used: so many transactional ids are fenced on taking the lead."""
+
+    v: int = VERSION
+    slots: int
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The ingester whose ledger this is."""
+
+    v: int = VERSION
+    name: str
+
+
+class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`."""
+
+    v: int = VERSION
+    at_ms: int
+    start_key: str | None = None
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether work was stopped through the REST interface, and when."""
+
+    v: int = VERSION
+    paused: bool
+    at_ms: int
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What `replay` or `mark` asks of the leader, which applies it and removes the record in one transaction.
+
+    `ids` are the objects, as `[bucket, key, etag]`; a long list is cut into several commands.
+    """
+
+    v: int = VERSION
+    action: str
+    ids: tuple[tuple[str, str, str], ...]
+    from_start: bool = False
+    at_ms: int
+
+
+Control = Slots | Owner | FirstStart | Pause | Command
+
+_KINDS: Final[dict[str, type[Control]]] = {
+    SLOTS.name: Slots,
+    OWNER.name: Owner,
+    FIRST_START.name: FirstStart,
+    PAUSE.name: Pause,
+}
+
+
+class _Versioned(msgspec.Struct):
+    v: Any
+
+
+def command_key(command_id: str) -> ControlKey:
+    """A key of its own for each command, so that compaction loses none before it is applied."""
+    return ControlKey(f"{_COMMAND}{command_id}")
+
+
+def is_command(key: ControlKey) -> bool:
+    """Whether this control record is a command."""
+    return key.name.startswith(_COMMAND)
+
+
+def encode_control(control: Control) -> bytes:
+    """The value of a control record."""
+    return msgspec.json.encode(control)
+
+
+def decode_control(key: ControlKey, raw: bytes) -> Control:
+    """The control that `encode_control` gave; LedgerUnfit for a newer version or an unknown name."""
+    kind: type[Control] | None = Command if is_command(key) else _KINDS.get(key.name)
+    try:
+        version = msgspec.json.decode(raw, type=_Versioned).v
+        if version != VERSION or kind is None:
+            raise LedgerUnfit(
+                f"The ledger holds the control record {key.name!r} in format {version!r}, which this version "
+                "does not know. Run the newer version of Headrace that wrote it."
+            )
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.DecodeError as error:
+        raise LedgerUnfit(
+            f"The ledger's control record {key.name!r} is not Headrace's: {raw[:200]!r}."
+        ) from error

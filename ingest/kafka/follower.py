@@ -1,0 +1,263 @@
+"""Reading the ledger: read-committed, to its true end, and onwards as it grows."""
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ingest.errors import LedgerUnfit
+from ingest.kafka.cache import CacheDamaged, LedgerCache
+from ingest.kafka.clients import Properties, new_consumer
+from ingest.kafka.errors import ReadHeldBack, translate
+from ingest.kafka.rows import decode_rows
+from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
+
+_log = structlog.get_logger(__name__)
+
+_POLL_SECONDS: Final = 0.2
+_CALL_SECONDS: Final = 10.0
+# Large, because a restart with a million entries is bound by the number of SQLite transactions.
+_RECORDS_AT_ONCE: Final = 50_000
+# How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
+_NOTE_SECONDS: Final = 60.0
+
+_EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - how the library names its local codes
+_OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A committed object's or slice's record; None is a tombstone."""
+
+    key: LedgerKey
+    entry: LedgerEntry | bytes | None
+    """Raw bytes for a control record (see ingest.kafka.controls)."""
+
+
+class Follower:
+    """Reads from the cache's position on, in a thread of its own, into the cache.
+
+    The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on.
+    """
+
+    def __init__(
+        self,
+        properties: Properties,
+        cache: LedgerCache,
+        *,
+        topic: str,
+        group: str,
+        start: int,
+        on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
+    ) -> None:
+        self._cache = cache
+        self._topic = topic
+        self._start = start
+        self._on_applied = on_applied
+        self._is_live = False
+        self._changed = threading.Condition()
+        self._position = start
+        self._has_seen_end = False
+        self._rebuilt_at: int | None = None
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._noted = 0.0
+        self._consumer = new_ledger_consumer(properties, group=group, isolation="read_committed")
+        self._consumer.assign([TopicPartition(topic, 0, start)])
+        self._thread = threading.Thread(target=self._run, name="ledger-follower", daemon=True)
+        self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """The largest of: where reading began, the last record + 1, the last EOF."""
+        with self._changed:
+            return self._position
+
+    def go_live(self) -> None:
+        """Tell `on_applied` of all that follows, in the follower's thread, once it is in the cache."""
+        self._is_live = True
+
+    def wait_for_visible_end(self, timeout: float) -> None:
+        """Return when everything committed and visible has been read once; ReadHeldBack without progress."""
+        self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
+
+    def wait_for(self, end: int, timeout: float) -> None:
+        """Return when everything below the offset `end` is in the cache.
+
+        ReadHeldBack when the position has not moved for `timeout` seconds: an open transaction hides what
+        lies above it, commits included, and every "end" that a read-committed consumer sees lies below it
+        too.
+        """
+        self._wait(lambda: self._position >= end, timeout, f"offset {end} was not reached")
+
+    def check(self) -> None:
+        """Raise what ended the thread, if something did."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+
+    def close(self) -> None:
+        """Stop reading. Blocks until the thread is done with what it holds."""
+        self._stop.set()
+        self._thread.join()
+
+    def _wait(self, is_there: Callable[[], bool], timeout: float, what: str) -> None:
+        with self._changed:
+            stuck_at = -1
+            while not is_there():
+                if self._error is not None:
+                    raise self._error
+                if stuck_at == self._position:
+                    raise ReadHeldBack(
+                        f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
+                        f"{timeout:.1f} s ({what}): an open transaction hides what follows."
+                    )
+                stuck_at = self._position
+                self._changed.wait_for(functools.partial(self._has_news, is_there, stuck_at), timeout)
+            if self._error is not None:
+                raise self._error
+
+    def _has_news(self, is_there: Callable[[], bool], position: int) -> bool:
+        return is_there() or self._error is not None or self._position != position
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                if self._cache.is_damaged:
+                    self._start_again()
+                self._step()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits or checks, and reading ends
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+        finally:
+            self._consumer.close()
+
+    def _step(self) -> None:
+        """Wait for something, then take all that is there."""
+        first = self._consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return
+        records, position, is_end = self._sorted_out([first, *self._consumer.consume(_RECORDS_AT_ONCE, 0)])
+        now = time.monotonic()
+        if records or position != self._position or (is_end and now - self._noted > _NOTE_SECONDS):
+            self._noted = now
+            at_end_ms = int(time.time() * 1000) if is_end else None
+            try:
+                self._cache.apply(decode_rows(records), position, at_end_ms=at_end_ms)
+            except CacheDamaged:
+                self._start_again()
+                return
+        if self._rebuilt_at is not None and position >= self._rebuilt_at:
+            self._rebuilt_at = None
+            self._cache.finish()
+        with self._changed:
+            self._position = position
+            self._has_seen_end = self._has_seen_end or is_end
+            self._changed.notify_all()
+        if self._is_live and self._on_applied is not None and records:
+            self._on_applied(tuple(_applied(key, value) for key, value in records))
+
+    def _sorted_out(self, messages: list[Message]) -> tuple[list[tuple[bytes, bytes | None]], int, bool]:
+        """The records, the position after them, and whether the visible end was the last thing seen."""
+        records: list[tuple[bytes, bytes | None]] = []
+        position, is_end = self._position, False
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append((message.key() or b"", message.value()))
+                position, is_end = int(message.offset() or 0) + 1, False
+            elif error.code() == _EOF:
+                # EOF counts what records do not show: commit and abort markers, aborted and compacted
+                # records.
+                position, is_end = max(position, int(message.offset() or 0)), True
+            elif error.code() == _OFFSET_GONE:
+                raise LedgerUnfit(
+                    f"The ledger topic {self._topic!r} no longer has the offset {position}: records were "
+                    "deleted from it, or it was made again. Remove state.dir to read it whole; if it was made "
+                    "again, see --accept-new-ledger."
+                )
+            elif error.fatal() or not error.retriable():
+                self._judge(error)
+        return records, position, is_end
+
+    def _judge(self, error: KafkaError) -> None:
+        # The consumer goes on by itself over what comes and goes; what it cannot repair ends the reading.
+        if error.fatal() or error.code() in {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        }:
+            raise translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
+        _log.warning("ledger_read_interrupted", topic=self._topic, error=str(error))
+
+    def _start_again(self) -> None:
+        """Read the topic from its start into memory; the cache's readers wait until we are where we were."""
+        self._cache.start_again()
+        with self._changed:
+            self._rebuilt_at = max(self._position, self._rebuilt_at or 0)
+        low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_CALL_SECONDS)
+        with self._changed:
+            self._position = low
+        # Assigned anew rather than sought: nothing fetched before may follow.
+        self._consumer.assign([TopicPartition(self._topic, 0, low)])
+
+
+def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -> Consumer:
+    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap."""
+    return new_consumer(
+        properties,
+        {
+            # Never joined, nothing is committed: the client only insists on having one that it may ask about.
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
+            # restart ten.
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 32 * 1024,
+        },
+    )
+
+
+def read_uncommitted(
+    properties: Properties, *, topic: str, group: str, start: int, end: int, timeout: float
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Every record from `start` up to `end`, of open and aborted transactions too.
+
+    ReadHeldBack when nothing comes for `timeout` seconds. For what must be known before fencing: slots in
+    use.
+    """
+    consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted")
+    try:
+        consumer.assign([TopicPartition(topic, 0, start)])
+        position = start
+        while position < end:
+            message = consumer.poll(timeout)
+            if message is None:
+                raise ReadHeldBack(
+                    f"The ledger topic {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
+                )
+            error = message.error()
+            if error is None:
+                position = int(message.offset() or 0) + 1
+                yield message.key() or b"", message.value()
+            elif error.code() == _EOF:
+                position = max(position, int(message.offset() or 0))
+            elif not error.retriable():
+                raise translate(error, what=f"the ledger topic {topic!r} cannot be read") from KafkaException(
+                    error
+                )
+    finally:
+        consumer.close()
+
+
+def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:
+    key = decode_key(raw_key)
+    is_control = raw_value is None or b'"control"' in raw_key[:12]
+    return Applied(key, raw_value if is_control else decode_entry(raw_value or b""))

@@ -1,0 +1,316 @@
+"""The driver's ledger: taken over with the lead, kept at hand, written to, and watched for its loss."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+from confluent_kafka import TopicPartition
+
+from ingest.errors import TopicMissing, Unusable
+from ingest.kafka import controls
+from ingest.kafka.admin import Admin
+from ingest.kafka.cache import LedgerCache, found_identity, open_cache
+from ingest.kafka.cache_home import find_home
+from ingest.kafka.clients import ClientProperties
+from ingest.kafka.controls import Control, Owner, Slots, decode_control, encode_control
+from ingest.kafka.errors import CommitUnknown, ReadHeldBack
+from ingest.kafka.fencing import fence, slot_id
+from ingest.kafka.follower import Applied, Follower, read_uncommitted
+from ingest.kafka.identity import (
+    mark_of,
+    recall,
+    refuse_changed,
+    refuse_other_members,
+    refuse_other_owner,
+)
+from ingest.kafka.leadership import group_id
+from ingest.kafka.ledger_topic import LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
+from ingest.kafka.rows import decode_rows
+from ingest.kafka.writer import LedgerWriter, Write
+from ingest.ledger import ControlKey
+
+_log = structlog.get_logger(__name__)
+
+_CALL_SECONDS: Final = 10.0
+_REMEMBER_SECONDS: Final = 24 * 3600.0
+# How long a read may stand still before it counts as held back, in boundary intervals of the tasks'
+# transactions.
+_PATIENCE: Final = 3
+
+
+class Lead(Protocol):
+    """What the ledger has to know of the leadership."""
+
+    def metadata(self) -> bytes:
+        """The group metadata of the moment; LeadLost without the lead."""
+        ...
+
+
+def prepare_ledger(
+    clients: ClientProperties,
+    *,
+    name: str,
+    topic: str,
+    replication_factor: int | None = None,
+    accept_new_ledger: bool = False,
+) -> LedgerTopic:
+    """The ledger's topic, fit to be led over, created when missing: to be called before joining the group.
+
+    LedgerUnfit when the group remembers another ledger, or another configuration runs under this name.
+    """
+    admin = Admin(clients.admin)
+    group = group_id(name)
+    if not accept_new_ledger:
+        # Before the topic is made, so that a lost one is not replaced on the way to the error.
+        recall(admin, group).refuse_other(topic, admin.topic_id(topic) if admin.has_topic(topic) else None)
+    refuse_other_members(admin, group, topic)
+    return prepare_ledger_topic(admin, topic, replication_factor=replication_factor)
+
+
+class DriverLedger:
+    """The ledger as its one leader has it. `take_over` first; then thread-safe.
+
+    `anchors` are output topics that carry the group's memory (`remember` adds more); `boundary_seconds` is
+    how long a task's transaction stays open at most; `on_applied` hears, in the follower's thread, of every
+    record committed after the takeover, this process's own included.
+    """
+
+    def __init__(
+        self,
+        clients: ClientProperties,
+        *,
+        name: str,
+        topic: str,
+        lead: Lead,
+        state_dir: Path | None,
+        anchors: Iterable[str] = (),
+        boundary_seconds: float = 1.0,
+        accept_new_ledger: bool = False,
+        on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
+    ) -> None:
+        self._clients = clients
+        self._name = name
+        self._topic = topic
+        self._group = group_id(name)
+        self._state_dir = state_dir
+        self._anchors = set(anchors)
+        self._stall_seconds = _PATIENCE * boundary_seconds
+        self._accept_new_ledger = accept_new_ledger
+        self._on_applied = on_applied
+        self._admin = Admin(clients.admin)
+        self._writer = LedgerWriter(clients.producer, name=name, ledger_topic=topic, metadata=lead.metadata)
+        self._cache: LedgerCache | None = None
+        self._follower: Follower | None = None
+        self._found: LedgerTopic | None = None
+        self._slots = 0
+        self._remembered: tuple[float, frozenset[str]] = (0.0, frozenset())
+
+    @property
+    def cache(self) -> LedgerCache:
+        """What the ledger says; complete since `take_over`."""
+        assert self._cache is not None, "take_over comes first"
+        return self._cache
+
+    @property
+    def slots(self) -> int:
+        """The largest number of slots ever used: so many are fenced when all are."""
+        return self._slots
+
+    def take_over(self, *, timeout: float) -> LedgerCache:
+        """Everything that is committed, after nothing of the past can commit any more. Lead first. Blocks.
+
+        LedgerUnfit, LeadLost, AccessDenied; Unusable after `timeout` seconds (reading a large ledger not
+        counted while it proceeds).
+        """
+        deadline = time.monotonic() + timeout
+        self._open()
+        follower = self._reading()
+        # What is visible comes first: it says how many slots there are, and most of it need not be read
+        # twice.
+        follower.wait_for_visible_end(timeout)
+        self._slots = max(self._counted_slots(), self._slots_in_the_open(follower.position, timeout))
+        self._fence_and_read_all(deadline)
+        self._claim()
+        follower.go_live()
+        return self.cache
+
+    def recover(self, slots: Collection[int] | None = None, *, timeout: float = 30.0) -> None:
+        """Return when what these slots had open is decided and what they committed is in the cache.
+
+        Void their plans first. None is all slots, the driver's own producer included. ReadHeldBack when other
+        slots' transactions hide the end for three boundary intervals: void all, then recover all.
+        """
+        deadline = time.monotonic() + timeout
+        if slots is None:
+            self._fence_and_read_all(deadline)
+            return
+        fence(self._clients.producer, [slot_id(self._name, slot) for slot in slots], timeout=timeout)
+        self._read_to_end()
+
+    def raise_slots(self, slots: int) -> None:
+        """Commit that this many slots are in use, before a new one's first task. Never lowered. Blocks."""
+        if slots > self._slots:
+            self.commit([(controls.SLOTS, encode_control(Slots(slots=slots)))])
+            self._slots = slots
+
+    def commit(
+        self, writes: Sequence[Write], *, offsets: Sequence[TopicPartition] = (), timeout: float = 60.0
+    ) -> None:
+        """Commit the driver's own writes in one transaction; return when that is certain. Blocks.
+
+        No write may name an object that a live plan holds. LeadLost; Unusable when the broker does not answer
+        for `timeout` seconds: they may have happened or not, so write them again before planning their
+        objects.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._writer.commit(writes, offsets=offsets, timeout=max(1.0, deadline - time.monotonic()))
+            except CommitUnknown as error:
+                # The next transaction's init decides the one in doubt, and nobody else writes these keys:
+                # saying it again is right in both cases.
+                if time.monotonic() > deadline:
+                    raise Unusable(f"The ledger could not be written: {error}") from error
+            else:
+                return
+
+    def control(self, key: ControlKey) -> Control | None:
+        """A control record as the cache has it."""
+        raw = self.cache.controls().get(key)
+        return None if raw is None else decode_control(key, raw)
+
+    def remember(self, anchor: str) -> None:
+        """Let this output topic carry the group's memory too, from the next `check` on. Does not block."""
+        self._anchors.add(anchor)
+
+    def check(self) -> None:
+        """Return when the ledger is still fit, and the one taken over; to be called every minute. Blocks.
+
+        LedgerUnfit when not (exit 2); Unusable while the brokers do not answer; whatever ended the reading.
+        """
+        self._reading().check()
+        assert self._found is not None
+        try:
+            found = look_at_ledger_topic(self._admin, self._topic).identity
+        except TopicMissing:
+            found = None
+        refuse_changed(self._found.identity, found)
+        refuse_other_members(self._admin, self._group, self._topic)
+        at, anchors = self._remembered
+        if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
+            self.commit([], offsets=self._marks())
+
+    def close(self) -> None:
+        """Stop reading, let go of the producer and the cache. Blocks shortly."""
+        if self._follower is not None:
+            self._follower.close()
+        self._writer.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    # -- taking over, step by step -------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        found = self._found = look_at_ledger_topic(self._admin, self._topic)
+        memory = recall(self._admin, self._group)
+        home = find_home(self._state_dir, self._name)
+        if not self._accept_new_ledger:
+            memory.refuse_other(self._topic, found.identity.topic_id)
+            cached = found_identity(home)
+            # The second memory, for when the group's has expired; while it has one, a cache is merely old.
+            if memory.is_empty and cached is not None:
+                refuse_changed(cached, found.identity)
+        refuse_other_members(self._admin, self._group, self._topic)
+        low, high = self._admin.ends(self._topic)
+        self._cache = open_cache(
+            home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
+        )
+        start = self._cache.position
+        self._follower = Follower(
+            self._clients.consumer,
+            self._cache,
+            topic=self._topic,
+            group=self._group,
+            start=low if start is None else start,
+            on_applied=self._on_applied,
+        )
+
+    def _reading(self) -> Follower:
+        assert self._follower is not None, "take_over comes first"
+        return self._follower
+
+    def _counted_slots(self) -> int:
+        found = self.control(controls.SLOTS)
+        return found.slots if isinstance(found, Slots) else 0
+
+    def _slots_in_the_open(self, start: int, timeout: float) -> int:
+        """The largest count that no read-committed reader sees yet: its transaction may yet be completed."""
+        _, end = self._admin.ends(self._topic)
+        tail = read_uncommitted(
+            self._clients.consumer,
+            topic=self._topic,
+            group=self._group,
+            start=start,
+            end=end,
+            timeout=timeout,
+        )
+        counts = [0]
+        for record in tail:
+            raw = decode_rows([record]).controls.get(controls.SLOTS.name)
+            if raw is not None:
+                found = decode_control(controls.SLOTS, raw)
+                counts.append(found.slots if isinstance(found, Slots) else 0)
+        return max(counts)
+
+    def _fence_and_read_all(self, deadline: float) -> None:
+        while True:
+            fenced = self._slots
+            self._fence_all(fenced, max(1.0, deadline - time.monotonic()))
+            try:
+                self._read_to_end()
+            except ReadHeldBack as error:
+                if time.monotonic() > deadline:
+                    raise Unusable(f"The ledger cannot be read to its end. {error}") from error
+                _log.warning("ledger_end_hidden", error=str(error), detail="all slots are fenced again")
+                continue
+            self._slots = max(self._slots, self._counted_slots())
+            # A count that a driver of the past still got through means slots that were not fenced.
+            if self._slots == fenced:
+                return
+
+    def _fence_all(self, slots: int, timeout: float) -> None:
+        ids = [slot_id(self._name, slot) for slot in range(slots)]
+        with ThreadPoolExecutor(1, thread_name_prefix="fence-slots") as beside:
+            fenced = beside.submit(fence, self._clients.producer, ids, timeout=timeout)
+            self._writer.initialise(timeout)
+            fenced.result()
+
+    def _read_to_end(self) -> None:
+        # Taken after the fences and with open transactions counted: nothing of theirs can come later or lie
+        # above.
+        _, end = self._admin.ends(self._topic)
+        self._reading().wait_for(end, self._stall_seconds)
+
+    def _claim(self) -> None:
+        """Say in the ledger whose it is, and in the group which ledger is its own."""
+        found = self.control(controls.OWNER)
+        owner = found.name if isinstance(found, Owner) else None
+        if not self._accept_new_ledger:
+            refuse_other_owner(owner, self._name, self._topic)
+        claim: list[Write] = []
+        if owner != self._name:
+            claim.append((controls.OWNER, encode_control(Owner(name=self._name))))
+        self.commit(claim, offsets=self._marks())
+
+    def _marks(self) -> list[TopicPartition]:
+        assert self._found is not None
+        anchors = frozenset(self._anchors)
+        places = sorted(recall(self._admin, self._group).places(anchors))
+        # A commit for a topic that is gone would be refused with all others.
+        there = {topic: self._admin.has_topic(topic) for topic in {topic for topic, _ in places}}
+        self._remembered = (time.monotonic(), frozenset(anchor for anchor in anchors if there[anchor]))
+        mark = mark_of(self._found.identity)
+        return [TopicPartition(topic, partition, 0, mark) for topic, partition in places if there[topic]]

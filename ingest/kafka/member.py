@@ -1,0 +1,153 @@
+"""One member of the group: a consumer that is polled by a thread of its own and never reads."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from ingest.kafka.clients import Properties, new_consumer
+from ingest.kafka.membership import read_membership
+
+_POLL_SECONDS: Final = 0.1
+
+# After one of these the member is no more, whatever the consumer does next.
+_ENDS: Final = frozenset(
+    {
+        KafkaError._FATAL,  # noqa: SLF001 - how the library names its local codes
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - as above
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """What a member tells its owner, always from the member's thread."""
+
+    on_held: Callable[["Member", bytes], None]
+    """It holds the partition; the group metadata of the generation that has just begun."""
+    on_waiting: Callable[["Member"], None]
+    """It is in the group, and another member holds the partition."""
+    on_gone: Callable[["Member", str], None]
+    """It can hold nothing any more (or lost what it held), with the reason. Said at most once."""
+    on_problem: Callable[["Member", KafkaError], None]
+    """Something that may pass: a broker away, rights missing."""
+
+
+class Member:
+    """Joins at once. `close` leaves the group and waits for the thread."""
+
+    def __init__(
+        self,
+        properties: Properties,
+        *,
+        group: str,
+        topic: str,
+        session_timeout_ms: int,
+        instance_id: str | None,
+        events: Events,
+    ) -> None:
+        self._topic = topic
+        self._events = events
+        self._holds = False
+        self._gone = False
+        self._stop = threading.Event()
+        ours: dict[str, object] = {
+            "group.id": group,
+            # The classic protocol gives every rebalance a generation, which transactions are checked by.
+            "group.protocol": "classic",
+            # Cooperative: when a standby arrives the leader keeps the partition and hears of the generation.
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_timeout_ms,
+            # How soon a standby hears that the leader has left: well within the five seconds promised.
+            "heartbeat.interval.ms": max(100, min(1000, session_timeout_ms // 5)),
+            # A stalled process is told apart from a living one by its session; this bounds a stalled thread.
+            "max.poll.interval.ms": max(
+                int(properties.get("max.poll.interval.ms", "300000")), session_timeout_ms
+            ),
+            "auto.offset.reset": "latest",
+            # How soon a deleted ledger topic is seen missing from the subscription.
+            "topic.metadata.refresh.interval.ms": 30_000,
+        }
+        if instance_id is not None:
+            ours["group.instance.id"] = instance_id
+        self._consumer = new_consumer(properties, ours, on_error=self._judge)
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+        self._thread = threading.Thread(target=self._run, name=f"member-{group}", daemon=True)
+        self._thread.start()
+
+    def retire(self) -> None:
+        """Begin to leave without waiting: nothing is told of this member any more."""
+        self._gone = True
+        self._stop.set()
+
+    def close(self, timeout: float) -> bool:
+        """Leave the group; False when the consumer has not closed within `timeout` seconds."""
+        self.retire()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                # A record can only have been fetched before the pause took hold: this consumer never reads.
+                message = self._consumer.poll(_POLL_SECONDS)
+                error = None if message is None else message.error()
+                if error is not None:
+                    self._judge(error)
+        except BaseException as error:
+            # Whatever ends this thread ends the lead: nobody would notice a loss any more.
+            self._end(f"the group's consumer failed: {error!r}")
+            if not isinstance(error, KafkaException):
+                raise
+        finally:
+            # Also after a loss, and at once: librdkafka would join again by itself.
+            self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # The only place where metadata is captured. Inside this callback, and before the assignment is
+        # answered, librdkafka waits: what it says of the generation belongs to this assignment. Outside, a
+        # rebalance may be under way. An empty assignment matters as much: a standby's arrival raises the
+        # generation, and everything that carries the old one is refused from then on.
+        raw: bytes = consumer.consumer_group_metadata()
+        consumer.incremental_assign([TopicPartition(p.topic, p.partition, OFFSET_END) for p in partitions])
+        if partitions:
+            self._holds = True
+            # Never read here: while an offset commit of a zombie is pending, a read would hang.
+            consumer.pause(partitions)
+        if self._gone:
+            return
+        if not self._holds:
+            self._events.on_waiting(self)
+        elif read_membership(raw).is_checked_by_broker:
+            self._events.on_held(self, raw)
+        else:
+            # The broker takes such metadata unchecked, from anyone: a transaction must never carry it.
+            self._end("the group has forgotten this member while it was assigned the ledger")
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        if partitions and self._holds:
+            self._end("the group gave the ledger's partition to another instance")
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        if self._holds:
+            self._end("the group no longer knows this instance (it did not answer for a session timeout)")
+
+    def _judge(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() in _ENDS:
+            self._end(error.str())
+        elif not self._gone:
+            self._events.on_problem(self, error)
+
+    def _end(self, reason: str) -> None:
+        already, self._gone = self._gone, True
+        self._stop.set()
+        self._holds = False
+        if not already:
+            self._events.on_gone(self, reason)

@@ -1,0 +1,49 @@
+"""The group metadata that every transaction carries: what a member is to the group, in librdkafka's form."""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+_MAGIC: Final = b"CGMDv2:"
+_GENERATION: Final = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """One member in one generation of a consumer group."""
+
+    group: str
+    generation: int
+    member: str
+    instance: str | None
+
+    @property
+    def is_checked_by_broker(self) -> bool:
+        """Whether the broker compares it with its own idea of the group.
+
+        It accepts generation -1 and an empty member id unchecked (tried), so those would let a zombie in.
+        """
+        return self.generation >= 0 and self.member != ""
+
+
+def read_membership(raw: bytes) -> Membership:
+    """The member in what `Consumer.consumer_group_metadata()` gave; ValueError when it is something else.
+
+    librdkafka hands out `CGMDv2:`, the generation (int32), group and member id each ended by NUL, one byte
+    that says whether there is no instance id, and the instance id ended by NUL. Those bytes are what travels
+    with each batch and what `send_offsets_to_transaction` takes: nothing of ours is wrapped around them.
+    """
+    if not raw.startswith(_MAGIC) or len(raw) < len(_MAGIC) + _GENERATION.size:
+        raise ValueError(f"not group metadata of librdkafka 2: {raw[:80]!r}")
+    (generation,) = _GENERATION.unpack_from(raw, len(_MAGIC))
+    parts = raw[len(_MAGIC) + _GENERATION.size :].split(b"\0", 2)
+    if len(parts) != 3 or not parts[2]:  # noqa: PLR2004 - group, member, and what follows them
+        raise ValueError(f"not group metadata of librdkafka 2: {raw[:80]!r}")
+    group, member, rest = parts
+    has_instance = rest[0] == 0
+    return Membership(
+        group=group.decode(),
+        generation=generation,
+        member=member.decode(),
+        instance=rest[1:].rstrip(b"\0").decode() if has_instance else None,
+    )

@@ -1,0 +1,115 @@
+"""The output topics: whether they are there, how many partitions they have, and how large a record may be."""
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from ingest.errors import TopicMissing
+from ingest.kafka.admin import Admin
+from ingest.kafka.clients import Properties
+
+_log = structlog.get_logger(__name__)
+
+_FRESH_SECONDS: Final = 30.0
+# A missing topic may be made at any moment; a template can name many that are not there.
+_MISSING_FRESH_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record."""
+
+    name: str
+    partitions: int
+    max_record_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreation:
+    """`topic.creation.default.*`: how missing topics are made."""
+
+    partitions: int
+    replication_factor: int
+
+
+class OutputTopics:
+    """What is known of the output topics, for half a minute each. Thread-safe; every question may block.
+
+    With `creation` a missing topic is made when it is first asked for; without, it is TopicMissing.
+    """
+
+    def __init__(self, properties: Properties, *, creation: TopicCreation | None = None) -> None:
+        self._admin = Admin(properties)
+        self._creation = creation
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, Topic | TopicMissing]] = {}
+
+    def get(self, name: str) -> Topic:
+        """The topic; TopicMissing when it is not there, Unusable and AccessDenied from the brokers."""
+        with self._lock:
+            until, found = self._known.get(name, (0.0, None))
+            if found is None or time.monotonic() > until:
+                found = self._asked(name)
+                fresh = _MISSING_FRESH_SECONDS if isinstance(found, TopicMissing) else _FRESH_SECONDS
+                self._known[name] = (time.monotonic() + fresh, found)
+        if isinstance(found, TopicMissing):
+            raise TopicMissing(str(found))
+        return found
+
+    def require(self, names: Iterable[str]) -> list[Topic]:
+        """All of these topics, at start; one TopicMissing that names every missing one."""
+        found, missing = [], []
+        for name in names:
+            try:
+                found.append(self.get(name))
+            except TopicMissing:
+                missing.append(name)
+        if missing:
+            raise TopicMissing(_sentence(missing))
+        return found
+
+    def forget(self, name: str) -> None:
+        """Ask again at the next question: a task was told that the topic is not there."""
+        with self._lock:
+            self._known.pop(name, None)
+
+    def _asked(self, name: str) -> Topic | TopicMissing:
+        try:
+            return self._described(name)
+        except TopicMissing:
+            if self._creation is None:
+                return TopicMissing(_sentence([name]))
+        made = self._admin.create_topic(
+            name,
+            partitions=self._creation.partitions,
+            replication_factor=self._creation.replication_factor,
+        )
+        if made:
+            _log.info("topic_created", topic=name, partitions=self._creation.partitions)
+        # The controller has made the topic before every broker has heard of it.
+        settled: Retrying = Retrying(
+            retry=retry_if_exception_type(TopicMissing),
+            stop=stop_after_delay(10),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
+        return settled(self._described, name)
+
+    def _described(self, name: str) -> Topic:
+        partitions = self._admin.partition_count(name)
+        configuration = self._admin.topic_configuration(name)
+        # In force, so that it is the brokers' message.max.bytes where the topic sets none.
+        return Topic(
+            name=name, partitions=partitions, max_record_bytes=int(configuration["max.message.bytes"])
+        )
+
+
+def _sentence(names: list[str]) -> str:
+    quoted = ", ".join(repr(name) for name in sorted(names))
+    what = f"Topic {quoted} does not exist." if len(names) == 1 else f"Topics {quoted} do not exist."
+    return f"{what} Create them, or set topic.creation.default.partitions and .replication.factor."

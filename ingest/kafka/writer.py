@@ -1,0 +1,178 @@
+"""The driver's own transactions: every ledger write but the tasks' goes through here, fenced like theirs."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaException, Producer, TopicPartition
+
+from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
+from ingest.kafka.clients import Properties, new_transactional_producer
+from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
+from ingest.kafka.fencing import driver_id, initialise
+from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
+
+_log = structlog.get_logger(__name__)
+
+_CALL_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.05
+
+Write = tuple[LedgerKey, LedgerEntry | bytes | None]
+"""A key with its new entry, a control record's bytes, or None for a tombstone."""
+
+
+def group_commit(ledger_topic: str) -> list[TopicPartition]:
+    """What every transaction of this ingester commits for the group before anything else.
+
+    Only that the broker checks the member and generation matters: the offset itself means nothing.
+    """
+    return [TopicPartition(ledger_topic, 0, 0)]
+
+
+class LedgerWriter:
+    """The producer `<name>-driver`. Thread-safe: one transaction at a time.
+
+    `metadata` gives the group metadata of the moment, or raises LeadLost; every transaction asks anew.
+    """
+
+    def __init__(
+        self, properties: Properties, *, name: str, ledger_topic: str, metadata: Callable[[], bytes]
+    ) -> None:
+        self._properties = properties
+        self._id = driver_id(name)
+        self._ledger_topic = ledger_topic
+        self._metadata = metadata
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._fenced: str | None = None
+
+    def initialise(self, timeout: float) -> None:
+        """Fence older drivers' transactions and make this one's possible. Blocks; LeadLost, Unusable."""
+        with self._lock:
+            self._initialise(time.monotonic() + timeout)
+
+    def commit(
+        self, writes: Sequence[Write], *, offsets: Sequence[TopicPartition] = (), timeout: float = 30.0
+    ) -> None:
+        """Commit these writes, all or none; return when the broker has acknowledged it.
+
+        `offsets` are committed for the group beside. A transaction that is aborted is made again: the writes
+        say what is, so repeating them is harmless. LeadLost when another driver or generation took over;
+        CommitUnknown when the commit was not answered within `timeout` seconds (`initialise` and read, then
+        write again); Unusable when no transaction could be made in that time; AccessDenied, TopicMissing at
+        once.
+        """
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            while True:
+                # Asked first, so that a process which knows that it lost the lead fences nobody.
+                metadata = self._metadata()
+                producer = self._producer or self._initialise(deadline)
+                try:
+                    self._transact(producer, metadata, writes, offsets, deadline)
+                except Fenced as error:
+                    # By the group: a standby's arrival has raised the generation and its news has not come
+                    # yet.
+                    self._wait_for_news(metadata, error, deadline)
+                except (TransactionAborted, Unusable) as error:
+                    if time.monotonic() > deadline:
+                        raise Unusable(f"The ledger could not be written: {error}") from error
+                    _log.warning("ledger_write_repeated", error=str(error))
+                    time.sleep(_PAUSE_SECONDS)
+                else:
+                    return
+
+    def close(self) -> None:
+        """Let go of the producer; nothing is open between two calls of `commit`."""
+        with self._lock:
+            self._drop()
+
+    def _initialise(self, deadline: float) -> Producer:
+        if self._fenced is not None:
+            # Initialising again would fence the instance that leads now.
+            raise LeadLost(self._fenced)
+        self._drop()
+        producer = new_transactional_producer(self._properties, self._id)
+        try:
+            initialise(producer, self._id, deadline=deadline)
+        except Fenced as error:
+            raise self._lead_lost() from error
+        self._producer = producer
+        return producer
+
+    def _transact(
+        self,
+        producer: Producer,
+        metadata: bytes,
+        writes: Sequence[Write],
+        offsets: Sequence[TopicPartition],
+        deadline: float,
+    ) -> None:
+        try:
+            producer.begin_transaction()
+            # First of all, so that a driver of the past is refused before it has written anything.
+            producer.send_offsets_to_transaction(
+                [*group_commit(self._ledger_topic), *offsets], metadata, _CALL_SECONDS
+            )
+            for key, entry in writes:
+                value = encode_entry(entry) if isinstance(entry, LedgerEntry) else entry
+                self._produce(producer, encode_key(key), value)
+            # From here on never an abort of ours: the broker may have committed without our hearing of it.
+            while not self._is_committed(producer, deadline):
+                pass
+        except KafkaException as error:
+            raise self._given_up(producer, error) from error
+
+    def _produce(self, producer: Producer, key: bytes, value: bytes | None) -> None:
+        while True:
+            try:
+                producer.produce(self._ledger_topic, key=key, value=value, partition=0)
+            except BufferError:
+                producer.poll(_PAUSE_SECONDS)
+            else:
+                return
+
+    def _is_committed(self, producer: Producer, deadline: float) -> bool:
+        """True once acknowledged, False while unanswered, CommitUnknown when that lasts too long."""
+        try:
+            producer.commit_transaction(_CALL_SECONDS)
+        except KafkaException as error:
+            if not is_unanswered(error):
+                raise
+            if time.monotonic() > deadline:
+                self._drop()
+                raise CommitUnknown(f"The broker did not answer a commit of {self._id!r}.") from error
+            return False
+        return True
+
+    def _given_up(self, producer: Producer, error: KafkaException) -> HeadraceError:
+        """What to raise, after letting go of the producer: the init of the next one aborts what is open."""
+        found = translate(error, what=f"a transaction of {self._id!r}")
+        if isinstance(found, Fenced) and error.args[0].fatal():
+            self._drop()
+            return self._lead_lost()
+        if error.args[0].txn_requires_abort():
+            # Sooner than the next init, so that readers are not held back; when it fails, that one does it.
+            with contextlib.suppress(KafkaException):
+                producer.abort_transaction(_CALL_SECONDS)
+        self._drop()
+        return found
+
+    def _lead_lost(self) -> LeadLost:
+        self._fenced = f"Another instance writes to the ledger as {self._id!r}: it has taken the lead."
+        return LeadLost(self._fenced)
+
+    def _wait_for_news(self, refused: bytes, error: Fenced, deadline: float) -> None:
+        while self._metadata() == refused:
+            if time.monotonic() > deadline:
+                raise LeadLost(f"The group refuses this instance's transactions: {error}") from error
+            time.sleep(_PAUSE_SECONDS)
+
+    def _drop(self) -> None:
+        """Forget the producer and what it has not sent. Not `close()`: it aborts, a commit in doubt too."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
