@@ -31,7 +31,7 @@ def decode(
     """
     if not isinstance(start, BytePosition | None):
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a bytes object.")
-    size = options.chunk_bytes
+    size = options.format.chunk_bytes
     if begin is not None:
         first = -(-begin // size) * size
         last = source.size if end is None else min(-(-end // size) * size, source.size)
@@ -39,7 +39,7 @@ def decode(
         stream = source.stream(offset, last) if offset < last else iter(())
     else:
         offset = start.byte if start is not None else 0
-        stream = plain_stream(source, offset, sniffed=options.compression is not Compression.NONE)
+        stream = plain_stream(source, offset, sniffed=options.format.compression is not Compression.NONE)
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // size))
     carry = b""
     for chunk in stream:
@@ -55,9 +55,9 @@ def decode(
 
 def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
-    if options.compression is not Compression.NONE and stored_codec(source) is not None:
+    if options.format.compression is not Compression.NONE and stored_codec(source) is not None:
         return None
-    size = options.chunk_bytes
+    size = options.format.chunk_bytes
     marks = {source.size * piece // pieces // size * size for piece in range(pieces)} | {source.size}
     return tuple(sorted(marks)) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 

@@ -42,7 +42,7 @@ def decode(
         chunks, offset = _slice_stream(source, start, begin, source.size if end is None else end)
     if offset == 0:
         chunks, offset = _without_bom(chunks)
-    for found in lines(chunks, offset=offset, limit=options.record_max_bytes):
+    for found in lines(chunks, offset=offset, limit=options.row_max_bytes):
         if end is not None and (found.offset if isinstance(found, Stretch) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
@@ -141,7 +141,7 @@ def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Itera
         count = int(np.searchsorted(stretch.starts, end - stretch.offset))
     starts, ends = stretch.starts[:count], stretch.ends[:count]
     trimmed_starts, trimmed_lengths = _trimmed(stretch, starts, ends)
-    large = ends - starts > options.record_max_bytes - options.overhead_bytes
+    large = ends - starts > options.row_max_bytes
     filled = trimmed_lengths > 0
     faults: dict[int, tuple[str, str]] = {}
     buffer = (

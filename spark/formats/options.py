@@ -1,33 +1,31 @@
-"""What decoders need to know of the settings: frozen, small and picklable, made once for a batch of work."""
+"""What a decoder needs to know: the format settings, and what is particular to the records of an object."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ingest.settings.choices import Compression, Envelope, EnvelopeField, InputFormat, JsonFormat, ValueFormat
+from ingest.settings.model import FormatSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
-    """How the rows of an object are cut out and what of them goes into key, value, headers and timestamp.
+    """How the rows of one object are cut out, and what of them goes into its records.
 
-    `overhead_bytes` is what key and headers that are the same for all rows add to each record when it is
-    measured against `record_max_bytes`. Field paths are names with dots for nesting; None where the key,
-    value, timestamp or headers do not come from a field; each entry of the object at `header_field` is a
-    header. `source_headers` asks for the header that tells where each row stood (`headrace.position`); the
-    constant ones are the task's.
+    `topic` names the subjects of the schema registry. `overhead_bytes` is what the key and headers that are
+    the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
+    where it is the lower one.
     """
 
-    input_format: InputFormat = InputFormat.BYTES
-    compression: Compression = Compression.AUTO
-    chunk_bytes: int = 4096
-    record_max_bytes: int = 1048576
-    decode_unit_max_bytes: int = 67108864
+    format: FormatSettings
+    topic: str = ""
     overhead_bytes: int = 0
-    value_format: ValueFormat = ValueFormat.AUTO
-    json_format: JsonFormat = JsonFormat.ISO
-    key_field: str | None = None
-    value_field: str | None = None
-    timestamp_field: str | None = None
-    header_field: str | None = None
-    source_headers: bool = False
-    envelope: Envelope = Envelope.NONE
-    envelope_base64: frozenset[EnvelopeField] = field(default=frozenset())
+    topic_max_bytes: int | None = None
+
+    @property
+    def record_max_bytes(self) -> int:
+        """What key, value and headers of a record may come to together."""
+        limit = self.format.record_max_bytes
+        return limit if self.topic_max_bytes is None else min(limit, self.topic_max_bytes)
+
+    @property
+    def row_max_bytes(self) -> int:
+        """What is left of `record_max_bytes` for what differs from row to row."""
+        return max(0, self.record_max_bytes - self.overhead_bytes)

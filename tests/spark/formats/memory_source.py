@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from ingest.errors import ObjectCorrupt
 from ingest.positions import Position
-from ingest.settings.choices import InputFormat
 from spark.formats import DECODERS, DecodeOptions
 from spark.rows import BadRow, RowBatch
 
@@ -69,7 +68,7 @@ def decode_all(
 ) -> Decoded:
     """The whole outcome of decoding; ObjectCorrupt ends it and is kept, anything else passes through."""
     out = Decoded()
-    decoder = DECODERS[InputFormat(options.input_format)]
+    decoder = DECODERS[options.format.input_format]
     try:
         for batch in decoder(source, start, options=options, begin=begin, end=end):
             out.batches.append(batch)

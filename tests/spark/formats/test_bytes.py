@@ -9,10 +9,11 @@ from ingest.errors import ObjectCorrupt
 from ingest.positions import BlockPosition, BytePosition
 from ingest.settings.choices import Compression, InputFormat
 from spark.compression import sniff
-from spark.formats import CUTTERS, DECODERS, DecodeOptions
+from spark.formats import CUTTERS, DECODERS
+from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
-FOUR = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=4)
+FOUR = decode_options(InputFormat.BYTES, chunk_bytes=4)
 
 
 @given(
@@ -24,7 +25,7 @@ FOUR = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=4)
 @settings(max_examples=200)
 def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk: int, packed: bool) -> None:  # noqa: FBT001
     """The chunks are those of the plain bytes, from any position on."""
-    options = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=size)
+    options = decode_options(InputFormat.BYTES, chunk_bytes=size)
     stored = gzip.compress(data) if packed else data
     expected = [(BytePosition(at), data[at : at + size]) for at in range(0, len(data), size)]
 
@@ -42,7 +43,7 @@ def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk:
 @settings(max_examples=100)
 def test_any_split_gives_exactly_the_chunks(data: bytes, size: int, marks: list[int]) -> None:
     """A slice owns the chunks that begin in it."""
-    options = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=size)
+    options = decode_options(InputFormat.BYTES, chunk_bytes=size)
     ends = sorted({0, len(data), *(mark for mark in marks if mark < len(data))})
     rows = []
     for begin, end in pairwise(ends):
@@ -59,14 +60,14 @@ def test_cuts_fall_between_chunks() -> None:
     assert cutter(MemorySource(b"x" * 22), 3, options=FOUR) == (0, 4, 12, 22)
     assert cutter(MemorySource(b"x" * 4), 3, options=FOUR) is None
     assert cutter(packed, 2, options=FOUR) is None
-    as_stored = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=4, compression=Compression.NONE)
+    as_stored = decode_options(InputFormat.BYTES, chunk_bytes=4, compression=Compression.NONE)
     assert cutter(packed, 2, options=as_stored) is not None
 
 
 def test_compression_none_gives_the_stored_bytes() -> None:
     """Whoever ships gzip files as they are says so."""
     stored = gzip.compress(b"hello", mtime=0)
-    options = DecodeOptions(input_format=InputFormat.BYTES, compression=Compression.NONE)
+    options = decode_options(InputFormat.BYTES, compression=Compression.NONE)
 
     assert decode_all(MemorySource(stored), options).values == [stored]
     assert decode_all(MemorySource(stored), FOUR).values == [b"hell", b"o"]
@@ -75,7 +76,7 @@ def test_compression_none_gives_the_stored_bytes() -> None:
 def test_a_torn_stream_gives_no_torn_chunk() -> None:
     """Before the damage there are only whole chunks."""
     stored = gzip.compress(bytes(range(256)) * 4096)
-    options = DecodeOptions(input_format=InputFormat.BYTES, chunk_bytes=1000)
+    options = decode_options(InputFormat.BYTES, chunk_bytes=1000)
 
     decoded = decode_all(MemorySource(stored[:-200]), options)
 

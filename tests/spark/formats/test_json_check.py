@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from ingest.settings.choices import InputFormat
 from spark.compression import sniff
-from spark.formats import DecodeOptions
 from spark.formats.json_check import are_all_json, fault
 from spark.formats.jsonl import _trimmed
 from spark.formats.lines import stretch
+from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
-JSONL = DecodeOptions(input_format=InputFormat.JSONL)
+JSONL = decode_options(InputFormat.JSONL)
 
 WHAT_JSON_IS = [
     (b"null", None),

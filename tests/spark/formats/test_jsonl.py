@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from ingest.errors import ObjectCorrupt
 from ingest.positions import BytePosition, RowPosition
 from ingest.settings.choices import InputFormat
-from spark.formats import CUTTERS, DECODERS, DecodeOptions
+from spark.formats import CUTTERS, DECODERS
+from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
-JSONL = DecodeOptions(input_format=InputFormat.JSONL)
-SMALL = DecodeOptions(input_format=InputFormat.JSONL, record_max_bytes=16)
+JSONL = decode_options(InputFormat.JSONL)
+SMALL = decode_options(InputFormat.JSONL, record_max_bytes=16)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_line_above_the_limit_is_a_bad_row(chunk: int, end: bytes) -> None:
 
 def test_the_overhead_of_key_and_headers_counts() -> None:
     """A record is measured with what is the same for all of them."""
-    options = DecodeOptions(input_format=InputFormat.JSONL, record_max_bytes=16, overhead_bytes=10)
+    options = decode_options(InputFormat.JSONL, record_max_bytes=16, overhead_bytes=10)
 
     decoded = decode_all(MemorySource(b"123456\n1234567\n"), options)
 
