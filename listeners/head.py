@@ -29,17 +29,22 @@ class Heads:
         *,
         client: HeadClient,
         post: Post,
+        tasks: asyncio.TaskGroup,
         requester_pays: bool = False,
         pauses: Pauses = _PAUSES,
     ) -> None:
         self._client = client
         self._post = post
+        self._tasks = tasks
         self._more: dict[str, Any] = {"RequestPayer": "requester"} if requester_pays else {}
         self._pauses = pauses
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def ask(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
-        """Post what HEAD says under `token`; a HEAD that fails is repeated for as long as it takes."""
+    def ask(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
+        """Post, later, what HEAD says under `token`; one that fails is repeated for as long as it takes."""
+        self._tasks.create_task(self._answer(token, bucket, key, version_id))
+
+    async def _answer(self, token: str, bucket: str, key: str, version_id: str | None) -> None:
         failures = 0
         async with self._gate:
             while True:

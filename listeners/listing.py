@@ -57,7 +57,11 @@ class _Answer:
 
 
 class Lister:
-    """Lists one bucket, page by page. All methods belong to the listeners' loop."""
+    """Lists one bucket, page by page. All methods belong to the listeners' loop.
+
+    The client must not repeat calls by itself: a failed call is repeated here, for as long as it takes, and
+    told once more than `quiet_failures` in a row have failed.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Lister:
         post: Post,
         counters: Counters,
         pauses: Pauses = _PAUSES,
+        quiet_failures: int = 0,
         page_keys: int = 1000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,6 +80,7 @@ class Lister:
         self._post = post
         self._counters = counters
         self._pauses = pauses
+        self._quiet_failures = quiet_failures
         self._page_keys = page_keys
         self._clock = clock
         self._listing_id = 0
@@ -145,10 +151,11 @@ class Lister:
                 token = None
                 failures += 1
                 self._counters.list_requests(1)
-                self._post(ListingFailed(listing_id=self._listing_id, error=error))
+                if failures > self._quiet_failures:
+                    self._post(ListingFailed(listing_id=self._listing_id, error=error))
                 await asyncio.sleep(self._pauses.after(failures))
             else:
-                self._counters.list_requests(1 + page["ResponseMetadata"].get("RetryAttempts", 0))
+                self._counters.list_requests(1)
                 return self._parsed(page, seconds=self._clock() - begun)
 
     async def _list(self, *, after: str | None, token: str | None) -> Mapping[str, Any]:

@@ -77,7 +77,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFailed:
-    """A LIST call failed. The listing goes on from where it was, after a pause; its next page says so."""
+    """LIST fails, repeats included. The listing goes on from where it was, later; its next page says so.
+
+    `listing_id` is 0 when not even a client could be made (no usable credentials).
+    """
 
     listing_id: int
     error: HeadraceError
@@ -99,7 +102,14 @@ class HeadAnswer:
     answer: S3Object | HeadraceError
 
 
-Event = Received | ListingBegun | Page | ListingFailed | ModeChanged | HeadAnswer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashed:
+    """The listeners have ended by a bug; nothing will be posted any more."""
+
+    error: BaseException
+
+
+Event = Received | ListingBegun | Page | ListingFailed | ModeChanged | HeadAnswer | Crashed
 Post = Callable[[Event], None]
 
 

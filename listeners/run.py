@@ -1,0 +1,203 @@
+"""All listeners of one ingester in a thread of their own, seen from the service's thread."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ingest.errors import HeadraceError
+from ingest.settings.model import Settings, SqsSettings
+from listeners.clients import s3_client, sqs_client
+from listeners.failures import translated
+from listeners.head import Heads
+from listeners.listing import Bucket, Lister
+from listeners.pauses import Pauses
+from listeners.posts import Counters, Crashed, ListingFailed, Post
+from listeners.queue import Queue
+from listeners.sqs import QueueOptions, SqsListener
+from listeners.watch import Watch
+
+_OPEN_PAUSES: Final = Pauses(first=0.5, longest=20.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    lister: Lister
+    heads: Heads
+    sqs: SqsListener | None
+
+
+class Listeners:
+    """Learns of objects and posts what it learns. Every method may be called from any thread.
+
+    `start` and `stop` once each. `post` is called in the listeners' thread. After `stop` the other methods do
+    nothing.
+    """
+
+    def __init__(self, settings: Settings, post: Post, counters: Counters) -> None:
+        self._settings = settings
+        self._post = post
+        self._counters = counters
+        self._thread = threading.Thread(target=self._main, name="listeners", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._watch = Watch(settings, post)
+        self._stop = asyncio.Event()
+        self._stop_seconds = 5.0
+        self._skip_through: str | None = None
+        self._parts: _Parts | None = None
+        self._early: list[Callable[[_Parts], None]] = []
+
+    def start(self, *, skip_through: str | None = None) -> None:
+        """Begin to receive and to list; returns at once.
+
+        `skip_through` leaves out keys up to and including it in every listing (the baseline's start key).
+        """
+        self._skip_through = skip_through
+        self._thread.start()
+
+    def stop(self, *, seconds: float) -> None:
+        """Receive no more, delete what is settled, release the rest; blocks, hardly longer than `seconds`."""
+        self._stop_seconds = seconds
+        with suppress(RuntimeError):  # the loop is closed: the listeners have ended
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(seconds + 2.0)
+
+    def settle(self, message_ids: Iterable[str]) -> None:
+        """Delete these messages: all they name is committed."""
+        ids = tuple(message_ids)
+        self._with_queue(lambda sqs: sqs.settle(ids))
+
+    def release(self, message_ids: Iterable[str]) -> None:
+        """Give these messages back to the queue at once."""
+        ids = tuple(message_ids)
+        self._with_queue(lambda sqs: sqs.release(ids))
+
+    def leave(self, message_id: str) -> None:
+        """Leave a message that cannot be read to the queue's own redrive policy."""
+        self._with_queue(lambda sqs: sqs.leave(message_id))
+
+    def page_done(self) -> None:
+        """One `Page` has been taken in; a few unacknowledged ones hold the listing."""
+        self._call(lambda parts: parts.lister.page_done())
+
+    def pause_listing(self) -> None:
+        """List no further after the page under way (`max.pending.objects`)."""
+        self._call(lambda parts: parts.lister.pause())
+
+    def resume_listing(self) -> None:
+        """Go on after `pause_listing`."""
+        self._call(lambda parts: parts.lister.resume())
+
+    def request_listing(self) -> None:
+        """Ask for a full listing that begins after now."""
+        self._call(lambda _parts: self._watch.request_full())
+
+    def request_head(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
+        """Ask for a HEAD; the `HeadAnswer` carries `token`."""
+        self._call(lambda parts: parts.heads.ask(token, bucket=bucket, key=key, version_id=version_id))
+
+    # The listeners' thread
+
+    def _with_queue(self, act: Callable[[SqsListener], None]) -> None:
+        self._call(lambda parts: None if parts.sqs is None else act(parts.sqs))
+
+    def _call(self, act: Callable[["_Parts"], None]) -> None:
+        with suppress(RuntimeError):  # as above
+            self._loop.call_soon_threadsafe(self._once_open, act)
+
+    def _once_open(self, act: Callable[["_Parts"], None]) -> None:
+        if self._parts is None:
+            self._early.append(act)
+        else:
+            act(self._parts)
+
+    def _main(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._run())
+        except Exception as error:  # noqa: BLE001 - handed to the service, whose thread ends the process with it
+            self._post(Crashed(error=error))
+
+    async def _run(self) -> None:
+        work = asyncio.create_task(self._work())
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+    async def _work(self) -> None:
+        self._watch.begin()
+        async with AsyncExitStack() as clients:
+            s3, sqs = await self._open(clients)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    self._furnish(s3, sqs, tasks)
+            finally:
+                if self._parts is not None and self._parts.sqs is not None:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._stop_seconds):
+                            await self._parts.sqs.close()
+
+    async def _open(self, clients: AsyncExitStack) -> tuple[Any, Any]:
+        """Clients of S3 and SQS (None without a queue), tried until there are credentials for them."""
+        failures = 0
+        while True:
+            try:
+                with translated(f"s3://{self._settings.s3.bucket}"):
+                    s3 = await clients.enter_async_context(s3_client(self._settings.s3))
+                    if self._settings.sqs is None:
+                        return s3, None
+                    return s3, await clients.enter_async_context(
+                        sqs_client(self._settings.sqs, self._settings.s3)
+                    )
+            except HeadraceError as error:
+                failures += 1
+                self._post(ListingFailed(listing_id=0, error=error))
+                await clients.aclose()
+                await asyncio.sleep(_OPEN_PAUSES.after(failures))
+
+    def _furnish(self, s3: Any, sqs: Any, tasks: asyncio.TaskGroup) -> None:
+        """Set everything to work, then do what was asked for in the meantime."""
+        settings = self._settings.s3
+        pauses = Pauses(first=settings.backoff.delay_ms / 1000, longest=settings.backoff.max_delay_ms / 1000)
+        lister = Lister(
+            client=s3,
+            bucket=Bucket(
+                name=settings.bucket,
+                prefix=settings.prefix,
+                requester_pays=settings.requester_pays,
+                skip_through=self._skip_through,
+            ),
+            post=self._post,
+            counters=self._counters,
+            pauses=pauses,
+            quiet_failures=settings.backoff.max_retries,
+        )
+        heads = Heads(
+            client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
+        )
+        listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
+        self._parts = _Parts(lister=lister, heads=heads, sqs=listener)
+        for act in self._early:
+            act(self._parts)
+        tasks.create_task(self._watch.run(lister))
+        if listener is not None:
+            tasks.create_task(listener.run())
+
+    def _sqs_listener(self, client: Any, settings: SqsSettings) -> SqsListener:
+        return SqsListener(
+            queue=Queue(client=client, url=settings.queue_url),
+            options=QueueOptions(
+                wait_seconds=settings.wait_time_seconds,
+                visibility_seconds=settings.visibility_timeout_seconds,
+                receivers=settings.receivers,
+                max_held=settings.max_held,
+            ),
+            post=self._post,
+            counters=self._counters,
+            health=self._watch,
+        )
