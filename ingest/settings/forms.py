@@ -192,7 +192,7 @@ def _url(text: str, *, path_needed: bool = False, bare_host: bool = False) -> st
         port = parts.port
     except ValueError:
         raise FormError from None
-    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+    if parts.username is not None:
         raise FormError("user and password do not belong in it")
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         raise FormError

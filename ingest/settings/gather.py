@@ -56,14 +56,12 @@ def gather(
 def _entries(
     layer: Mapping[str, str], references: References, gathered: Gathered, problems: Problems
 ) -> Iterator[Entry]:
-    refused: set[str] = set()
     for spelled, raw in layer.items():
         option = canonical(spelled)
         if option in WITHOUT_MEANING:
             gathered.without_meaning.append(option)
         elif (family := option.partition(".")[0]) in REFUSED:
-            if raw.strip() and family not in refused:
-                refused.add(family)
+            if raw.strip():
                 problems.add(family, REFUSED[family])
         elif not _is_known(option):
             problems.add(spelled, _unknown(option))

@@ -12,7 +12,8 @@ _SECRET_NAME: Final = re.compile(
     r"|key\.pem|keystore\.key|private\.?key|user\.info|api\.?key|oauthbearer\.(?:config|extensions)",
     re.IGNORECASE,
 )
-_USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
+# As far as the last @: a password not quoted for a URL may hold any sign, and a scheme may be missing.
+_USER_INFO: Final = re.compile(r"(?<=://).*@|^[^/@\s]+:(?!//)[^@\s]*@", re.DOTALL)
 
 
 class Secret:
@@ -54,7 +55,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def without_user_info(text: str) -> str:
-    """Return a text with `user:password@` of every URL in it masked."""
+    """Return a text with what stands before the @ of a URL masked."""
     return _USER_INFO.sub(f"{MASK}@", text)
 
 

@@ -1,5 +1,7 @@
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -533,3 +535,18 @@ def test_describe_tells_effective_values() -> None:
     assert described["offsets.storage.topic"] == "uploads-offsets"
     assert described["poll.interval.ms"] == "10000"
     assert "sqs.queue.url" not in described
+
+
+def test_the_room_is_pure() -> None:
+    """Loading settings brings in no client: neither AWS nor Spark nor Kafka, nor what reads PKCS12 stores."""
+    program = "import sys, ingest.settings.document; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[3],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+
+    assert "ingest.settings" in loaded
+    assert not {"boto3", "botocore", "pyspark", "confluent_kafka", "cryptography"} & set(loaded)
