@@ -1,0 +1,61 @@
+"""What is known of each object: which are new, which are on their way, which have come to their end.
+
+The service's thread owns one `Catalogue` and one `ingest.planner.Planner` over it, and tells them what
+happens. Nothing here blocks, starts a thread or reads a clock. Every call answers with `Effects`, and one
+function of the service carries all of them out:
+
+    def carry_out(effects):
+        delete(effects.settled); leave(effects.left); ask(effects.heads); log(effects.warnings, effects.ended)
+        if effects.writes:                                  # one Effects, one driver transaction
+            commit(effects.writes)                          # returns after the acknowledged commit
+            carry_out(catalogue.written(effects.writes, now_ms()))
+
+On taking the lead, after void, fence and read:
+
+    catalogue = Catalogue(bucket=.., view=cache, intake=Intake(route=.., prefix=..))
+    planner = Planner(catalogue, limits=Limits(slots=..), backoff=Backoff(first_ms=.., longest_ms=..))
+    carry_out(catalogue.resume(now_ms()))                   # partial, failed and new become pending
+
+Then, for each thing in the inbox:
+
+    a message           carry_out(catalogue.announce(delivery_id, notification.events, now_ms()))
+    a HEAD's answer     carry_out(catalogue.headed(token, found, now_ms()))
+    a listing's page    carry_out(catalogue.observe(ListingPage(..), now_ms()))
+    a free slot         works = planner.next_batch(slot, plan, now_ms(), idle_slots=n)
+    Committed           carry_out(planner.committed(plan, checkpoints))
+    Finished            carry_out(planner.finished(plan, finished, now_ms()))
+    a slot lost         planner.lost(plan); void, fence, read, catalogue.ledger_applied(..) for what was read;
+                        carry_out(planner.recovered(slot, now_ms(), worker_died=..))
+    a record read back  catalogue.ledger_applied(key, entry)
+    a command           carry_out(catalogue.apply_command(Replay(..), objects, now_ms()))
+    every turn          carry_out(planner.tick(now_ms()))
+
+Rules that hold throughout: a delivery is settled only by what an acknowledged commit, or a ledger read
+after a fence, has said of all its objects; a plan that ended FENCED or UNKNOWN is a lost one; no driver write
+names an object that a live plan holds; an object whose driver write is under way is not planned; versions of
+one key go one after the other. `catalogue.wants_listing` says whether to ask for more pages.
+"""
+
+from ingest.catalogue.catalogue import Catalogue
+from ingest.catalogue.commands import Command, Mark, Replay, Selection
+from ingest.catalogue.effects import Effects, Ended, HeadRequest, LedgerWrite
+from ingest.catalogue.intake import Baseline, Intake, LeftOut
+from ingest.catalogue.listing import ListingPage
+from ingest.catalogue.view import LedgerView
+
+__all__ = [
+    "Baseline",
+    "Catalogue",
+    "Command",
+    "Effects",
+    "Ended",
+    "HeadRequest",
+    "Intake",
+    "LedgerView",
+    "LedgerWrite",
+    "LeftOut",
+    "ListingPage",
+    "Mark",
+    "Replay",
+    "Selection",
+]

@@ -1,0 +1,273 @@
+"""What catalogue and planner share: pending objects, the ledger, held deliveries, and the steps between them.
+
+A step that needs the ledger is proposed (the object is in Phase.WRITING, its record in `Effects.writes`) and
+taken only when `written` says that the commit was acknowledged.
+"""
+
+from collections import deque
+from dataclasses import replace
+
+from ingest.catalogue.commands import Command
+from ingest.catalogue.deliveries import Deliveries
+from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
+from ingest.catalogue.intake import Intake, LeftOut
+from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
+from ingest.catalogue.slices import concluded, pieces_of, slice_keys
+from ingest.catalogue.view import LedgerView, Overlay
+from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
+from ingest.objects import ObjectId, Route, S3Object
+from ingest.outcome import WORKER_DIED
+
+_RECENT = 100
+
+
+class Books:
+    """One thread owns it, together with the catalogue and the planner that keep it."""
+
+    def __init__(self, *, view: LedgerView, intake: Intake, max_pending_objects: int) -> None:
+        self.table = PendingTable()
+        self.ledger = Overlay(view)
+        self.deliveries = Deliveries()
+        self.intake = intake
+        self.max_pending_objects = max_pending_objects
+        self.recent: deque[Ended] = deque(maxlen=_RECENT)
+        self.unwritten = 0
+        """Ledger records handed out in Effects and not yet acknowledged."""
+        self.has_unfinished = True
+        """The ledger may hold unfinished objects that are not pending here, for want of room."""
+        self.unfinished_after: ObjectId | None = None
+        self.deferred: dict[ObjectId, tuple[Command, S3Object]] = {}
+        """Commands for objects that a live plan holds."""
+
+    # What begins
+
+    def begin(
+        self,
+        seen: S3Object,
+        *,
+        route: Route,
+        entry: LedgerEntry | None,
+        is_fresh: bool,
+        now_ms: int,
+        gathering: Gathering,
+    ) -> Pending:
+        """The object, pending from now on."""
+        unit = Pending(seen, route=route, since_ms=now_ms, entry=entry, is_fresh=is_fresh)
+        if self.intake.min_age_ms:
+            unit.due_ms = seen.last_modified_ms + self.intake.min_age_ms
+        if entry is not None and entry.state is State.FAILED:
+            unit.trouble, unit.tries = entry.reason, entry.attempts
+            if entry.reason == WORKER_DIED:
+                unit.suspicion = Suspicion.SUSPECT
+        self.table.add(unit)
+        gathering.pending += 1
+        if seen.size == 0 and entry is None:
+            self.propose(unit, entry_for(unit, State.SKIPPED, now_ms=now_ms, reason="empty"), gathering)
+        elif entry is not None and entry.cuts is not None:
+            self.split(unit, entry.cuts, now_ms, gathering)
+        return unit
+
+    def adopt(self, object_id: ObjectId, entry: LedgerEntry, now_ms: int, gathering: Gathering) -> None:
+        """Make pending what only the ledger knows; when there is no room, remember that it is there."""
+        if len(self.table) >= self.max_pending_objects:
+            self.has_unfinished, self.unfinished_after = True, None
+            return
+        route = self.intake.judge(object_id.key)
+        if isinstance(route, LeftOut):
+            gathering.ignored[route.value] += 1
+            return
+        seen = S3Object(
+            id=object_id,
+            size=entry.size,
+            last_modified_ms=entry.last_modified_ms,
+            version_id=entry.version_id,
+        )
+        self.begin(seen, route=route, entry=entry, is_fresh=False, now_ms=now_ms, gathering=gathering)
+
+    def split(self, unit: Pending, cuts: tuple[int, ...], now_ms: int, gathering: Gathering) -> None:
+        """Work on the slices from now on; those that were skipped get another look with their object."""
+        unit.slices = pieces_of(unit, cuts, self.ledger.slices(unit.object.id))
+        self.table.move(unit, Phase.SPLIT)
+        for piece in unit.slices:
+            if piece.entry is not None and piece.entry.state in {State.DONE, State.QUARANTINED}:
+                piece.phase = Phase.GONE
+            else:
+                self.table.move(piece, Phase.WAITING)
+        self.conclude(unit, now_ms, gathering)
+
+    # What the ledger learns
+
+    def write(self, key: LedgerKey, entry: LedgerEntry | None, gathering: Gathering) -> None:
+        """Have a record written; never one that a live plan may write (design, exactly once 6)."""
+        assert key not in self.table.held, f"{key} is held by a live plan"
+        gathering.writes.append(LedgerWrite(key=key, entry=entry))
+        self.unwritten += 1
+
+    def propose(self, unit: Pending, entry: LedgerEntry, gathering: Gathering) -> None:
+        """Have a record of this unit written; nothing else happens to it until it is."""
+        self.table.move(unit, Phase.WRITING)
+        self.write(unit.key, entry, gathering)
+
+    def record(self, unit: Pending, entry: LedgerEntry, gathering: Gathering) -> None:
+        """The ledger says this of a unit."""
+        unit.entry = entry
+        if entry.is_settled:
+            self.end(unit, gathering)
+        elif unit.parent is None:
+            self.table.relabel(unit)
+
+    def end(self, unit: Pending, gathering: Gathering) -> None:
+        """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
+        if unit.parent is not None:
+            unit.phase = Phase.GONE
+            return
+        assert unit.entry is not None
+        self.table.remove(unit)
+        ended = Ended(
+            id=unit.object.id,
+            entry=unit.entry,
+            since_ms=unit.since_ms,
+            seen_ms=unit.object.last_modified_ms,
+        )
+        self.recent.append(ended)
+        gathering.ended.append(ended)
+        self.deliveries.end(unit.object.id, gathering)
+
+    def conclude(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+        """Write the end of a split object when all its slices have theirs and no live plan holds one."""
+        if unit.phase is not Phase.SPLIT or any(
+            piece.phase is not Phase.GONE or piece.key in self.table.held for piece in unit.slices
+        ):
+            return
+        assert unit.entry is not None
+        entry = concluded(
+            unit.entry, [piece.entry for piece in unit.slices if piece.entry is not None], now_ms
+        )
+        if self.look_again(unit, entry):
+            self.split(unit, unit.entry.cuts or (), now_ms, gathering)
+            return
+        self.propose(unit, entry, gathering)
+        if entry.state is State.DONE:
+            for piece in unit.slices:
+                self.write(piece.key, None, gathering)
+
+    def look_again(self, unit: Pending, entry: LedgerEntry) -> bool:
+        """True when this end would not be final and the content was seen since: then as it was seen."""
+        newer, unit.newer = unit.newer, None
+        if newer is None or entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
+            return False
+        unit.object = newer
+        return True
+
+    def written(self, writes: tuple[LedgerWrite, ...], now_ms: int) -> Effects:
+        """What follows from an acknowledged transaction of the driver with these records."""
+        gathering = Gathering()
+        self.unwritten -= len(writes)
+        for write in writes:
+            self.ledger.committed(write.key, write.entry)
+        for write in writes:
+            unit = self.table.find_unit(write.key)
+            if isinstance(write.key, ObjectId) and write.entry is not None:
+                self._object_written(unit, write.key, write.entry, now_ms, gathering)
+            elif isinstance(write.key, SliceKey) and write.entry is not None and unit is not None:
+                self._slice_written(unit, write.entry, now_ms, gathering)
+        return gathering.effects()
+
+    def _object_written(
+        self,
+        unit: Pending | None,
+        object_id: ObjectId,
+        entry: LedgerEntry,
+        now_ms: int,
+        gathering: Gathering,
+    ) -> None:
+        if unit is None:
+            if not entry.is_settled:
+                self.adopt(object_id, entry, now_ms, gathering)
+            return
+        unit.entry = entry
+        if entry.is_settled:
+            self.end(unit, gathering)
+        elif entry.cuts is not None:
+            self.split(unit, entry.cuts, now_ms, gathering)
+        else:
+            unit.slices = ()
+            self.table.move(unit, Phase.WAITING)
+        self.apply_deferred(object_id, now_ms, gathering)
+
+    def _slice_written(self, unit: Pending, entry: LedgerEntry, now_ms: int, gathering: Gathering) -> None:
+        unit.entry = entry
+        if entry.is_settled:
+            self.end(unit, gathering)
+            assert unit.parent is not None
+            self.conclude(unit.parent, now_ms, gathering)
+        elif unit.phase is Phase.WRITING:
+            self.table.move(unit, Phase.WAITING)
+        self.apply_deferred(unit.object.id, now_ms, gathering)
+
+    # Commands
+
+    def is_held(self, object_id: ObjectId) -> bool:
+        """True when a live plan holds the object or a slice of it, or a record of it is under way."""
+        if object_id in self.table.held:
+            return True
+        unit = self.table.find(object_id)
+        if unit is None:
+            return False
+        return unit.phase is Phase.WRITING or any(
+            piece.key in self.table.held or piece.phase is Phase.WRITING for piece in unit.slices
+        )
+
+    def command(self, command: Command, seen: S3Object, now_ms: int, gathering: Gathering) -> None:
+        """Apply a replay or mark to one object, now or when no plan holds it any more."""
+        object_id = seen.id
+        if self.is_held(object_id):
+            self.deferred[object_id] = (command, seen)
+            return
+        known = self.ledger.slices(object_id)
+        entry = self.ledger.get(object_id)
+        if entry is not None and entry.cuts is not None:
+            known = {key: known[key] for key in slice_keys(object_id, entry.cuts) if key in known}
+        unit = self.table.find(object_id)
+        for write in command.writes(seen, entry, known, now_ms):
+            self.write(write.key, write.entry, gathering)
+            if unit is not None and write.key == object_id:
+                unit.due_ms, unit.tries, unit.trouble, unit.suspicion = 0, 0, None, Suspicion.NONE
+                self.table.move(unit, Phase.WRITING)
+                for piece in unit.slices:
+                    piece.phase = Phase.GONE
+
+    def apply_deferred(self, object_id: ObjectId, now_ms: int, gathering: Gathering) -> None:
+        """Apply the command that waited for this object, if it can be now."""
+        waiting = self.deferred.get(object_id)
+        if waiting is not None and not self.is_held(object_id):
+            del self.deferred[object_id]
+            self.command(*waiting, now_ms, gathering)
+
+
+def entry_for(
+    unit: Pending,
+    state: State,
+    *,
+    now_ms: int,
+    reason: str | None = None,
+    error: str | None = None,
+    attempts: int | None = None,
+    cuts: tuple[int, ...] | None = None,
+) -> LedgerEntry:
+    """The unit's next ledger entry: position and counts stay; so do `attempts` and `cuts` if not given."""
+    known = unit.entry or LedgerEntry(state=state)
+    return replace(
+        known,
+        state=state,
+        reason=reason,
+        error=error,
+        attempts=known.attempts if attempts is None else attempts,
+        cuts=known.cuts if cuts is None else cuts,
+        topic=unit.route.topic,
+        partition=unit.route.partition,
+        size=unit.object.size,
+        version_id=unit.object.version_id,
+        last_modified_ms=unit.object.last_modified_ms,
+        updated_ms=now_ms,
+    )

@@ -1,0 +1,421 @@
+"""What is known of each object: events and listings in, new work and bookkeeping out."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ingest.catalogue.books import Books
+from ingest.catalogue.commands import Command
+from ingest.catalogue.deliveries import Owed
+from ingest.catalogue.effects import Effects, Ended, Gathering, HeadRequest, LedgerWrite
+from ingest.catalogue.expiry import Expiry
+from ingest.catalogue.intake import Intake, LeftOut
+from ingest.catalogue.listing import ListingPage, merged
+from ingest.catalogue.pending import Pending, Phase
+from ingest.catalogue.standing import Source, Standing, standing
+from ingest.catalogue.view import LedgerView
+from ingest.ledger import LedgerEntry, LedgerKey, State
+from ingest.notification import EventKind, ObjectEvent
+from ingest.objects import ObjectId, Route, S3Object
+
+# Below this share of max.pending.objects listing goes on again.
+_LISTS_AGAIN_BELOW = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`."""
+
+    event: ObjectEvent
+    key: str
+    alternate_key: str | None
+
+
+class Catalogue:
+    """Decides which objects are new. One thread owns it and its planner; nothing blocks or reads a clock.
+
+    `retention_ms` is `ledger.retention.ms`. Times are ms since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        view: LedgerView,
+        intake: Intake,
+        max_pending_objects: int = 100_000,
+        retention_ms: int = 2_592_000_000,
+    ) -> None:
+        self.books = Books(view=view, intake=intake, max_pending_objects=max_pending_objects)
+        self._bucket = bucket
+        self._intake = intake
+        self._max_pending_objects = max_pending_objects
+        self._retention_ms = retention_ms
+        self._expiry = Expiry(prefix=intake.prefix, retention_ms=retention_ms)
+        self._questions: dict[str, _Question] = {}
+        self._tokens = count(1)
+        self._wants_listing = True
+
+    # What the listeners tell
+
+    def announce(self, delivery_id: str, events: Iterable[ObjectEvent], now_ms: int) -> Effects:
+        """What follows from one message; its events settle together, with the end of their last object.
+
+        The same message may be announced again (redelivery); other messages may name the same objects.
+        """
+        gathering = Gathering()
+        owed: set[Owed] = set()
+        for event in events:
+            if event.bucket != self._bucket:
+                gathering.ignored["other_bucket"] += 1
+                self.books.deliveries.leave(delivery_id)
+            elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
+                gathering.ignored[event.kind.value] += 1
+            elif (item := self._admit(event, now_ms, gathering)) is not None:
+                owed.add(item)
+        self.books.deliveries.hold(delivery_id, owed, gathering)
+        return gathering.effects()
+
+    def headed(
+        self, token: str, found: S3Object | None, now_ms: int, *, is_forbidden: bool = False
+    ) -> Effects:
+        """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
+        gathering = Gathering()
+        question = self._questions.get(token)
+        if question is None:
+            return gathering.effects()
+        if found is None and question.alternate_key is not None and not is_forbidden:
+            self._ask(token, replace(question, key=question.alternate_key, alternate_key=None), gathering)
+            return gathering.effects()
+        del self._questions[token]
+        if is_forbidden and (question.event.etag is None or question.event.size is None):
+            # Neither identity nor size: the queue keeps the message until somebody grants the permission.
+            gathering.ignored["forbidden"] += 1
+            self.books.deliveries.leave_all(token)
+            self.books.deliveries.end(token, gathering)
+            return gathering.effects()
+        seen = self._believed(question, found, now_ms, gathering, is_forbidden=is_forbidden)
+        item = None
+        if seen is not None:
+            source = Source.RESTORE if question.event.kind is EventKind.RESTORED else Source.EVENT
+            item = self._meet(seen, source, now_ms, gathering)
+        if item is None:
+            self.books.deliveries.end(token, gathering)
+        else:
+            self.books.deliveries.replace(token, item, gathering)
+        return gathering.effects()
+
+    def forget_delivery(self, delivery_id: str) -> None:
+        """The listener does not hold this message any more (it will come again, or never)."""
+        self.books.deliveries.forget(delivery_id)
+
+    def observe(self, page: ListingPage, now_ms: int) -> Effects:
+        """What follows from one page of a listing; with the last one of a full listing entries may expire."""
+        gathering = Gathering()
+        self._expiry.page_begins(page, now_ms)
+        for seen, object_id, entry in self._compared(page):
+            if seen is None:
+                assert object_id is not None
+                assert entry is not None
+                self._expiry.absent(object_id, entry, now_ms)
+                continue
+            if entry is not None:
+                self._expiry.listed()
+                if entry.state is State.DONE:
+                    continue
+            self._meet_listed(seen, entry, now_ms, gathering)
+        expired, warning = self._expiry.page_ends(page)
+        if warning is not None:
+            gathering.warnings.append(warning)
+        self._expire(expired, gathering)
+        return gathering.effects()
+
+    # What the ledger tells
+
+    def resume(self, now_ms: int) -> Effects:
+        """Objects of the ledger that are unfinished become pending, attempts kept, as far as there is room.
+
+        Call it on taking the lead; `Planner.tick` calls it again when there is room for more.
+        """
+        gathering = Gathering()
+        books = self.books
+        last = None
+        for object_id, entry in books.ledger.unfinished(books.unfinished_after):
+            if len(books.table) >= self._max_pending_objects:
+                books.unfinished_after = last or books.unfinished_after
+                return gathering.effects()
+            last = object_id
+            if object_id.bucket == self._bucket and books.table.find(object_id) is None:
+                books.adopt(object_id, entry, now_ms, gathering)
+        books.has_unfinished, books.unfinished_after = False, None
+        return gathering.effects()
+
+    def ledger_applied(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
+        """The follower has read this record and the view shows it."""
+        self.books.ledger.applied(key, entry)
+
+    def written(self, writes: Sequence[LedgerWrite], now_ms: int) -> Effects:
+        """What follows once the driver's transaction with these `Effects.writes` was acknowledged."""
+        return self.books.written(tuple(writes), now_ms)
+
+    # What people ask
+
+    def apply_command(self, command: Command, objects: Iterable[S3Object], now_ms: int) -> Effects:
+        """Ledger records that a replay or mark asks for; objects that are worked on follow when they rest.
+
+        For `Replay` the objects come from `known_objects`, for `Mark` from a listing. Call it with some
+        thousand objects at a time: one Effects is one transaction.
+        """
+        gathering = Gathering()
+        for seen in objects:
+            if seen.id.bucket == self._bucket:
+                self.books.command(command, seen, now_ms, gathering)
+        return gathering.effects()
+
+    def known_objects(self, prefix: str = "") -> Iterator[tuple[S3Object, LedgerEntry]]:
+        """The ledger's objects under `prefix`, in key order; read to the end before anything is written."""
+        for object_id, entry in self.books.ledger.scan(self._bucket, None, None):
+            if object_id.key.startswith(prefix):
+                yield _as_known(object_id, entry), entry
+
+    # How things are
+
+    @property
+    def wants_listing(self) -> bool:
+        """False from `max.pending.objects` on, True again below nine tenths of it."""
+        if self._wants_listing:
+            self._wants_listing = len(self.books.table) < self._max_pending_objects
+        else:
+            self._wants_listing = len(self.books.table) < self._max_pending_objects * _LISTS_AGAIN_BELOW
+        return self._wants_listing
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
+        books = self.books
+        return not (
+            books.table or books.has_unfinished or books.unwritten or books.deferred or self._questions
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Objects now by what memory knows of them: pending, active, failed."""
+        return {label: self.books.table.labels[label] for label in ("pending", "active", "failed")}
+
+    @property
+    def pending_objects(self) -> int:
+        """Objects that are known and not yet done."""
+        return len(self.books.table)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Their sizes together."""
+        return self.books.table.bytes
+
+    @property
+    def oldest_pending_ms(self) -> int | None:
+        """When the oldest of them became known."""
+        return self.books.table.oldest_ms()
+
+    @property
+    def recent(self) -> tuple[Ended, ...]:
+        """The objects that came to their ends last, the newest at the end."""
+        return tuple(self.books.recent)
+
+    def troubles(self) -> dict[str, int]:
+        """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
+        found: dict[str, int] = {}
+        for unit in self.books.table:
+            for part in (unit, *unit.slices):
+                if part.trouble is not None and part.phase is not Phase.GONE:
+                    found[part.trouble] = found.get(part.trouble, 0) + 1
+        return found
+
+    # Inside
+
+    def _admit(self, event: ObjectEvent, now_ms: int, gathering: Gathering) -> Owed | None:
+        """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
+        candidates = [key for key in (event.key, event.alternate_key) if key is not None]
+        keys = [key for key in candidates if not isinstance(self._intake.judge(key), LeftOut)]
+        if not keys:
+            gathering.ignored[str(self._intake.judge(event.key))] += 1
+            return None
+        source = Source.RESTORE if event.kind is EventKind.RESTORED else Source.EVENT
+        if event.etag is not None:
+            for key in keys:
+                object_id = ObjectId(self._bucket, key, event.etag)
+                if self.books.table.find(object_id) or self.books.ledger.get(object_id):
+                    return self._meet(_as_announced(event, object_id, now_ms), source, now_ms, gathering)
+        if source is Source.RESTORE and event.etag is not None:
+            gathering.ignored["restored"] += 1
+            return None
+        if event.alternate_key is None and not self._needs_head(event, now_ms):
+            object_id = ObjectId(self._bucket, event.key, event.etag or "")
+            return self._meet(_as_announced(event, object_id, now_ms), source, now_ms, gathering)
+        token = f"head-{next(self._tokens)}"
+        alternate_key = keys[1] if len(keys) > 1 else None
+        self._ask(token, _Question(event=event, key=keys[0], alternate_key=alternate_key), gathering)
+        return token
+
+    def _needs_head(self, event: ObjectEvent, now_ms: int) -> bool:
+        return event.etag is None or event.size is None or self._is_old(event, now_ms)
+
+    def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
+        """True when the ledger may have forgotten the object that this event announces."""
+        return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
+
+    def _ask(self, token: str, question: _Question, gathering: Gathering) -> None:
+        self._questions[token] = question
+        gathering.heads.append(
+            HeadRequest(
+                token=token,
+                bucket=self._bucket,
+                key=question.key,
+                version_id=question.event.version_id,
+            )
+        )
+
+    def _believed(
+        self,
+        question: _Question,
+        found: S3Object | None,
+        now_ms: int,
+        gathering: Gathering,
+        *,
+        is_forbidden: bool,
+    ) -> S3Object | None:
+        """The object that event and HEAD together speak of, or None, counted, when there is none."""
+        event = question.event
+        if found is None and not is_forbidden:
+            gathering.ignored["missing"] += 1
+            return None
+        if found is not None and (event.etag is None or found.id.etag == event.etag):
+            seen = _as_announced(event, found.id, now_ms)
+            return replace(
+                seen,
+                size=found.size,
+                version_id=event.version_id or found.version_id,
+                storage_class=found.storage_class,
+            )
+        if event.etag is None or event.size is None or self._is_old(event, now_ms):
+            gathering.ignored["outdated"] += 1
+            return None
+        # The key is proven; its content was overwritten, or may not be read: reading it finds out which.
+        return _as_announced(event, ObjectId(self._bucket, question.key, event.etag), now_ms)
+
+    def _meet(self, seen: S3Object, source: Source, now_ms: int, gathering: Gathering) -> ObjectId | None:
+        """The announced object if it is pending now; None when its end is known."""
+        unit = self.books.table.find(seen.id)
+        if unit is not None:
+            self._announced_again(unit, seen)
+            return seen.id
+        entry = self.books.ledger.get(seen.id)
+        is_at = standing(entry, seen, source, now_ms)
+        if is_at is Standing.SETTLED or (is_at is Standing.UNKNOWN and source is Source.RESTORE):
+            gathering.ignored["known" if entry is not None else "restored"] += 1
+            return None
+        route = self._intake.judge(seen.id.key)
+        if isinstance(route, LeftOut):
+            gathering.ignored[route.value] += 1
+            return None
+        if entry is not None:
+            seen = replace(seen, size=entry.size)
+        self._begin(seen, route, entry, now_ms, gathering, is_fresh=True)
+        return seen.id
+
+    def _begin(
+        self,
+        seen: S3Object,
+        route: Route,
+        entry: LedgerEntry | None,
+        now_ms: int,
+        gathering: Gathering,
+        *,
+        is_fresh: bool,
+    ) -> None:
+        self.books.begin(
+            seen, route=route, entry=entry, is_fresh=is_fresh, now_ms=now_ms, gathering=gathering
+        )
+
+    def _announced_again(self, unit: Pending, seen: S3Object) -> None:
+        table = self.books.table
+        if unit.object.sequencer is None and unit.phase is Phase.WAITING:
+            # A listing knew it first; the event says more: version, order, and that somebody waits.
+            unit.object = _seen_again(unit.object, seen)
+        elif seen.last_modified_ms > unit.object.last_modified_ms:
+            unit.newer = _seen_again(unit.object, seen)
+        for part in (unit, *unit.slices):
+            if not part.is_fresh:
+                part.is_fresh = True
+                if part.phase is Phase.WAITING:
+                    table.arrivals.append(part)
+
+    def _compared(
+        self, page: ListingPage
+    ) -> Iterator[tuple[S3Object | None, ObjectId | None, LedgerEntry | None]]:
+        """The page beside the ledger's entries."""
+        ledger = self.books.ledger
+        if page.is_in_order:
+            # All of it is read first: what the merge leads to may write to the overlay.
+            entries = list(ledger.scan(self._bucket, page.after_key, page.through_key))
+            return merged(page.objects, entries)
+        self._expiry.unfit()
+        return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
+
+    def _meet_listed(
+        self, seen: S3Object, entry: LedgerEntry | None, now_ms: int, gathering: Gathering
+    ) -> None:
+        unit = self.books.table.find(seen.id)
+        if unit is not None:
+            if unit.phase is not Phase.WAITING and unit.newer is None:
+                unit.newer = _seen_again(unit.object, seen)
+            return
+        if standing(entry, seen, Source.LISTING, now_ms) is Standing.SETTLED:
+            return
+        judge = self._intake.judge_listed if entry is None else self._judge_known
+        route = judge(seen)
+        if isinstance(route, LeftOut):
+            gathering.ignored[route.value] += 1
+        else:
+            self._begin(seen, route, entry, now_ms, gathering, is_fresh=False)
+
+    def _judge_known(self, seen: S3Object) -> Route | LeftOut:
+        """The baseline is for what nobody has begun."""
+        return self._intake.judge(seen.id.key)
+
+    def _expire(self, expired: Sequence[ObjectId], gathering: Gathering) -> None:
+        for object_id in expired:
+            if self.books.table.find(object_id) is not None or self.books.is_held(object_id):
+                continue
+            for key in self.books.ledger.slices(object_id):
+                self.books.write(key, None, gathering)
+            self.books.write(object_id, None, gathering)
+
+
+def _as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Object:
+    return S3Object(
+        id=object_id,
+        size=event.size or 0,
+        last_modified_ms=now_ms if event.event_time_ms is None else event.event_time_ms,
+        version_id=event.version_id,
+        sequencer=event.sequencer,
+    )
+
+
+def _seen_again(known: S3Object, seen: S3Object) -> S3Object:
+    """Where and when the same content was seen last; its size is known already, an event may lack it."""
+    return replace(
+        known,
+        last_modified_ms=seen.last_modified_ms,
+        version_id=seen.version_id,
+        sequencer=seen.sequencer,
+    )
+
+
+def _as_known(object_id: ObjectId, entry: LedgerEntry) -> S3Object:
+    return S3Object(
+        id=object_id,
+        size=entry.size,
+        last_modified_ms=entry.last_modified_ms,
+        version_id=entry.version_id,
+    )

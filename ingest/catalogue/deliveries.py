@@ -1,0 +1,74 @@
+"""Which messages wait for which objects: any number of either for the other, and a message settles once."""
+
+from ingest.catalogue.effects import Gathering
+from ingest.objects import ObjectId
+
+# What a delivery waits for: an object's end, or the answer to a HEAD (its token).
+Owed = ObjectId | str
+
+
+class Deliveries:
+    """Deliveries that are held, each with what it still waits for."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, set[Owed]] = {}
+        self._waiting: dict[Owed, list[str]] = {}
+        self._left: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._owed)
+
+    def hold(self, delivery_id: str, owed: set[Owed], gathering: Gathering) -> None:
+        """Settle a delivery when all of `owed` have come to their end; at once when there is nothing.
+
+        A message that is delivered again while it is held keeps its place.
+        """
+        held = self._owed.setdefault(delivery_id, set())
+        for item in owed - held:
+            self._waiting.setdefault(item, []).append(delivery_id)
+        held |= owed
+        self._settle_if_free(delivery_id, gathering)
+
+    def leave(self, delivery_id: str) -> None:
+        """The message stays on the queue, whatever becomes of its objects."""
+        self._left.add(delivery_id)
+
+    def leave_all(self, item: Owed) -> None:
+        """The same for every delivery that waits for `item`."""
+        self._left.update(self._waiting.get(item, ()))
+
+    def is_awaited(self, item: Owed) -> bool:
+        """True when a delivery waits for this."""
+        return item in self._waiting
+
+    def end(self, item: Owed, gathering: Gathering) -> None:
+        """An object has come to its end, or a HEAD needs no object."""
+        for delivery_id in self._waiting.pop(item, ()):
+            self._owed[delivery_id].discard(item)
+            self._settle_if_free(delivery_id, gathering)
+
+    def replace(self, item: Owed, successor: Owed, gathering: Gathering) -> None:
+        """A HEAD has answered: its deliveries wait for the object now."""
+        for delivery_id in self._waiting.pop(item, ()):
+            self._owed[delivery_id].discard(item)
+            self.hold(delivery_id, {successor}, gathering)
+
+    def forget(self, delivery_id: str) -> None:
+        """The listener does not hold this message any more."""
+        self._left.discard(delivery_id)
+        for item in self._owed.pop(delivery_id, ()):
+            rest = [other for other in self._waiting[item] if other != delivery_id]
+            if rest:
+                self._waiting[item] = rest
+            else:
+                del self._waiting[item]
+
+    def _settle_if_free(self, delivery_id: str, gathering: Gathering) -> None:
+        if self._owed[delivery_id]:
+            return
+        del self._owed[delivery_id]
+        if delivery_id in self._left:
+            self._left.discard(delivery_id)
+            gathering.left.append(delivery_id)
+        else:
+            gathering.settled.append(delivery_id)

@@ -1,0 +1,99 @@
+"""What the service has to do after it told the catalogue or the planner something."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ingest.ledger import LedgerEntry, LedgerKey
+from ingest.objects import ObjectId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerWrite:
+    """A ledger record that the driver owes: `entry` None is a tombstone."""
+
+    key: LedgerKey
+    entry: LedgerEntry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRequest:
+    """A HEAD to ask before an event can be believed; `Catalogue.headed(token, ..)` takes the answer."""
+
+    token: str
+    bucket: str
+    key: str
+    version_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An object that came to its end (done, skipped, quarantined), and when it had become known here.
+
+    `seen_ms` is the time of its event, or LastModified from a listing.
+    """
+
+    id: ObjectId
+    entry: LedgerEntry
+    since_ms: int
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What follows from one call. Empty fields ask for nothing.
+
+    `settled` deliveries can be deleted from the queue now, `left` ones stay there for its redrive policy.
+    All `writes` of one Effects go into one driver transaction; after its acknowledged commit they are given
+    to `written`. `pending` counts objects that became pending, `ignored` what was left out, by reason.
+    `ended` came to their end, for metrics and the canonical log line; `warnings` are sentences for the log.
+    """
+
+    settled: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    writes: tuple[LedgerWrite, ...] = ()
+    heads: tuple[HeadRequest, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    pending: int = 0
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def joined(self, other: "Effects") -> "Effects":
+        """Both, to be carried out as one."""
+        return Effects(
+            settled=self.settled + other.settled,
+            left=self.left + other.left,
+            writes=self.writes + other.writes,
+            heads=self.heads + other.heads,
+            ended=self.ended + other.ended,
+            pending=self.pending + other.pending,
+            ignored=Counter(self.ignored) + Counter(other.ignored),
+            warnings=self.warnings + other.warnings,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Gathering:
+    """Effects while they come together."""
+
+    settled: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    writes: list[LedgerWrite] = field(default_factory=list)
+    heads: list[HeadRequest] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    pending: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+
+    def effects(self) -> Effects:
+        """Everything gathered, frozen."""
+        return Effects(
+            settled=tuple(self.settled),
+            left=tuple(self.left),
+            writes=tuple(self.writes),
+            heads=tuple(self.heads),
+            ended=tuple(self.ended),
+            pending=self.pending,
+            ignored=dict(self.ignored),
+            warnings=tuple(self.warnings),
+        )

@@ -1,0 +1,86 @@
+"""What configuration leaves out: such keys get no ledger entry and are judged again at each listing."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import translate
+from typing import Final
+
+from ingest.objects import Route, S3Object
+
+# Bookkeeping that other tools keep beside the objects they write.
+_INTERNAL: Final = ("/.indexes/", "/.temp-upload/")
+
+
+class LeftOut(StrEnum):
+    """Why an object is none of ours, as the counters name it."""
+
+    OUTSIDE_PREFIX = "outside_prefix"
+    FOLDER = "folder"
+    INTERNAL = "internal"
+    EXCLUDED = "excluded"
+    UNMATCHED = "unmatched"
+    START_KEY = "start_key"
+    EXISTING = "existing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What the first start left to the past; of listings only, events are never filtered.
+
+    `existing_before_ms` is S3's clock at the first start with `include.existing=false`; `start_key` is
+    `native.start.key`, itself left out.
+    """
+
+    existing_before_ms: int | None = None
+    start_key: str | None = None
+
+
+class Intake:
+    """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key."""
+
+    def __init__(
+        self,
+        *,
+        route: Callable[[str], Route | None],
+        prefix: str = "",
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        baseline: Baseline = Baseline(),
+        min_age_ms: int = 0,
+    ) -> None:
+        self.prefix = prefix
+        self.min_age_ms = min_age_ms
+        self._route = route
+        self._include = _any_of(include)
+        self._exclude = _any_of(exclude)
+        self._existing_before_ms = baseline.existing_before_ms
+        self._start_key = baseline.start_key
+
+    def judge(self, key: str) -> Route | LeftOut:
+        """The route of an announced key, or why it is left out."""
+        if not key.startswith(self.prefix):
+            return LeftOut.OUTSIDE_PREFIX
+        if key.endswith("/"):
+            return LeftOut.FOLDER
+        if any(segment in f"/{key}" for segment in _INTERNAL):
+            return LeftOut.INTERNAL
+        if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
+            return LeftOut.EXCLUDED
+        return self._route(key) or LeftOut.UNMATCHED
+
+    def judge_listed(self, listed: S3Object) -> Route | LeftOut:
+        """The same for an object that only a listing knows: the baseline counts too."""
+        if self._start_key is not None and listed.id.key <= self._start_key:
+            return LeftOut.START_KEY
+        if self._existing_before_ms is not None and listed.last_modified_ms < self._existing_before_ms:
+            return LeftOut.EXISTING
+        return self.judge(listed.id.key)
+
+
+def _any_of(globs: Sequence[str]) -> Callable[[str], object] | None:
+    """A predicate on keys; `*` takes `/` too, as in the AWS tools, and case counts."""
+    if not globs:
+        return None
+    return re.compile("|".join(translate(glob) for glob in globs)).match

@@ -1,0 +1,264 @@
+"""The objects that are known and not yet done: one small record each, counted, and ordered within a key."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.objects import ObjectId, Route, S3Object
+
+
+class Phase(Enum):
+    """Where a pending object stands in memory."""
+
+    WAITING = auto()  # the planner may take it, at once or when its delay is over
+    ACTIVE = auto()  # a live plan holds it
+    WRITING = auto()  # a ledger record of the driver's is under way for it
+    SPLIT = auto()  # its slices are worked on in its stead
+    GONE = auto()  # the ledger says its end
+
+
+class Suspicion(Enum):
+    """Whether an object may be what kills workers."""
+
+    NONE = auto()
+    SUSPECT = auto()  # its next attempt has to be in the ledger before it runs
+    ARMED = auto()  # it is there: it may run, alone
+
+
+class Pending:
+    """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
+
+    `newer` is what an event or listing told of the same content since: it makes `missing` and `superseded`
+    worth another look. `trouble` is the reason of the last failure. `ticket` makes places in queues stale.
+    """
+
+    __slots__ = (
+        "begin",
+        "due_ms",
+        "end",
+        "entry",
+        "is_fresh",
+        "is_whole",
+        "label",
+        "newer",
+        "object",
+        "parent",
+        "phase",
+        "route",
+        "since_ms",
+        "slices",
+        "suspicion",
+        "ticket",
+        "tries",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        known: S3Object,
+        *,
+        route: Route,
+        since_ms: int,
+        entry: LedgerEntry | None = None,
+        is_fresh: bool = False,
+        due_ms: int = 0,
+        parent: "Pending | None" = None,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        self.object = known
+        self.route = route
+        self.since_ms = since_ms
+        self.entry = entry
+        self.is_fresh = is_fresh
+        self.due_ms = due_ms
+        self.parent = parent
+        self.begin = begin
+        self.end = end
+        self.phase = Phase.WAITING
+        self.suspicion = Suspicion.NONE
+        self.tries = 0
+        self.ticket = 0
+        self.is_whole = False
+        self.newer: S3Object | None = None
+        self.slices: tuple[Pending, ...] = ()
+        self.trouble: str | None = None
+        self.label = ""
+
+    @property
+    def key(self) -> LedgerKey:
+        """The ledger key of its checkpoints."""
+        if self.begin is None or self.end is None:
+            return self.object.id
+        return SliceKey(self.object.id, self.begin, self.end)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, roughly for a slice."""
+        if self.parent is None:
+            return self.object.size
+        return self.object.size // max(1, len(self.parent.slices))
+
+    @property
+    def attempts(self) -> int:
+        """Attempts that the ledger counts against it."""
+        return 0 if self.entry is None else self.entry.attempts
+
+    def comes_before(self, other: "Pending") -> bool:
+        """True when this version of a key goes first: by sequencer where both have one, then by time.
+
+        Listings know whole seconds and no sequencer; what they show is the newest of its second.
+        """
+        mine, theirs = self.object, other.object
+        if mine.sequencer is not None and theirs.sequencer is not None:
+            ranks = sequencer_rank(mine.sequencer), sequencer_rank(theirs.sequencer)
+            if ranks[0] != ranks[1]:
+                return ranks[0] < ranks[1]
+        elif (mine.sequencer is None) != (theirs.sequencer is None):
+            seconds = mine.last_modified_ms // 1000, theirs.last_modified_ms // 1000
+            return seconds[0] < seconds[1] or (seconds[0] == seconds[1] and mine.sequencer is not None)
+        return (mine.last_modified_ms, mine.id.etag) < (theirs.last_modified_ms, theirs.id.etag)
+
+
+def sequencer_rank(sequencer: str) -> str:
+    """Text that sorts as AWS compares sequencers: hexadecimal, the shorter padded with zeros on the right.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    """
+    return sequencer.upper().rstrip("0")
+
+
+class PendingTable:
+    """Pending objects by key. `arrivals` are those for the planner to queue, again or for the first time."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Pending | list[Pending]] = {}
+        self._count = 0
+        self.labels: Counter[str] = Counter()
+        self.bytes = 0
+        self.arrivals: list[Pending] = []
+        self.held: set[LedgerKey] = set()
+        """What live plans hold; no driver write may name it."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Pending]:
+        for found in self._by_key.values():
+            if isinstance(found, list):
+                yield from found
+            else:
+                yield found
+
+    def of_key(self, key: str) -> list[Pending]:
+        """Every pending version of a key."""
+        found = self._by_key.get(key)
+        if found is None:
+            return []
+        return found if isinstance(found, list) else [found]
+
+    def find(self, object_id: ObjectId) -> Pending | None:
+        """The pending object with this identity."""
+        return next((unit for unit in self.of_key(object_id.key) if unit.object.id == object_id), None)
+
+    def find_slice(self, key: SliceKey) -> Pending | None:
+        """The pending slice with this key."""
+        parent = self.find(key.id)
+        return next((piece for piece in parent.slices if piece.key == key), None) if parent else None
+
+    def find_unit(self, key: LedgerKey) -> Pending | None:
+        """The pending object or slice whose checkpoints have this ledger key."""
+        if isinstance(key, ObjectId):
+            return self.find(key)
+        return self.find_slice(key) if isinstance(key, SliceKey) else None
+
+    def add(self, unit: Pending) -> None:
+        """Take in a new object."""
+        found = self._by_key.get(unit.object.id.key)
+        if found is None:
+            self._by_key[unit.object.id.key] = unit
+        elif isinstance(found, list):
+            found.append(unit)
+        else:
+            self._by_key[unit.object.id.key] = [found, unit]
+        self._count += 1
+        self.bytes += unit.object.size
+        self.relabel(unit)
+        self.arrivals.append(unit)
+
+    def remove(self, unit: Pending) -> None:
+        """Let go of an object that has come to its end, and wake the next version of its key."""
+        key = unit.object.id.key
+        rest = [other for other in self.of_key(key) if other is not unit]
+        if not rest:
+            del self._by_key[key]
+        else:
+            self._by_key[key] = rest if len(rest) > 1 else rest[0]
+        self._count -= 1
+        self.bytes -= unit.object.size
+        self.labels[unit.label] -= 1
+        unit.phase = Phase.GONE
+        self.wake(key)
+
+    def move(self, unit: Pending, phase: Phase) -> None:
+        """Change the phase; what waits again is queued again, and so is the first of its key."""
+        unit.phase = phase
+        if unit.parent is None:
+            self.relabel(unit)
+        if phase is Phase.WAITING:
+            self.arrivals.append(unit)
+            if unit.parent is None:
+                self.wake(unit.object.id.key)
+
+    def relabel(self, unit: Pending) -> None:
+        """Count an object under what it is now: pending, active or failed."""
+        label = "pending"
+        if unit.phase in {Phase.ACTIVE, Phase.SPLIT}:
+            label = "active"
+        elif unit.entry is not None and unit.entry.state is State.FAILED:
+            label = "failed"
+        if label != unit.label:
+            if unit.label:
+                self.labels[unit.label] -= 1
+            self.labels[label] += 1
+            unit.label = label
+
+    def wake(self, key: str) -> None:
+        """Queue the first version of a key, when it waits."""
+        versions = self.of_key(key)
+        if versions and (first := _first(versions)).phase is Phase.WAITING:
+            self.arrivals.append(first)
+
+    def is_clear(self, unit: Pending) -> bool:
+        """True when nothing of the same key goes before this unit or is under way."""
+        if unit.key in self.held:
+            return False
+        versions = self.of_key(unit.object.id.key) if unit.parent is None else []
+        if len(versions) <= 1:
+            return True
+        return _first(versions) is unit and all(
+            other.phase is Phase.WAITING for other in versions if other is not unit
+        )
+
+    def release(self, keys: list[LedgerKey]) -> None:
+        """A plan is over: its keys are free, and what waited for that is queued."""
+        self.held.difference_update(keys)
+        for key in keys:
+            if isinstance(key, ObjectId):
+                self.wake(key.key)
+
+    def oldest_ms(self) -> int | None:
+        """When the oldest pending object became known."""
+        found = next(iter(self._by_key.values()), None)
+        if found is None:
+            return None
+        return min(unit.since_ms for unit in found) if isinstance(found, list) else found.since_ms
+
+
+def _first(versions: list[Pending]) -> Pending:
+    first = versions[0]
+    for unit in versions[1:]:
+        if unit.comes_before(first):
+            first = unit
+    return first

@@ -1,0 +1,55 @@
+"""What a sight of an object means, given what the ledger says of it."""
+
+from enum import Enum, auto
+from typing import Final
+
+from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, State
+from ingest.objects import S3Object
+
+# GET needs a restore first; GLACIER_IR is read like any other.
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+# INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
+_ARCHIVED_AGAIN_MS: Final = 3_600_000
+
+
+class Source(Enum):
+    """Who told of an object."""
+
+    EVENT = auto()
+    RESTORE = auto()
+    LISTING = auto()
+
+
+class Standing(Enum):
+    """What the ledger makes of it."""
+
+    UNKNOWN = auto()
+    UNFINISHED = auto()
+    REVIVED = auto()  # `skipped`, but not for good: it is worth another look
+    SETTLED = auto()
+
+
+def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> Standing:
+    """Where an object stands that `source` has just shown (contract, section 5).
+
+    An event is newer when its time is above the one known, both being S3's clock: a repeated event is not.
+    """
+    if entry is None:
+        return Standing.UNKNOWN
+    if not entry.is_settled:
+        return Standing.UNFINISHED
+    if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
+        return Standing.SETTLED
+    is_newer = seen.last_modified_ms > entry.last_modified_ms
+    if entry.reason == "archived":
+        match source:
+            case Source.RESTORE:
+                revived = True
+            case Source.EVENT:
+                revived = is_newer
+            case Source.LISTING:
+                is_readable = seen.storage_class not in _ARCHIVES
+                revived = is_readable and (is_newer or now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS)
+    else:
+        revived = source is Source.LISTING or (source is Source.EVENT and is_newer)
+    return Standing.REVIVED if revived else Standing.SETTLED

@@ -1,0 +1,109 @@
+"""The ledger as the catalogue sees it: the tailing cache, and on top what is committed but not read back."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Protocol
+
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.objects import ObjectId
+
+Entries = Iterator[tuple[ObjectId, LedgerEntry]]
+
+UNFINISHED = frozenset({State.PARTIAL, State.FAILED, State.NEW})
+
+
+class LedgerView(Protocol):
+    """What a read-committed read of the ledger has given so far. Entries of objects only, unless said."""
+
+    def get(self, object_id: ObjectId, /) -> LedgerEntry | None:
+        """The entry of one object."""
+
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None, /) -> Entries:
+        """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag.
+
+        It is read to the end before anything is written to the view.
+        """
+
+    def slices(self, object_id: ObjectId, /) -> Sequence[tuple[SliceKey, LedgerEntry]]:
+        """The entries of an object's slices, in any order."""
+
+    def unfinished(self, after: ObjectId | None, /) -> Entries:
+        """Entries in partial, failed or new of the objects behind `after`, in order of bucket, key, ETag."""
+
+
+class Overlay:
+    """The view with the commits on top that were acknowledged but not yet read back.
+
+    An entry leaves the overlay when the follower reads exactly it; everything later for that key has passed
+    through `committed` as well, except what a lost task wrote, for which `forget` gives way to the view.
+    """
+
+    def __init__(self, view: LedgerView) -> None:
+        self._view = view
+        self._ahead: dict[LedgerKey, LedgerEntry | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._ahead)
+
+    def committed(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
+        """A commit with this record was acknowledged."""
+        self._ahead[key] = entry
+
+    def applied(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
+        """The follower has read this record, and the view shows it."""
+        if key in self._ahead and self._ahead[key] == entry:
+            del self._ahead[key]
+
+    def forget(self, key: LedgerKey) -> None:
+        """The view was read to the end after a fence: what it says of this key is final."""
+        self._ahead.pop(key, None)
+
+    def get(self, object_id: ObjectId) -> LedgerEntry | None:
+        """The newest entry known of an object."""
+        if object_id in self._ahead:
+            return self._ahead[object_id]
+        return self._view.get(object_id)
+
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None) -> Entries:
+        """As `LedgerView.scan`, with the newest entries known."""
+        ahead = {
+            key: entry
+            for key, entry in self._ahead.items()
+            if isinstance(key, ObjectId)
+            and key.bucket == bucket
+            and (after_key is None or key.key > after_key)
+            and (through_key is None or key.key <= through_key)
+        }
+        return _overlaid(self._view.scan(bucket, after_key, through_key), ahead)
+
+    def slices(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
+        """The newest entries known of an object's slices."""
+        known: dict[SliceKey, LedgerEntry] = dict(self._view.slices(object_id))
+        for key, entry in self._ahead.items():
+            if isinstance(key, SliceKey) and key.id == object_id:
+                if entry is None:
+                    known.pop(key, None)
+                else:
+                    known[key] = entry
+        return known
+
+    def unfinished(self, after: ObjectId | None) -> Entries:
+        """As `LedgerView.unfinished`, with the newest entries known."""
+        ahead = {
+            key: entry
+            for key, entry in self._ahead.items()
+            if isinstance(key, ObjectId) and (after is None or key > after)
+        }
+        merged = _overlaid(self._view.unfinished(after), ahead)
+        return ((object_id, entry) for object_id, entry in merged if entry.state in UNFINISHED)
+
+
+def _overlaid(entries: Entries, ahead: dict[ObjectId, LedgerEntry | None]) -> Entries:
+    if not ahead:
+        return entries
+    newest = iter(
+        sorted(((key, entry) for key, entry in ahead.items() if entry is not None), key=itemgetter(0))
+    )
+    older = (pair for pair in entries if pair[0] not in ahead)
+    return heapq.merge(older, newest, key=itemgetter(0))

@@ -1,0 +1,79 @@
+"""What becomes of an object when a task stops at it: one row for each error class of `ingest.errors`.
+
+Retries of one call live in the adapters, retries of an object here; nowhere else, so that attempts do not
+multiply. The table follows contract section 4, "Errors".
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ingest.ledger import State
+
+# Three deaths of a worker that had nothing else to do are no coincidence (contract section 4, poison).
+MAX_LONELY_DEATHS: Final = 3
+WORKER_DIED: Final = "worker_died"
+
+
+class Wait(Enum):
+    """How long an object that goes back waits before it is planned again."""
+
+    NONE = auto()
+    SHORT = auto()  # up to the first delay, however often: the object is not at fault
+    OBJECT = auto()  # exponential, for this object
+    EVERYTHING = auto()  # exponential, for all objects: what is wrong is wrong for all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the ledger shall say, and when the object is tried again.
+
+    `state` None writes nothing: the object goes back to pending and the ledger keeps its last checkpoint.
+    `reason` None takes the reason that the failure carries. `is_counted` attempts end in quarantine after
+    `errors.max.attempts`.
+    """
+
+    state: State | None
+    reason: str | None = None
+    wait: Wait = Wait.NONE
+    is_counted: bool = False
+
+    @property
+    def holds_partition_back(self) -> bool:
+        """True when later objects of its topic-partition must wait for it (`ordering=partition`).
+
+        A task that works for that ordering returns the rest of the topic-partition untouched after it.
+        """
+        return self.state in {None, State.FAILED}
+
+
+OUTCOMES: Final[dict[str, Outcome]] = {
+    "ObjectMissing": Outcome(state=State.SKIPPED, reason="missing"),
+    "ObjectSuperseded": Outcome(state=State.SKIPPED, reason="superseded"),
+    "ObjectArchived": Outcome(state=State.SKIPPED, reason="archived"),
+    "ObjectForbidden": Outcome(state=State.FAILED, reason="forbidden", wait=Wait.OBJECT, is_counted=True),
+    "ObjectCorrupt": Outcome(state=State.FAILED, reason="corrupt", wait=Wait.OBJECT, is_counted=True),
+    "ObjectUnfit": Outcome(state=State.QUARANTINED),
+    "ObjectError": Outcome(state=State.FAILED, reason="unreadable", wait=Wait.OBJECT, is_counted=True),
+    "SourceUnavailable": Outcome(state=None, reason="source_unavailable", wait=Wait.OBJECT),
+    "AccessDenied": Outcome(state=None, reason="access_denied", wait=Wait.EVERYTHING),
+    "TopicMissing": Outcome(state=State.FAILED, reason="topic_missing", wait=Wait.OBJECT),
+    # The task has halved its way to the record, and could not set it aside either.
+    "RecordRefused": Outcome(state=State.QUARANTINED, reason="record_refused"),
+    "TransactionAborted": Outcome(state=None, reason="transaction_aborted", wait=Wait.SHORT),
+    "Fenced": Outcome(state=None, reason="fenced"),
+}
+
+# These end the process; they are never true of one object, so no task may report one for it.
+ENDS_THE_PROCESS: Final = frozenset({"HeadraceError", "SettingsError", "Unusable", "LedgerUnfit", "LeadLost"})
+
+
+def outcome_of(kind: str) -> Outcome:
+    """The row for the name of an error class; ValueError for a class that cannot be an object's end.
+
+    A bug in a decoder arrives as a dead task, not as a failure, and is found out as a suspect.
+    """
+    try:
+        return OUTCOMES[kind]
+    except KeyError:
+        raise ValueError(f"A task reported {kind!r}, which is no error that an object can end in.") from None

@@ -1,0 +1,11 @@
+"""Pending objects dealt to free slots: which, in what order, how many; and what their results come to.
+
+`lanes` and `partitions` hold the two orders, `limits` what fits into a batch, `backoff` the delays; `Planner`
+is the front door, and shares the catalogue's thread. The order of calls is in `ingest.catalogue`.
+"""
+
+from ingest.planner.backoff import Backoff
+from ingest.planner.limits import Limits
+from ingest.planner.planner import Planner
+
+__all__ = ["Backoff", "Limits", "Planner"]

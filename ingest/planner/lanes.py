@@ -1,0 +1,141 @@
+"""Waiting objects in the order in which slots get them, when topic-partitions do not matter."""
+
+import heapq
+from collections import deque
+from itertools import count
+
+from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
+from ingest.planner.limits import Kind, Limits, Room
+
+
+class Lane:
+    """A queue in which places go stale: only the last place that a unit was given counts."""
+
+    def __init__(self) -> None:
+        self._places: deque[tuple[Pending, int]] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def put(self, unit: Pending) -> None:
+        """Queue it at the end."""
+        self._places.append((unit, unit.ticket))
+        self.bytes += unit.size
+
+    def put_back(self, unit: Pending) -> None:
+        """Queue it in front."""
+        self._places.appendleft((unit, unit.ticket))
+        self.bytes += unit.size
+
+    def pop(self, table: PendingTable) -> Pending | None:
+        """The first that can be worked on now. The others lose their places: the table wakes them in time."""
+        while self._places:
+            unit, ticket = self._places.popleft()
+            self.bytes = max(0, self.bytes - unit.size) if self._places else 0
+            if ticket == unit.ticket and unit.phase is Phase.WAITING and table.is_clear(unit):
+                return unit
+        return None
+
+
+class FreeLanes:
+    """`ordering=object` and `none`: fresh events first, the backlog of listings behind them with its share.
+
+    What travels alone alternates with batches of light objects when both wait.
+    """
+
+    def __init__(self, limits: Limits, table: PendingTable) -> None:
+        self._limits = limits
+        self._table = table
+        self._fresh = Lane()
+        self._backlog = Lane()
+        self._fresh_big = Lane()
+        self._backlog_big = Lane()
+        self._alone = Lane()
+        self._delayed: list[tuple[int, int, Pending, int]] = []
+        self._order = count()
+        self._was_light = False
+        self.warnings: list[str] = []
+
+    def put(self, unit: Pending, now_ms: int) -> None:
+        """Queue a waiting unit: now, or when its delay is over. An unarmed suspect is not queued."""
+        if unit.suspicion is Suspicion.SUSPECT:
+            return
+        unit.ticket += 1
+        if unit.due_ms > now_ms:
+            heapq.heappush(self._delayed, (unit.due_ms, next(self._order), unit, unit.ticket))
+            return
+        match self._limits.kind_of(unit):
+            case Kind.ALONE:
+                lane = self._alone
+            case Kind.BIG:
+                lane = self._fresh_big if unit.is_fresh else self._backlog_big
+            case Kind.LIGHT:
+                lane = self._fresh if unit.is_fresh else self._backlog
+        lane.put(unit)
+
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
+        """Units for one batch; none when nothing may be worked on now."""
+        self._wake(now_ms)
+        has_light = bool(self._fresh or self._backlog)
+        if self._was_light or not has_light:
+            self._was_light = False
+            lonely = self._pop_lonely(may_take_big=may_take_big)
+            if lonely is not None:
+                return [lonely]
+        light = self._take_light(idle_slots)
+        self._was_light = True
+        if light:
+            return light
+        lonely = self._pop_lonely(may_take_big=may_take_big)
+        return [] if lonely is None else [lonely]
+
+    def over(self, units: list[Pending]) -> None:
+        """A plan is over; here nothing waits for that by itself."""
+
+    def next_due_ms(self) -> int | None:
+        """When the next delay is over."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def _wake(self, now_ms: int) -> None:
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, _, unit, ticket = heapq.heappop(self._delayed)
+            if ticket == unit.ticket and unit.phase is Phase.WAITING:
+                self.put(unit, now_ms)
+
+    def _pop_lonely(self, *, may_take_big: bool) -> Pending | None:
+        lanes = [self._alone]
+        if may_take_big:
+            lanes += [self._fresh_big, self._backlog_big]
+        return next((unit for lane in lanes if (unit := lane.pop(self._table)) is not None), None)
+
+    def _take_light(self, idle_slots: int) -> list[Pending]:
+        limits = self._limits
+        kept_objects = limits.backlog_objects if self._backlog else 0
+        kept_bytes = limits.backlog_bytes if self._backlog else 0
+        fresh = Room.of(
+            len(self._fresh),
+            self._fresh.bytes,
+            idle_slots=idle_slots,
+            objects=max(1, limits.max_objects - kept_objects),
+            cap_bytes=limits.max_bytes - kept_bytes,
+        )
+        taken = self._fill(self._fresh, fresh)
+        backlog = Room.of(
+            len(self._backlog),
+            self._backlog.bytes,
+            idle_slots=idle_slots,
+            objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
+            cap_bytes=limits.backlog_bytes,
+        )
+        return taken + self._fill(self._backlog, backlog)
+
+    def _fill(self, lane: Lane, room: Room) -> list[Pending]:
+        taken: list[Pending] = []
+        while room.objects > room.taken and (unit := lane.pop(self._table)) is not None:
+            if not room.fits(unit.size):
+                lane.put_back(unit)
+                break
+            room.take(unit.size)
+            taken.append(unit)
+        return taken

@@ -1,0 +1,159 @@
+"""Waiting objects in the order in which slots get them, when each topic-partition keeps its own order."""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
+from ingest.planner.limits import Kind, Limits, Room
+
+# Absent start offsets go first.
+_NO_OFFSET = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """One topic-partition: its waiting keys by start offset, then key."""
+
+    topic: str
+    partition: int | None
+    heap: list[tuple[int, str]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    is_held: bool = False
+    is_queued: bool = False
+    highest: int = _NO_OFFSET
+    """The highest start offset that has come to its end."""
+
+    def put(self, unit: Pending) -> None:
+        key = unit.object.id.key
+        if key not in self.keys:
+            self.keys.add(key)
+            heapq.heappush(self.heap, (_offset_of(unit), key))
+
+    def pop(self) -> None:
+        self.keys.discard(heapq.heappop(self.heap)[1])
+
+
+class PartitionLanes:
+    """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
+
+    That object also holds the rest back, while it waits for its next attempt or for its age. Where a fresh
+    event waits, the whole topic-partition goes before those that only listings filled.
+    """
+
+    def __init__(self, limits: Limits, table: PendingTable) -> None:
+        self._limits = limits
+        self._table = table
+        self._partitions: dict[tuple[str, int | None], _Partition] = {}
+        self._fresh: deque[_Partition] = deque()
+        self._backlog: deque[_Partition] = deque()
+        self._delayed: list[tuple[int, int, _Partition]] = []
+        self._order = count()
+        self.warnings: list[str] = []
+
+    def put(self, unit: Pending, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
+        """Queue a waiting unit in its topic-partition."""
+        place = (unit.route.topic, unit.route.partition)
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
+        partition.put(unit)
+        self._queue(partition, is_fresh=unit.is_fresh)
+
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
+        """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+        fresh, backlog = (
+            (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
+        )
+        taken: list[Pending] = []
+        for ring, ready in (fresh, backlog):
+            is_fresh = ring is self._fresh
+            limits = self._limits
+            room = Room.of(
+                ready,
+                limits.max_bytes,
+                idle_slots=idle_slots,
+                objects=(limits.max_objects if is_fresh else limits.backlog_objects) - len(taken),
+                cap_bytes=limits.max_bytes if is_fresh else limits.backlog_bytes,
+            )
+            for _ in range(len(ring)):
+                partition = ring.popleft()
+                partition.is_queued = False
+                self._pull(partition, room, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
+                if taken and self._limits.kind_of(taken[0]) is not Kind.LIGHT:
+                    return taken
+        return taken
+
+    def over(self, units: list[Pending]) -> None:
+        """A plan is over: its topic-partitions are free for any slot."""
+        for unit in units:
+            partition = self._partitions[unit.route.topic, unit.route.partition]
+            if unit.phase is Phase.GONE:
+                partition.highest = max(partition.highest, _offset_of(unit))
+            partition.is_held = False
+            self._queue(partition, is_fresh=unit.is_fresh)
+
+    def next_due_ms(self) -> int | None:
+        """When the next delay is over."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def _queue(self, partition: _Partition, *, is_fresh: bool) -> None:
+        if not partition.heap or partition.is_held:
+            return
+        if not partition.is_queued:
+            partition.is_queued = True
+            (self._fresh if is_fresh else self._backlog).append(partition)
+        elif is_fresh and partition in self._backlog:
+            self._backlog.remove(partition)
+            self._fresh.append(partition)
+
+    def _pull(
+        self,
+        partition: _Partition,
+        room: Room,
+        taken: list[Pending],
+        now_ms: int,
+        *,
+        is_fresh: bool,
+        may_take_big: bool,
+    ) -> None:
+        """Move units from the head of one topic-partition into the batch; what stays is queued again."""
+        while partition.heap:
+            versions = self._table.of_key(partition.heap[0][1])
+            if not versions:
+                partition.pop()
+                continue
+            unit = next((each for each in versions if self._table.is_clear(each)), None)
+            if unit is None or unit.phase is not Phase.WAITING or unit.suspicion is Suspicion.SUSPECT:
+                break  # a ledger record or the suspect's turn comes first
+            if unit.due_ms > now_ms:
+                heapq.heappush(self._delayed, (unit.due_ms, next(self._order), partition))
+                return
+            kind = self._limits.kind_of(unit)
+            if kind is not Kind.LIGHT and (taken or (kind is Kind.BIG and not may_take_big)):
+                break
+            if not room.fits(unit.size):
+                break
+            room.take(unit.size)
+            partition.pop()
+            partition.is_held = True
+            self._warn_if_late(partition, unit)
+            taken.append(unit)
+            if kind is not Kind.LIGHT or len(versions) > 1:
+                return
+        self._queue(partition, is_fresh=is_fresh)
+
+    def _warn_if_late(self, partition: _Partition, unit: Pending) -> None:
+        offset = _offset_of(unit)
+        if _NO_OFFSET < offset < partition.highest:
+            self.warnings.append(
+                f"{unit.object.id.url} has the start offset {offset}, below {partition.highest}, which "
+                f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
+            )
+
+
+def _offset_of(unit: Pending) -> int:
+    return _NO_OFFSET if unit.route.start_offset is None else unit.route.start_offset

@@ -1,0 +1,376 @@
+"""Pending objects dealt to free slots as plans, and what slots report turned into the ledger's next words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ingest.catalogue.books import Books, entry_for
+from ingest.catalogue.catalogue import Catalogue
+from ingest.catalogue.effects import Effects, Gathering
+from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.objects import ObjectId
+from ingest.outcome import WORKER_DIED, Wait, outcome_of
+from ingest.planner.backoff import Backoff
+from ingest.planner.lanes import FreeLanes
+from ingest.planner.limits import Kind, Limits
+from ingest.planner.partitions import PartitionLanes
+from ingest.settings.choices import Ordering
+from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
+
+
+class _Lanes(Protocol):
+    """The two ways to queue: `FreeLanes` and `PartitionLanes`."""
+
+    warnings: list[str]
+
+    def put(self, unit: Pending, now_ms: int) -> None: ...
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]: ...
+    def over(self, units: list[Pending]) -> None: ...
+    def next_due_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    slot: int
+    units: dict[LedgerKey, Pending]
+    is_big: bool
+    is_lost: bool = False
+
+
+class Planner:
+    """Deals work to slots. It shares the catalogue's thread; nothing here blocks or reads a clock."""
+
+    def __init__(self, catalogue: Catalogue, *, limits: Limits, backoff: Backoff) -> None:
+        self.is_paused = False
+        """True: nothing is planned; what is under way goes on."""
+        self._catalogue = catalogue
+        self._books: Books = catalogue.books
+        self._table = catalogue.books.table
+        self._limits = limits
+        self._backoff = backoff
+        self._lanes: _Lanes
+        if limits.ordering is Ordering.PARTITION:
+            self._lanes = PartitionLanes(limits, self._table)
+        else:
+            self._lanes = FreeLanes(limits, self._table)
+        self._plans: dict[int, _Plan] = {}
+        self._held_until_ms = 0
+        self._held_tries = 0
+        self._suspects: dict[Pending, None] = {}
+
+    # Work out
+
+    def next_batch(self, slot: int, plan: int, now_ms: int, *, idle_slots: int = 1) -> tuple[Work, ...]:
+        """Work for a slot that is free, as plan number `plan`; empty when there is none now.
+
+        `idle_slots` counts the slots that could begin now, this one included: each gets its fair part.
+        """
+        assert plan not in self._plans, f"plan {plan} exists"
+        assert all(live.slot != slot for live in self._plans.values()), f"slot {slot} has a plan"
+        self._queue_arrivals(now_ms)
+        if self.is_paused or now_ms < self._held_until_ms:
+            return ()
+        may_take_big = sum(live.is_big for live in self._plans.values()) < self._limits.big_slots
+        units = self._lanes.take(now_ms, idle_slots=max(1, idle_slots), may_take_big=may_take_big)
+        if not units:
+            return ()
+        works = tuple(self._work(unit) for unit in units)
+        is_big = any(self._limits.kind_of(unit) is Kind.BIG for unit in units)
+        self._plans[plan] = _Plan(slot=slot, units={unit.key: unit for unit in units}, is_big=is_big)
+        for unit in units:
+            self._table.move(unit, Phase.ACTIVE)
+            self._table.held.add(unit.key)
+        return works
+
+    def next_due_ms(self) -> int | None:
+        """When something that waits for its time may be worked on, if nothing else happens before."""
+        due = self._lanes.next_due_ms()
+        if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
+            return self._held_until_ms
+        return due
+
+    # Results in
+
+    def committed(self, plan: int, checkpoints: Iterable[Checkpoint]) -> Effects:
+        """What follows from a transaction of this plan that the broker acknowledged.
+
+        A plan that is void by now says nothing new: the ledger was read after its fence.
+        """
+        gathering = Gathering()
+        live = self._plans.get(plan)
+        if live is None:
+            return gathering.effects()
+        self._held_until_ms, self._held_tries = 0, 0
+        for checkpoint in checkpoints:
+            unit = live.units[checkpoint.key]
+            self._books.ledger.committed(checkpoint.key, checkpoint.entry)
+            if unit.phase is Phase.ACTIVE:
+                unit.trouble, unit.tries = None, 0
+                self._books.record(unit, checkpoint.entry, gathering)
+        return gathering.effects()
+
+    def finished(self, plan: int, finished: Finished, now_ms: int) -> Effects:
+        """What follows from the end of a batch.
+
+        When a commit is in doubt, or the slot was fenced, everything stays reserved until `recovered`.
+        """
+        gathering = Gathering()
+        live = self._plans.get(plan)
+        if live is None:
+            return gathering.effects()
+        if finished.outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
+            live.is_lost = True
+            return gathering.effects()
+        self._release(plan, live)
+        failures = {_key_of(failure.work): failure for failure in finished.failures}
+        cuts = {_key_of(work): found for work, found in finished.cuts}
+        denied = False
+        for key, unit in live.units.items():
+            if unit.phase is not Phase.ACTIVE:
+                continue
+            if key in failures:
+                outcome = outcome_of(failures[key].kind)
+                denied |= outcome.wait is Wait.EVERYTHING
+                self._fail(unit, failures[key], now_ms, gathering)
+            elif key in cuts:
+                self._cut(unit, cuts[key], now_ms, gathering)
+            else:
+                self._give_back(unit, now_ms, gathering)
+        if denied:
+            self._held_tries += 1
+            self._held_until_ms = now_ms + self._backoff.delay_ms(self._held_tries)
+        self._settle_down(live, now_ms, gathering)
+        return gathering.effects()
+
+    def lost(self, plan: int) -> None:
+        """The task of this plan died or went silent: its work stays reserved until `recovered`."""
+        if plan in self._plans:
+            self._plans[plan].is_lost = True
+
+    def recovered(self, slot: int, now_ms: int, *, worker_died: bool) -> Effects:
+        """What follows once the slot's lost plan is void, the slot fenced and the ledger read to its end.
+
+        The view must show that reading. `worker_died` makes what was not finished suspect.
+        """
+        gathering = Gathering()
+        lost = [(plan, live) for plan, live in self._plans.items() if live.slot == slot and live.is_lost]
+        for plan, live in lost:
+            self._release(plan, live)
+            for key, unit in live.units.items():
+                self._books.ledger.forget(key)
+                if unit.phase is not Phase.ACTIVE:
+                    continue
+                entry = self._entry(key)
+                if entry is not None and entry.is_settled:
+                    self._books.record(unit, entry, gathering)
+                    continue
+                unit.entry = entry
+                if worker_died:
+                    unit.tries = unit.attempts if unit.suspicion is Suspicion.ARMED else 0
+                    unit.suspicion = Suspicion.SUSPECT
+                self._table.move(unit, Phase.WAITING)
+            self._settle_down(live, now_ms, gathering)
+        return gathering.effects()
+
+    def suspect(self, ids: Iterable[ObjectId]) -> None:
+        """Have these objects run alone, each attempt in the ledger before it begins."""
+        for object_id in ids:
+            unit = self._table.find(object_id)
+            for part in () if unit is None else (unit, *unit.slices):
+                if part.phase is Phase.WAITING and part.suspicion is Suspicion.NONE:
+                    part.suspicion, part.tries = Suspicion.SUSPECT, 0
+                    self._table.move(part, Phase.WAITING)
+
+    def tick(self, now_ms: int) -> Effects:
+        """What has become due by itself: suspects to arm, more of the ledger's unfinished objects, warnings.
+
+        Call it once in each turn of the service's loop.
+        """
+        gathering = Gathering()
+        self._queue_arrivals(now_ms)
+        if not self.is_paused:
+            self._arm_suspects(now_ms, gathering)
+        gathering.warnings += self._lanes.warnings
+        self._lanes.warnings = []
+        effects = gathering.effects()
+        if self._books.has_unfinished and self._catalogue.wants_listing:
+            resumed = self._catalogue.resume(now_ms)
+            effects = effects.joined(resumed)
+        return effects
+
+    @property
+    def has_live_plans(self) -> bool:
+        """True while a slot works, or is not recovered."""
+        return bool(self._plans)
+
+    # Inside
+
+    def _queue_arrivals(self, now_ms: int) -> None:
+        arrivals, self._table.arrivals = self._table.arrivals, []
+        for unit in arrivals:
+            if unit.phase is Phase.WAITING:
+                if unit.suspicion is Suspicion.SUSPECT:
+                    self._suspects[unit] = None
+                self._lanes.put(unit, now_ms)
+
+    def _work(self, unit: Pending) -> Work:
+        entry = unit.entry or LedgerEntry(state=State.NEW)
+        return Work(
+            object=unit.object,
+            route=unit.route,
+            begin=unit.begin,
+            end=unit.end,
+            start=entry.position,
+            records=entry.records,
+            bad=entry.bad,
+            attempts=entry.attempts,
+            pieces_wanted=self._limits.pieces_wanted(unit),
+        )
+
+    def _entry(self, key: LedgerKey) -> LedgerEntry | None:
+        if isinstance(key, SliceKey):
+            return self._books.ledger.slices(key.id).get(key)
+        assert isinstance(key, ObjectId)
+        return self._books.ledger.get(key)
+
+    def _release(self, plan: int, live: _Plan) -> None:
+        del self._plans[plan]
+        self._table.release(list(live.units))
+
+    def _settle_down(self, live: _Plan, now_ms: int, gathering: Gathering) -> None:
+        """Everything that waited for this plan to be over."""
+        self._lanes.over(list(live.units.values()))
+        for unit in live.units.values():
+            if unit.parent is not None:
+                self._books.conclude(unit.parent, now_ms, gathering)
+            self._books.apply_deferred(unit.object.id, now_ms, gathering)
+
+    def _give_back(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+        unit.due_ms = 0
+        if unit.suspicion is Suspicion.ARMED:
+            # It survived alone. The ledger forgets its attempts, or restarts would add up to a quarantine.
+            unit.suspicion = Suspicion.NONE
+            if unit.attempts:
+                entry = entry_for(unit, State.PARTIAL, now_ms=now_ms, attempts=0)
+                self._books.propose(unit, entry, gathering)
+                return
+        self._table.move(unit, Phase.WAITING)
+
+    def _cut(self, unit: Pending, cuts: tuple[int, ...], now_ms: int, gathering: Gathering) -> None:
+        """`cuts` run from the beginning to the end of the object; fewer than three make no two slices."""
+        if len(cuts) > 2:  # noqa: PLR2004 - see above
+            entry = entry_for(unit, State.PARTIAL, now_ms=now_ms, cuts=cuts)
+            self._books.propose(unit, entry, gathering)
+        else:
+            unit.is_whole = True
+            self._table.move(unit, Phase.WAITING)
+
+    def _fail(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+        outcome = outcome_of(failure.kind)
+        reason = outcome.reason or failure.reason or "unfit"
+        unit.suspicion = Suspicion.NONE
+        unit.trouble = reason
+        if outcome.state in {State.SKIPPED, State.QUARANTINED}:
+            self._end(unit, outcome.state, reason, failure.message, now_ms, gathering)
+            return
+        if outcome.wait is Wait.OBJECT:
+            unit.tries += 1
+            unit.due_ms = now_ms + self._backoff.delay_ms(unit.tries)
+        elif outcome.wait is Wait.SHORT:
+            unit.due_ms = now_ms + self._backoff.delay_ms(1)
+        if outcome.state is None:
+            self._table.move(unit, Phase.WAITING)
+            return
+        attempts = self._attempts(unit, reason) if outcome.is_counted else unit.attempts
+        if outcome.is_counted and attempts >= self._limits.max_attempts:
+            self._end(unit, State.QUARANTINED, reason, failure.message, now_ms, gathering, attempts=attempts)
+            return
+        known = unit.entry
+        if known is not None and (known.state, known.reason, known.attempts) == (
+            outcome.state,
+            reason,
+            attempts,
+        ):
+            self._table.move(unit, Phase.WAITING)
+            return
+        entry = entry_for(
+            unit, outcome.state, now_ms=now_ms, reason=reason, error=failure.message, attempts=attempts
+        )
+        self._books.propose(unit, entry, gathering)
+
+    def _end(
+        self,
+        unit: Pending,
+        state: State,
+        reason: str,
+        error: str,
+        now_ms: int,
+        gathering: Gathering,
+        *,
+        attempts: int | None = None,
+    ) -> None:
+        """Write the object's end, unless that would not be final and its content was seen again since."""
+        entry = entry_for(unit, state, now_ms=now_ms, reason=reason, error=error, attempts=attempts)
+        if unit.parent is None and self._books.look_again(unit, entry):
+            self._table.move(unit, Phase.WAITING)
+            return
+        if state is State.SKIPPED and entry.records:
+            gathering.warnings.append(
+                f"{unit.object.id.url} is {reason} after {entry.records} of its rows were produced; "
+                "they stay."
+            )
+        self._books.propose(unit, entry, gathering)
+
+    @staticmethod
+    def _attempts(unit: Pending, reason: str) -> int:
+        """Attempts including the one that just failed; another reason begins to count anew."""
+        known = unit.entry
+        if known is not None and known.state is State.FAILED and known.reason != reason:
+            return 1
+        return unit.attempts + 1
+
+    def _arm_suspects(self, now_ms: int, gathering: Gathering) -> None:
+        """Write the next attempts of as many suspects as there are slots; then they may run, alone."""
+        armed = sum(unit.suspicion is Suspicion.ARMED for unit in self._suspects)
+        for unit in list(self._suspects):
+            if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
+                del self._suspects[unit]
+            elif (
+                unit.suspicion is Suspicion.SUSPECT
+                and unit.phase is Phase.WAITING
+                and armed < self._limits.slots
+                and self._table.is_clear(unit)
+            ):
+                armed += 1
+                self._arm(unit, now_ms, gathering)
+
+    def _arm(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+        if unit.tries >= self._limits.max_lonely_deaths:
+            error = f"The worker died {unit.tries} times while it read this object and nothing else."
+            entry = entry_for(
+                unit,
+                State.QUARANTINED,
+                now_ms=now_ms,
+                reason=WORKER_DIED,
+                error=error,
+                attempts=unit.tries,
+            )
+        else:
+            unit.suspicion = Suspicion.ARMED
+            unit.trouble = WORKER_DIED
+            entry = entry_for(
+                unit,
+                State.FAILED,
+                now_ms=now_ms,
+                reason=WORKER_DIED,
+                error="A worker died while it may have read this object.",
+                attempts=unit.tries + 1,
+            )
+        self._books.propose(unit, entry, gathering)
+
+
+def _key_of(work: Work) -> LedgerKey:
+    if work.begin is None or work.end is None:
+        return work.object.id
+    return SliceKey(work.object.id, work.begin, work.end)
