@@ -34,6 +34,9 @@ _PROPERTIES = {
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    # A killed broker may register again only when its old session is over: 3 s rather than 9.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # The default of 128 MiB would be a quarter of the heap below.
     "log.cleaner.dedupe.buffer.size": "16777216",
 }

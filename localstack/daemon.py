@@ -46,8 +46,8 @@ class Daemon:
     ) -> None:
         """Start `argv` in `folder` as the leader of a session of its own, with stdout and stderr in the log.
 
-        `environment` is added to ours, `address` is noted for the next call. The log is appended to, so that a
-        restart keeps what led to it.
+        `environment` is added to ours, `address` is noted for the next call. The log is appended to, so
+        that a restart keeps what led to it.
         """
         self.log.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,153 @@
+"""What every test may ask for: the real parts by address and client, and a bucket, queue or topic of its own.
+
+Support that is imported rather than asked for is in `tests/support/` (`from tests.support.kafka import ...`);
+the tree's top is on the path, and the folder is a namespace package as all test folders are.
+"""
+
+import http.client
+import json
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from localstack.broker import Broker
+from localstack.parts import JAR_FOLDER
+from localstack.ports import free_port
+from tests.support import aws, kafka
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+# Cores are shared with a broker, with LocalStack and with Spark: a slow example says nothing.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile("default")
+
+
+@cache
+def _kafka_problem() -> str | None:
+    """Why no test can use the broker, found once; None when it answers."""
+    try:
+        AdminClient({"bootstrap.servers": kafka.address(), "log_level": 0}).list_topics(timeout=5)
+    except KafkaException:
+        return f"no Kafka broker answers at {kafka.address()}; run `make up`, or set HEADRACE_TEST_KAFKA"
+    return None
+
+
+@cache
+def _localstack_problem() -> str | None:
+    """Why no test can use LocalStack, found once; None when it answers."""
+    address = urllib.parse.urlsplit(aws.address()).netloc
+    connection = http.client.HTTPConnection(address, timeout=5)
+    try:
+        connection.request("GET", "/_localstack/health")
+        json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return f"no LocalStack answers at {aws.address()}; run `make up`, or set HEADRACE_TEST_S3"
+    finally:
+        connection.close()
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail, not skip, a test that needs a part that does not answer: a skipped one would look like a pass."""
+    if item.get_closest_marker("parts") is not None:
+        for problem in (_kafka_problem(), _localstack_problem()):
+            if problem is not None:
+                pytest.fail(problem, pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> str:
+    """`host:port` of the shared broker."""
+    if (problem := _kafka_problem()) is not None:
+        pytest.fail(problem, pytrace=False)
+    return kafka.address()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> str:
+    """The URL of LocalStack: S3, SQS, SNS and EventBridge."""
+    if (problem := _localstack_problem()) is not None:
+        pytest.fail(problem, pytrace=False)
+    return aws.address()
+
+
+@pytest.fixture(scope="session")
+def s3(s3_endpoint: str) -> "Iterator[S3Client]":
+    """A boto3 client of S3."""
+    client = aws.s3(s3_endpoint)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def sqs(s3_endpoint: str) -> "Iterator[SQSClient]":
+    """A boto3 client of SQS."""
+    client = aws.sqs(s3_endpoint)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def bucket(s3: "S3Client") -> Iterator[str]:
+    """The name of a new bucket, which is emptied of all versions and removed afterwards."""
+    name = aws.unique("bucket")
+    s3.create_bucket(Bucket=name)
+    yield name
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=name):
+        for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+            s3.delete_object(Bucket=name, Key=entry["Key"], VersionId=entry["VersionId"])
+    s3.delete_bucket(Bucket=name)
+
+
+@pytest.fixture
+def queue(sqs: "SQSClient") -> Iterator[str]:
+    """The URL of a new queue, which is removed afterwards."""
+    url = sqs.create_queue(QueueName=aws.unique("queue"))["QueueUrl"]
+    yield url
+    sqs.delete_queue(QueueUrl=url)
+
+
+@pytest.fixture
+def topic(kafka_bootstrap: str) -> Iterator[kafka.TopicFactory]:
+    """A factory of topics: `topic()`, `topic("flights", partitions=4, config={...})`."""
+    made: list[str] = []
+
+    def make(stem: str = "topic", *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        made.append(kafka.new_topic(stem, partitions=partitions, config=config, bootstrap=kafka_bootstrap))
+        return made[-1]
+
+    yield make
+    for name in made:
+        kafka.delete_topic(name, bootstrap=kafka_bootstrap)
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.BrokerFactory]:
+    """A factory of brokers that a test may configure, kill and restart; starting one takes 3 s."""
+    with ExitStack() as stack:
+
+        def make(
+            *, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
+        ) -> Broker:
+            broker = Broker(
+                folder=tmp_path_factory.mktemp("broker"),
+                jar_folder=JAR_FOLDER,
+                port=free_port(),
+                properties=properties,
+                listeners=listeners,
+            )
+            stack.callback(broker.stop)
+            broker.start()
+            return broker
+
+        yield make

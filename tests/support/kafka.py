@@ -1,0 +1,160 @@
+"""The broker of the tests: its address, topics with names of their own, and what a consumer of them sees."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # OffsetSpec is there, and not listed
+    AdminClient,
+    OffsetSpec,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from localstack.broker import Broker
+from tests.support.aws import unique
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record as a read-committed consumer gets it; headers in their order, times in milliseconds."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+class TopicFactory(Protocol):
+    """What the fixture `topic` gives."""
+
+    def __call__(
+        self, stem: str = "topic", *, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
+        """The name of a new topic, which is removed after the test."""
+        ...
+
+
+class BrokerFactory(Protocol):
+    """What the fixture `own_broker` gives."""
+
+    def __call__(
+        self, *, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
+    ) -> Broker:
+        """A broker of the test's own, started on free ports without data, stopped after the test."""
+        ...
+
+
+def address() -> str:
+    """Where the broker answers; `make test` names it, else the port of `make up`."""
+    return os.environ.get("HEADRACE_TEST_KAFKA", "127.0.0.1:9092")  # noqa: TID251 - tests have no other way in
+
+
+def new_topic(
+    stem: str = "topic",
+    *,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+    bootstrap: str | None = None,
+) -> str:
+    """The name of a new topic that no other test uses, ready to be written to."""
+    name = unique(stem)
+    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+    admin.create_topics([wanted])[name].result(30)
+    return name
+
+
+def delete_topic(name: str, *, bootstrap: str | None = None) -> None:
+    """Remove a topic with its records."""
+    # Held by a name: a client that is collected takes its unanswered questions with it.
+    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin.delete_topics([name])[name].result(30)
+
+
+def committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None) -> Iterator[Record]:
+    """Every record of the topic that a read-committed consumer sees, partition by partition in offset order.
+
+    The end is where the log ended at the call, so a transaction that is open then is waited for;
+    AssertionError when the end is not reached in time. One record at a time is kept in memory.
+    """
+    servers = bootstrap or address()
+    ends = _ends(topic, servers)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": unique("reader"),
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    try:
+        for partition, end in sorted(ends.items()):
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            yield from _until(consumer, topic, partition, end, time.monotonic() + seconds)
+    finally:
+        consumer.close()
+
+
+def read_committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None) -> list[Record]:
+    """The records of `committed` as a list."""
+    return list(committed(topic, seconds=seconds, bootstrap=bootstrap))
+
+
+def _ends(topic: str, bootstrap: str) -> dict[int, int]:
+    """The end of the log of each partition: beyond open transactions, unlike a read-committed end."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    assert partitions, f"there is no topic {topic}"
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # the library types no static methods
+    asked = {TopicPartition(topic, partition): latest for partition in partitions}
+    answers = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    return {place.partition: answer.result(10).offset for place, answer in answers.items()}
+
+
+def _until(consumer: Consumer, topic: str, partition: int, end: int, deadline: float) -> Iterator[Record]:
+    # A log may end in markers and aborted records that no consumer gets: only an EOF event tells of those.
+    reached = 0
+    while reached < end:
+        for message in consumer.consume(10_000, timeout=0.2):
+            error = message.error()
+            if error is None:
+                yield _record(message)
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, f"{topic} [{partition}]: {error}"
+            offset = message.offset()
+            assert offset is not None
+            reached = max(reached, offset + (error is None))
+        assert reached >= end or time.monotonic() < deadline, (
+            f"{topic} [{partition}] was read to {reached}, not to its end {end}; is a transaction still open?"
+        )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    headers = message.headers() or []
+    # The library also types what a producer may give: a dict, and text for a value. What is read is neither.
+    assert isinstance(headers, list)
+    return tuple(
+        (name, content) for name, content in headers if content is None or isinstance(content, bytes)
+    )
+
+
+def _record(message: Message) -> Record:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    key, value = message.key(), message.value()
+    return Record(
+        partition=partition,
+        offset=offset,
+        key=None if key is None else bytes(key),
+        value=None if value is None else bytes(value),
+        headers=_headers(message),
+        timestamp_ms=message.timestamp()[1],
+    )
