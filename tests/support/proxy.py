@@ -234,6 +234,8 @@ class Proxy:
             yield up_reader, up_writer
         except (OSError, asyncio.IncompleteReadError):
             _reset(writer)  # either side is gone: so is the other
+        except asyncio.CancelledError:
+            _reset(writer)  # the proxy ends; asyncio's streams would log a cancelled task as an error
         finally:
             self._open.discard(writer)
             writer.close()

@@ -1,0 +1,236 @@
+"""Listings over a bucket in memory: no gap, no repeat, no leak, whatever fails."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.errors import AccessDenied, SourceUnavailable
+from ingest.objects import ObjectId, S3Object
+from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
+from listeners.pauses import Pauses
+from listeners.posts import Event, ListingBegun, ListingFailed, ListingKind, Page
+from tests.support.fake_bucket import FakeBucket
+from tests.support.listening import Inbox, service_error
+from tests.support.until import until
+
+AT_ONCE = Pauses(first=0.0, longest=0.0)
+FULL, INCREMENTAL = ListingKind.FULL, ListingKind.INCREMENTAL
+
+
+class _Service(Inbox):
+    """Acknowledges every page as soon as it comes."""
+
+    lister: Lister
+
+    def post(self, event: Event) -> None:
+        super().post(event)
+        if isinstance(event, Page):
+            self.lister.page_done()
+
+    @property
+    def keys(self) -> list[str]:
+        return [found.id.key for page in self.of(Page) for found in page.objects]
+
+
+def _list(
+    client: FakeBucket,
+    *,
+    bucket: Bucket | None = None,
+    kind: ListingKind = FULL,
+    after: str | None = None,
+    quiet_failures: int = 0,
+) -> tuple[_Service, Listed]:
+    service = _Service()
+
+    async def scenario() -> Listed:
+        service.lister = Lister(
+            client=client,
+            bucket=bucket or Bucket(name="b"),
+            post=service.post,
+            counters=service.counters,
+            pauses=AT_ONCE,
+            quiet_failures=quiet_failures,
+        )
+        return await service.lister.list(kind, after=after)
+
+    return service, asyncio.run(scenario())
+
+
+def _assert_seamless(pages: Sequence[Page], *, begin: str | None) -> None:
+    """Each page begins where the one before ended; only the last has no end; objects lie inside, in order."""
+    assert [page.is_last for page in pages] == [False] * (len(pages) - 1) + [True]
+    position = begin
+    for page in pages:
+        assert page.after_key == position
+        assert (page.through_key is None) is page.is_last
+        for found in page.objects:
+            key = found.id.key.encode()
+            assert position is None or position.encode() < key
+            assert page.through_key is None or key <= page.through_key.encode()
+            position = found.id.key
+        position = page.through_key
+
+
+def test_an_object_as_listed() -> None:
+    """ETag without quotes, time in milliseconds, no version; S3's own clock with the page."""
+    service, listed = _list(FakeBucket(["k"]))
+    assert service.events == [
+        ListingBegun(listing_id=1, kind=FULL, after_key=None),
+        Page(
+            listing_id=1,
+            kind=FULL,
+            after_key=None,
+            through_key=None,
+            objects=(
+                S3Object(
+                    id=ObjectId("b", "k", "etag-k"),
+                    size=3,
+                    last_modified_ms=1_769_860_800_000,
+                    storage_class="STANDARD",
+                ),
+            ),
+            s3_date_ms=1_769_860_800_000,
+            is_last=True,
+        ),
+    ]
+    assert listed.last_key == "k"
+    assert service.counts["list_requests"] == 1
+
+
+def test_an_empty_prefix_is_one_empty_page() -> None:
+    """So that entries of vanished objects can be seen to have vanished."""
+    service, listed = _list(FakeBucket(["other/k"]), bucket=Bucket(name="b", prefix="in/"))
+    assert [(page.objects, page.is_last) for page in service.of(Page)] == [((), True)]
+    assert listed.last_key is None
+
+
+def test_the_prefix_goes_with_every_page_and_the_requester_pays() -> None:
+    """Also with pages that continue, and after a failure."""
+    client = FakeBucket(
+        [f"in/{number:03}" for number in range(50)],
+        page=10,
+        fails=lambda number: service_error("SlowDown", 503) if number == 2 else None,
+    )
+    _list(client, bucket=Bucket(name="b", prefix="in/", requester_pays=True))
+    assert len(client.calls) == 6
+    assert {call["Prefix"] for call in client.calls} == {"in/"}
+    assert {call["RequestPayer"] for call in client.calls} == {"requester"}
+
+
+def test_nothing_outside_the_prefix_leaks() -> None:
+    """Not even from a server that ignores the prefix."""
+    keys = [f"{folder}/{number:03}" for folder in ("a", "in", "z") for number in range(30)]
+    service, _ = _list(FakeBucket(keys, page=7, ignores_prefix=True), bucket=Bucket(name="b", prefix="in/"))
+    assert service.keys == [f"in/{number:03}" for number in range(30)]
+
+
+def test_incremental_goes_on_after_the_last_key() -> None:
+    """And finds nothing that sorts before it: that is what reconciling is for."""
+    service, listed = _list(FakeBucket(["a", "m", "n", "o"]), kind=INCREMENTAL, after="m")
+    assert service.keys == ["n", "o"]
+    assert service.of(Page)[0].after_key == "m"
+    assert listed.last_key == "o"
+
+
+def test_the_start_key_is_left_out_of_full_listings() -> None:
+    """`native.start.key`: up to and including it."""
+    service, _ = _list(FakeBucket(["a", "m", "n"]), bucket=Bucket(name="b", skip_through="m"))
+    assert service.keys == ["n"]
+    _assert_seamless(service.of(Page), begin="m")
+
+
+def test_a_failure_is_told_when_repeating_did_not_help() -> None:
+    """`aws.s3.backoff.max.retries` repeats are quiet; the listing itself goes on without an end."""
+    errors = [service_error("InternalError", 500)] * 4 + [service_error("AccessDenied", 403)]
+    client = FakeBucket(["k"], fails=lambda number: errors[number] if number < 5 else None)
+    service, _ = _list(client, quiet_failures=3)
+    assert [type(failure.error) for failure in service.of(ListingFailed)] == [SourceUnavailable, AccessDenied]
+    assert service.keys == ["k"]
+    assert service.counts["list_requests"] == 6
+
+
+_KEYS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), max_size=40, unique=True
+)
+
+
+@given(_KEYS, st.integers(1, 7), st.sets(st.integers(0, 60)), st.booleans())
+def test_every_key_once_in_order_and_without_a_gap(
+    keys: list[str],
+    page: int,
+    failing: set[int],
+    gaps: bool,  # noqa: FBT001 - drawn by hypothesis
+) -> None:
+    """For any keys, page size and failed calls, also where S3 answers with empty pages."""
+    client = FakeBucket(
+        keys, page=page, gaps=gaps, fails=lambda number: TimeoutError() if number in failing else None
+    )
+    service, listed = _list(client)
+    assert service.keys == sorted(keys, key=str.encode)
+    assert listed.last_key == max(keys, key=str.encode, default=None)
+    _assert_seamless(service.of(Page), begin=None)
+
+
+def test_pages_wait_to_be_taken_in() -> None:
+    """A few pages ahead of the service, no more; each acknowledgement lets one more come."""
+
+    async def scenario() -> None:
+        inbox = Inbox()
+        lister = Lister(
+            client=FakeBucket([f"{number:04}" for number in range(100)], page=10),
+            bucket=Bucket(name="b"),
+            post=inbox.post,
+            counters=inbox.counters,
+        )
+        task = asyncio.create_task(lister.list(FULL, after=None))
+        await until(lambda: len(inbox.of(Page)) == PAGES_IN_FLIGHT)
+        for taken in range(10):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(inbox.of(Page)) == min(10, PAGES_IN_FLIGHT + taken)
+            lister.page_done()
+        await task
+
+    asyncio.run(scenario())
+
+
+def test_a_paused_listing_goes_on_where_it_was() -> None:
+    """`max.pending.objects`: paused before the next page, resumed from it."""
+
+    async def scenario() -> None:
+        inbox = _Service()
+        client = FakeBucket([f"{number:04}" for number in range(100)], page=10)
+        inbox.lister = lister = Lister(
+            client=client, bucket=Bucket(name="b"), post=inbox.post, counters=inbox.counters
+        )
+        lister.pause()
+        task = asyncio.create_task(lister.list(FULL, after=None))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert client.calls == []
+        lister.resume()
+        await task
+        assert len(client.calls) == 10
+        _assert_seamless(inbox.of(Page), begin=None)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", [FULL, INCREMENTAL])
+def test_listings_are_numbered(kind: ListingKind) -> None:
+    """The service tells their pages apart by it."""
+
+    async def scenario() -> None:
+        inbox = _Service()
+        inbox.lister = Lister(
+            client=FakeBucket(["k"]), bucket=Bucket(name="b"), post=inbox.post, counters=inbox.counters
+        )
+        await inbox.lister.list(FULL, after=None)
+        await inbox.lister.list(kind, after="k")
+        assert [(begun.listing_id, begun.kind) for begun in inbox.of(ListingBegun)] == [(1, FULL), (2, kind)]
+        assert [page.listing_id for page in inbox.of(Page)] == [1, 2]
+
+    asyncio.run(scenario())

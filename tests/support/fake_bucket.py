@@ -1,0 +1,56 @@
+"""A bucket in memory that lists as S3 does, and fails on request."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+_WHEN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class FakeBucket:
+    """Keys in order of their UTF-8 bytes, in pages of at most `page` keys.
+
+    `fails` is asked before each call with its number (from 0): an exception it returns is raised. With
+    `gaps` every second page is empty and yet not the last, as S3 answers where many keys were deleted. Tokens
+    are forgotten after a failure. `ignores_prefix` is a server that does not do as it is asked.
+    """
+
+    keys: Iterable[str]
+    page: int = 1000
+    fails: Callable[[int], Exception | None] = lambda _number: None
+    gaps: bool = False
+    ignores_prefix: bool = False
+    calls: list[Mapping[str, Any]] = field(default_factory=list)
+    _tokens: dict[str, str] = field(default_factory=dict)
+
+    async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+        """One page."""
+        number = len(self.calls)
+        self.calls.append(arguments)
+        if (error := self.fails(number)) is not None:
+            self._tokens.clear()
+            raise error
+        token = arguments.get("ContinuationToken")
+        after = arguments.get("StartAfter", "") if token is None else self._tokens[token]
+        prefix = "" if self.ignores_prefix else arguments.get("Prefix", "")
+        left = sorted(
+            (key for key in self.keys if key.startswith(prefix) and key.encode() > after.encode()),
+            key=str.encode,
+        )
+        is_gap = self.gaps and number % 2 == 1
+        page = [] if is_gap else left[: min(self.page, arguments["MaxKeys"])]
+        answer: dict[str, Any] = {
+            "IsTruncated": len(page) < len(left),
+            "Contents": [_entry(key) for key in page],
+            "ResponseMetadata": {"HTTPHeaders": {"date": "Sat, 31 Jan 2026 12:00:00 GMT"}},
+        }
+        if answer["IsTruncated"]:
+            answer["NextContinuationToken"] = f"token {number}"
+            self._tokens[f"token {number}"] = page[-1] if page else after
+        return answer
+
+
+def _entry(key: str) -> Mapping[str, Any]:
+    return {"Key": key, "ETag": f'"etag-{key}"', "Size": 3, "LastModified": _WHEN, "StorageClass": "STANDARD"}
