@@ -14,8 +14,8 @@ from ingest.errors import LedgerUnfit
 from ingest.kafka.cache import CacheDamaged, LedgerCache
 from ingest.kafka.clients import Properties, new_consumer
 from ingest.kafka.errors import ReadHeldBack, translate
-from ingest.kafka.rows import decode_rows
-from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
+from ingest.kafka.rows import gather_rows
+from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
 
 _log = structlog.get_logger(__name__)
 
@@ -149,7 +149,7 @@ class Follower:
             self._noted = now
             at_end_ms = int(time.time() * 1000) if is_end else None
             try:
-                self._cache.apply(decode_rows(records), position, at_end_ms=at_end_ms)
+                self._cache.apply(gather_rows(records), position, at_end_ms=at_end_ms)
             except CacheDamaged:
                 self._start_again()
                 return
@@ -178,8 +178,8 @@ class Follower:
                 position, is_end = max(position, int(message.offset() or 0)), True
             elif error.code() == _OFFSET_GONE:
                 raise LedgerUnfit(
-                    f"The ledger topic {self._topic!r} no longer has the offset {position}: records were "
-                    "deleted from it, or it was made again. Remove state.dir to read it whole; if it was made "
+                    f"The ledger topic {self._topic!r} no longer has the offset {position}: records "
+                    "were deleted from it, or it was made again. Remove state.dir to read it whole; if it was made "
                     "again, see --accept-new-ledger."
                 )
             elif error.fatal() or not error.retriable():
@@ -259,5 +259,6 @@ def read_uncommitted(
 
 def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:
     key = decode_key(raw_key)
-    is_control = raw_value is None or b'"control"' in raw_key[:12]
-    return Applied(key, raw_value if is_control else decode_entry(raw_value or b""))
+    if raw_value is None or isinstance(key, ControlKey):
+        return Applied(key, raw_value)
+    return Applied(key, decode_entry(raw_value))

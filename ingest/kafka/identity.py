@@ -76,8 +76,8 @@ def refuse_other_members(admin: Admin, group: str, topic: str) -> None:
     others = admin.group_topics(group) - {topic}
     if others:
         raise LedgerUnfit(
-            f"Another instance in consumer group {group!r} keeps its checkpoints in {min(others)!r}, this one "
-            f"in {topic!r}: two configurations share one name. Rename one of them, or give both the same "
+            f"Another instance in consumer group {group!r} keeps its checkpoints in {min(others)!r}, this "
+            f"one in {topic!r}: two configurations share one name. Rename one of them, or give both the same "
             "offsets.storage.topic."
         )
 

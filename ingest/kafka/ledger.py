@@ -28,7 +28,7 @@ from ingest.kafka.identity import (
 )
 from ingest.kafka.leadership import group_id
 from ingest.kafka.ledger_topic import LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
-from ingest.kafka.rows import decode_rows
+from ingest.kafka.rows import gather_rows
 from ingest.kafka.writer import LedgerWriter, Write
 from ingest.ledger import ControlKey
 
@@ -259,7 +259,7 @@ class DriverLedger:
         )
         counts = [0]
         for record in tail:
-            raw = decode_rows([record]).controls.get(controls.SLOTS.name)
+            raw = gather_rows([record]).controls.get(controls.SLOTS.name)
             if raw is not None:
                 found = decode_control(controls.SLOTS, raw)
                 counts.append(found.slots if isinstance(found, Slots) else 0)

@@ -12,10 +12,13 @@ from ingest.ledger import VERSION, ControlKey, State, decode_entry, decode_key
 # What stands for "no slice" in columns that are part of a primary key: the object's own row.
 WHOLE: Final = -1
 
+# How `encode_key` begins the key of a control record.
+CONTROL_BEGINS: Final = b'{"control":'
+
 _STATES: Final = {state.value for state in State}
 
 
-class _Key(msgspec.Struct):
+class _Key(msgspec.Struct, gc=False):
     bucket: str | None = None
     key: str | None = None
     etag: str | None = None
@@ -23,7 +26,7 @@ class _Key(msgspec.Struct):
     control: str | None = None
 
 
-class _Head(msgspec.Struct):
+class _Head(msgspec.Struct, gc=False):
     v: int
     state: str
 
@@ -31,56 +34,48 @@ class _Head(msgspec.Struct):
 _KEYS: Final = msgspec.json.Decoder(_Key)
 _HEADS: Final = msgspec.json.Decoder(_Head)
 
-
-class RowKey(NamedTuple):
-    """The primary key of a cached entry; `begin` and `end` are WHOLE for an object's own."""
-
-    bucket: str
-    key: str
-    etag: str
-    begin: int
-    end: int
+RowKey = tuple[str, str, str, int, int]
+"""Bucket, key, ETag, begin and end of a cached entry; WHOLE twice for an object's own."""
 
 
 class Rows(NamedTuple):
-    """A stretch of the ledger, last record of each key only; None is a tombstone."""
+    """A stretch of the ledger, raw, the last record of each key only; None is a tombstone.
 
-    entries: dict[RowKey, tuple[str, bytes] | None]
+    Equal keys are equal bytes (`encode_key`), so nothing has to be decoded to know which record is the last.
+    """
+
+    entries: dict[bytes, bytes | None]
     controls: dict[str, bytes | None]
 
 
-def decode_rows(records: Iterable[tuple[bytes, bytes | None]]) -> Rows:
-    """The rows of these records, in which the later of one key wins.
-
-    LedgerUnfit for what is not ours or of a newer version: refusing here is refusing to start.
-    """
-    rows = Rows({}, {})
-    for raw_key, raw_value in records:
-        key = _row_key(raw_key)
-        if isinstance(key, ControlKey):
-            if raw_value is not None:
-                decode_control(key, raw_value)
-            rows.controls[key.name] = raw_value
-        else:
-            rows.entries[key] = None if raw_value is None else (_state(raw_value), raw_value)
-    return rows
+def gather_rows(records: Iterable[tuple[bytes, bytes | None]]) -> Rows:
+    """The rows of these records, in which the later of one key wins; LedgerUnfit for an unknown control."""
+    entries = dict(records)
+    controls: dict[str, bytes | None] = {}
+    for raw_key in [raw_key for raw_key in entries if raw_key.startswith(CONTROL_BEGINS)]:
+        key = decode_key(raw_key)
+        assert isinstance(key, ControlKey)
+        value = controls[key.name] = entries.pop(raw_key)
+        if value is not None:
+            decode_control(key, value)
+    return Rows(entries, controls)
 
 
-def _row_key(raw: bytes) -> RowKey | ControlKey:
+def row_key(raw: bytes) -> RowKey:
+    """The primary key of an object's or slice's record; LedgerUnfit for what is not ours."""
     try:
         found = _KEYS.decode(raw)
     except msgspec.DecodeError:
         found = _Key()
-    if found.control is not None:
-        return ControlKey(found.control)
     if found.bucket is None or found.key is None or found.etag is None:
         decode_key(raw)  # says what is wrong with it
         raise LedgerUnfit(f"The ledger holds a key that is not Headrace's: {raw[:200]!r}.")
     begin, end = found.slice or (WHOLE, WHOLE)
-    return RowKey(found.bucket, found.key, found.etag, begin, end)
+    return found.bucket, found.key, found.etag, begin, end
 
 
-def _state(raw: bytes) -> str:
+def row_state(raw: bytes) -> str:
+    """The state in an entry's value; LedgerUnfit when a newer version wrote it, or nobody of ours."""
     try:
         head = _HEADS.decode(raw)
     except msgspec.DecodeError:
