@@ -1,0 +1,54 @@
+"""From a configuration file and the environment to Settings. The only reader of the environment."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ingest.exits import ConfigurationUnfit
+from ingest.settings import Settings, SettingsError, load
+
+
+def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
+    """The settings of a configuration file, with `--set` and `--worker-config` applied.
+
+    Raises ConfigurationUnfit with every problem on a line of its own.
+    """
+    overrides = dict(_assignment(text) for text in sets)
+    text = read_text(file, "The configuration file")
+    worker = None if worker_config is None else read_text(worker_config, "--worker-config")
+    try:
+        return load(
+            text,
+            kind="properties" if file.suffix == ".properties" else "json",
+            environment=environment(),
+            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+            overrides=overrides,
+            worker_config=worker,
+        )
+    except SettingsError as error:
+        raise ConfigurationUnfit(f"{file}: {error}") from error
+
+
+def environment() -> Mapping[str, str]:
+    """The process's environment."""
+    return os.environ  # noqa: TID251 - this module is the composition root's reader of it
+
+
+def read_text(file: Path, what: str) -> str:
+    """The text of a file, or ConfigurationUnfit that names it and says why it cannot be read."""
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationUnfit(f"{what} {file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationUnfit(
+            f"{what} {file} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
+        ) from error
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name.strip():
+        raise ConfigurationUnfit(f"--set {text!r}: expected option=value.")
+    return name.strip(), value

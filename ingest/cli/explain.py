@@ -1,0 +1,73 @@
+"""`headrace explain`: what the configuration makes of a key, without contacting anything."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import AsJson, Config, Sets, WorkerConfig
+from ingest.printable import printable
+from ingest.settings import Settings
+from ingest.template import Explanation, KeyTemplate
+
+Keys = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY...", help="Object keys, prefix included; `-` reads them from stdin."),
+]
+
+
+def explain(
+    config: Config, keys: Keys, as_json: AsJson = False, sets: Sets = None, worker_config: WorkerConfig = None
+) -> None:
+    """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing."""
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    template = KeyTemplate.compile(
+        settings.routing.file_name_template,
+        match=settings.routing.file_name_match,
+        prefix=settings.s3.prefix,
+    )
+    for key in _keys(keys):
+        explanation = explained(template, settings, key)
+        if as_json:
+            typer.echo(json.dumps(explanation.as_dict(), ensure_ascii=False))
+        else:
+            typer.echo(as_text(explanation))
+
+
+def explained(template: KeyTemplate, settings: Settings, key: str) -> Explanation:
+    """What the template says of a key, with the prefix and the option `topic` applied as `run` does."""
+    if not key.startswith(settings.s3.prefix):
+        reason = f"the key does not begin with aws.s3.prefix {settings.s3.prefix!r}, so it is never listed"
+        return Explanation(key=key, matched=False, reason=reason)
+    explanation = template.explain(key)
+    if explanation.matched and settings.routing.topic is not None:
+        return replace(explanation, topic=settings.routing.topic)
+    return explanation
+
+
+def as_text(explanation: Explanation) -> str:
+    """One line for people."""
+    key = printable(explanation.key)
+    if not explanation.matched:
+        return f"{key}: no match: {printable(explanation.reason or '')}"
+    fields = {
+        "topic": explanation.topic,
+        "partition": explanation.partition,
+        "start offset": explanation.start_offset,
+        "timestamp": explanation.timestamp,
+    }
+    said = ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
+    remark = f" ({printable(explanation.reason)})" if explanation.reason else ""
+    return f"{key}: {said or 'matches, and says nothing else'}{remark}"
+
+
+def _keys(given: list[str]) -> Iterator[str]:
+    for key in given:
+        if key == "-":
+            yield from (line.rstrip("\r\n") for line in sys.stdin)
+        else:
+            yield key

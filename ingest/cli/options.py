@@ -1,0 +1,54 @@
+"""Arguments and options that the commands share, each with the text of its `--help`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How it is logged: for machines or for people."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+Config = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="The configuration: a JSON file in one of Kafka Connect's shapes, or a .properties file.",
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="OPTION=VALUE", help="Overrides an option of the file; may be repeated."),
+]
+WorkerConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="A Connect worker's .properties file, for bootstrap.servers and security."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+Level = Annotated[LogLevel, typer.Option("--log-level", help="What is logged to stderr, from this level up.")]
+Format = Annotated[LogFormat, typer.Option("--log-format", help="One JSON line an event, or columns.")]
+StartupTimeout = Annotated[
+    float,
+    typer.Option(
+        "--startup-timeout",
+        metavar="SECONDS",
+        min=1,
+        help="How long broker, bucket and ledger may take to answer.",
+    ),
+]

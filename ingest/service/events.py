@@ -1,0 +1,44 @@
+"""What our own threads tell the service's."""
+
+from dataclasses import dataclass
+
+from ingest.catalogue.effects import LedgerWrite
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A transaction of the driver with these records was acknowledged."""
+
+    writes: tuple[LedgerWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """These slots are fenced and the ledger was read to its end since: what it says of them holds."""
+
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The ledger's end cannot be read: some other slot's open transaction hides it."""
+
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A part fails and is tried again (`sentence`), or works again (None). `part` names it in `/status`."""
+
+    part: str
+    sentence: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """The process cannot go on: the lead or the ledger is lost, or there is a bug."""
+
+    error: BaseException
+
+
+OwnEvent = Written | Recovered | HeldBack | Trouble | Fatal

@@ -1,0 +1,83 @@
+"""Void, fence, read: for slots that did not report cleanly (design, exactly once 3)."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from ingest.errors import HeadraceError, LeadLost, LedgerUnfit
+from ingest.kafka.errors import ReadHeldBack
+from ingest.kafka.ledger import DriverLedger
+from ingest.service.events import Fatal, HeldBack, OwnEvent, Recovered, Trouble
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE_SECONDS: Final = 1.0
+
+
+class Recovery:
+    """Fences voided slots and reads the ledger to its end, in a thread beside the service's.
+
+    The caller has voided the slots: no start is granted under their old plan numbers any more. `Recovered`
+    follows when what the ledger says of their objects is final, however long the broker is away; `HeldBack`
+    when the end is hidden by a slot that was not among them: then all have to be voided and asked for.
+    """
+
+    def __init__(self, ledger: DriverLedger, post: Callable[[OwnEvent], None], *, all_slots: int) -> None:
+        self._ledger = ledger
+        self._post = post
+        self._all_slots = all_slots
+        self._requests: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
+        self._thread.start()
+
+    def submit(self, slot: int) -> None:
+        """Recover a voided slot. Does not block."""
+        self._requests.put(slot)
+
+    def close(self) -> None:
+        """Begin no further recovery; one under way ends by its own timeouts."""
+        self._is_closing.set()
+        self._requests.put(None)
+
+    def _run(self) -> None:
+        while (first := self._requests.get()) is not None:
+            slots = {first}
+            while True:
+                try:
+                    more = self._requests.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None:
+                    return
+                slots.add(more)
+            if not self._recover(tuple(sorted(slots))):
+                return
+
+    def _recover(self, slots: tuple[int, ...]) -> bool:
+        """False when nothing more can be recovered."""
+        failed = False
+        while not self._is_closing.is_set():
+            try:
+                self._ledger.recover(None if len(slots) == self._all_slots else slots)
+            except ReadHeldBack as error:
+                _log.warning("ledger_end_hidden", error=str(error), detail="all slots are voided and fenced")
+                self._post(HeldBack(slots))
+                return True
+            except (LeadLost, LedgerUnfit) as error:
+                self._post(Fatal(error))
+                return False
+            except HeadraceError as error:
+                failed = True
+                self._post(Trouble("recovery", str(error)))
+                _log.warning("recovery_failed", slots=slots, error=str(error), detail="it is tried again")
+                self._is_closing.wait(_PAUSE_SECONDS)
+            else:
+                if failed:
+                    self._post(Trouble("recovery", None))
+                self._post(Recovered(slots))
+                return True
+        return False

@@ -1,0 +1,75 @@
+"""What `/status` and the metrics show: taken by the service's thread, read by anybody."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentObject:
+    """One of the last objects that came to their end; its key is made printable."""
+
+    key: str
+    state: str
+    reason: str | None
+    topic: str | None
+    records: int
+    bad: int
+    bytes: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
+
+    `role` is starting, standby, leader or stopping. `problems` are sentences by the part that has them.
+    """
+
+    name: str
+    version: str
+    role: str = "starting"
+    ready: bool = False
+    mode: str | None = None
+    mode_reason: str | None = None
+    since_ms: int = 0
+    at_ms: int = 0
+    objects: Mapping[str, int] = field(default_factory=dict)
+    pending_objects: int = 0
+    pending_bytes: int = 0
+    oldest_pending_seconds: float = 0.0
+    held_messages: int = 0
+    slots: Mapping[str, int] = field(default_factory=dict)
+    records_total: int = 0
+    records_per_second: float = 0.0
+    read_bytes_total: int = 0
+    bytes_per_second: float = 0.0
+    transactions_total: int = 0
+    last_full_listing_ms: int | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
+    last_error: str | None = None
+    recent: tuple[RecentObject, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape."""
+        return asdict(self)
+
+
+class Board:
+    """Holds the newest snapshot; any thread may look."""
+
+    def __init__(self, first: Snapshot) -> None:
+        self._lock = threading.Lock()
+        self._snapshot = first
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot."""
+        with self._lock:
+            self._snapshot = snapshot
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest one."""
+        with self._lock:
+            return self._snapshot

@@ -1,0 +1,408 @@
+"""One run of the service: everything made, in the order that the protocol asks for, and unmade at the end."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Final, TypeVar
+
+import structlog
+from pyspark.sql import SparkSession
+
+from ingest.catalogue import Baseline, Catalogue, Intake
+from ingest.errors import AccessDenied, LeadLost, SourceUnavailable, Unusable
+from ingest.exits import Exit
+from ingest.http import Endpoints, Response
+from ingest.kafka import controls
+from ingest.kafka.clients import ClientProperties
+from ingest.kafka.leadership import Leadership, Role
+from ingest.kafka.ledger import DriverLedger, prepare_ledger
+from ingest.kafka.topics import OutputTopics, TopicCreation
+from ingest.ledger import State
+from ingest.metrics import Metrics
+from ingest.planner import Backoff, Limits, Planner
+from ingest.printable import printable
+from ingest.routes import Routes
+from ingest.service.events import Fatal
+from ingest.service.idle import UntilIdle
+from ingest.service.ledger_writes import LedgerWatch, LedgerWrites
+from ingest.service.loop import Inbox, Parts, Service, now_ms
+from ingest.service.recovery import Recovery
+from ingest.service.slots import Slots, SlotState
+from ingest.service.snapshot import Board, Snapshot
+from ingest.service.stop import Stop
+from ingest.service.tally import Tally
+from ingest.service.view import CacheView
+from ingest.settings import Settings
+from ingest.template import KeyTemplate
+from listeners.posts import Counters
+from listeners.run import Listeners
+from spark.formats import CUTTERS
+from spark.lanes import Lanes
+from spark.s3 import new_s3_calls
+from spark.session import build_session, stop_session
+from spark.task.settings import task_settings
+
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+_TRY_AGAIN_SECONDS: Final = 0.5
+# A clean stop commits at the next batch of rows; what is still open then is aborted (contract, section 6).
+_CLOSE_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says beside the configuration."""
+
+    until_idle: bool = False
+    accept_new_ledger: bool = False
+    startup_seconds: float = 60.0
+
+
+class Stopped(Exception):
+    """The run ends before it led."""
+
+
+def run_service(settings: Settings, options: RunOptions, stop: Stop) -> Exit:
+    """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
+    run = _Run(settings, options, stop)
+    with ExitStack() as closing:
+        try:
+            return run.run(closing)
+        except Stopped:
+            return Exit.DONE
+        finally:
+            run.show(role="stopping", ready=False)
+
+
+class _Run:
+    """What one run is made of, as far as it has come."""
+
+    def __init__(self, settings: Settings, options: RunOptions, stop: Stop) -> None:
+        self._settings = settings
+        self._options = options
+        self._stop = stop
+        self._inbox: Inbox = Inbox()
+        self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=now_ms()))
+        self._metrics = Metrics(lambda: self._board.snapshot.objects)
+        self._tally = Tally(self._metrics)
+        self._deadline = time.monotonic() + options.startup_seconds
+        kafka = settings.kafka
+        self._clients = ClientProperties(
+            producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
+        )
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def show(self, *, role: str, ready: bool) -> None:
+        """Show a role and readiness before there is anything else to show, or at the end."""
+        self._board.show(replace(self._board.snapshot, role=role, ready=ready, at_ms=now_ms()))
+
+    def _serve(self, closing: ExitStack) -> None:
+        listen = self._settings.http.listen
+        if listen is None:
+            return
+        endpoints = Endpoints(
+            listen.host,
+            listen.port,
+            {
+                "/health/live": lambda: Response.of_text("live\n"),
+                "/health/ready": self._ready,
+                "/metrics": self._exposition,
+                "/status": lambda: Response.of_json(self._board.snapshot.as_dict()),
+            },
+        )
+        endpoints.start()
+        closing.callback(endpoints.close)
+
+    def _ready(self) -> Response:
+        shown = self._board.snapshot
+        if shown.ready:
+            return Response.of_text(f"ready: {shown.role}\n")
+        reasons = "; ".join(shown.problems.values()) or f"{shown.role}"
+        return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _exposition(self) -> Response:
+        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics.exposition())
+
+    # -- the road to the lead --------------------------------------------------------------------------------
+
+    def run(self, closing: ExitStack) -> Exit:
+        """The whole run; what it makes is unmade by `closing`, the newest first."""
+        settings = self._settings
+        self._serve(closing)
+        topics = self._patiently(self._require_topics)
+        lead = self._join(closing)
+        # Spark takes seconds to start: a standby has it running when its turn comes.
+        session = build_session(
+            settings.spark.conf() | {"spark.master": settings.spark.master}, name=settings.name
+        )
+        closing.callback(stop_session, session)
+        self._await_lead(lead)
+        _log.info("leading", group=lead.group)
+        ledger = DriverLedger(
+            self._clients,
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            lead=lead,
+            state_dir=settings.state_dir,
+            anchors=topics,
+            boundary_seconds=settings.kafka.transaction_interval_ms / 1000,
+            accept_new_ledger=self._options.accept_new_ledger,
+            on_applied=self._inbox.put,
+        )
+        closing.callback(ledger.close)
+        cache = ledger.take_over(timeout=self._options.startup_seconds)
+        slots = settings.identity.tasks_max or session.sparkContext.defaultParallelism
+        ledger.raise_slots(slots)
+        baseline = self._baseline(ledger)
+        catalogue, planner = self._decide(CacheView(cache), baseline, slots)
+        return self._serve_lead(closing, _Leading(lead, ledger, session, catalogue, planner, slots, baseline))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """The answer, asked for until the start-up time is over while broker or S3 are not there."""
+        warned = False
+        while True:
+            if self._stop.asked.is_set():
+                raise Stopped
+            try:
+                return ask()
+            except (Unusable, AccessDenied, SourceUnavailable) as error:
+                if time.monotonic() > self._deadline:
+                    raise Unusable(str(error)) from error
+                if not warned:
+                    _log.warning("start_waits", error=str(error), seconds=self._options.startup_seconds)
+                warned = True
+                self._tally.trouble("start", str(error))
+                self._board.show(replace(self._board.snapshot, problems=dict(self._tally.problems)))
+                self._stop.asked.wait(_TRY_AGAIN_SECONDS)
+            finally:
+                self._tally.trouble("start", None)
+
+    def _require_topics(self) -> list[str]:
+        """The output topics that the configuration names, there or made; TopicMissing is exit 2."""
+        settings = self._settings
+        creation = settings.kafka.topic_creation
+        topics = OutputTopics(
+            self._clients.admin,
+            creation=None
+            if creation is None
+            else TopicCreation(
+                partitions=creation.partitions, replication_factor=creation.replication_factor
+            ),
+        )
+        dead = settings.errors.dead_letter
+        named = [settings.routing.topic, None if dead is None else dead.topic]
+        return [topic.name for topic in topics.require(name for name in named if name is not None)]
+
+    def _join(self, closing: ExitStack) -> Leadership:
+        settings = self._settings
+        creation = settings.kafka.topic_creation
+        self._patiently(
+            lambda: prepare_ledger(
+                self._clients,
+                name=settings.name,
+                topic=settings.kafka.ledger_topic,
+                replication_factor=None if creation is None else creation.replication_factor,
+                accept_new_ledger=self._options.accept_new_ledger,
+            )
+        )
+        lead = Leadership(
+            self._clients.consumer,
+            name=settings.name,
+            ledger_topic=settings.kafka.ledger_topic,
+            session_timeout_ms=settings.identity.lead_session_timeout_ms,
+            instance_id=settings.identity.instance_id,
+            on_lost=lambda reason: self._inbox.put(Fatal(LeadLost(f"The lead is lost: {reason}."))),
+        )
+        closing.callback(lead.close)
+        lead.join()
+        return lead
+
+    def _await_lead(self, lead: Leadership) -> None:
+        while not lead.wait_for_lead(1.0, self._stop.asked):
+            if self._stop.asked.is_set():
+                raise Stopped
+            if lead.role is Role.STANDBY and self._board.snapshot.role != "standby":
+                _log.info("standby", group=lead.group, detail="another instance leads")
+                self.show(role="standby", ready=True)
+            if lead.role is Role.JOINING and lead.problem and time.monotonic() > self._deadline:
+                raise Unusable(lead.problem)
+
+    def _baseline(self, ledger: DriverLedger) -> Baseline:
+        """What the first start left to the past; committed before anything is received or listed."""
+        discovery = self._settings.discovery
+        found = ledger.control(controls.FIRST_START)
+        if not isinstance(found, controls.FirstStart):
+            found = controls.FirstStart(
+                at_ms=self._patiently(self._s3_clock_ms), start_key=discovery.native_start_key
+            )
+            ledger.commit([(controls.FIRST_START, controls.encode_control(found))])
+        return Baseline(
+            existing_before_ms=None if discovery.include_existing else found.at_ms,
+            start_key=found.start_key,
+        )
+
+    def _s3_clock_ms(self) -> int:
+        """The time by S3's own clock, asked by the smallest listing; proves that the bucket can be listed."""
+        s3 = self._settings.s3
+        try:
+            return new_s3_calls(s3).clock_ms(s3.bucket, s3.prefix)
+        except (AccessDenied, SourceUnavailable) as error:
+            raise Unusable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
+
+    # -- leading ---------------------------------------------------------------------------------------------
+
+    def _decide(self, view: CacheView, baseline: Baseline, slots: int) -> tuple[Catalogue, Planner]:
+        settings = self._settings
+        discovery, jobs = settings.discovery, settings.jobs
+        template = KeyTemplate.compile(
+            settings.routing.file_name_template,
+            match=settings.routing.file_name_match,
+            prefix=settings.s3.prefix,
+        )
+        intake = Intake(
+            route=Routes(template, topic=settings.routing.topic).route,
+            prefix=settings.s3.prefix,
+            include=discovery.include,
+            exclude=discovery.exclude,
+            baseline=baseline,
+            min_age_ms=discovery.min_age_ms,
+        )
+        catalogue = Catalogue(
+            bucket=settings.s3.bucket,
+            view=view,
+            intake=intake,
+            max_pending_objects=discovery.max_pending_objects,
+            retention_ms=settings.ledger.retention_ms,
+        )
+        limits = Limits(
+            slots=slots,
+            max_objects=jobs.max_objects,
+            max_bytes=jobs.max_bytes,
+            ordering=settings.routing.ordering,
+            can_cut=settings.format.input_format in CUTTERS,
+            max_attempts=settings.errors.max_attempts,
+        )
+        backoff = Backoff(
+            first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms
+        )
+        return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
+
+    def _serve_lead(self, closing: ExitStack, leading: "_Leading") -> Exit:
+        settings = self._settings
+        lanes = Lanes(
+            leading.session,
+            task_settings(settings, slots=leading.slots),
+            self._inbox.put,
+            linger_seconds=settings.jobs.linger_ms / 1000,
+        )
+        counters = Counters(
+            messages=lambda outcome, count: self._metrics.sqs_messages.labels(outcome).inc(count),
+            heartbeats=self._metrics.sqs_heartbeats.inc,
+            list_requests=self._metrics.list_requests.inc,
+        )
+        parts = Parts(
+            catalogue=leading.catalogue,
+            planner=leading.planner,
+            listeners=Listeners(settings, self._inbox.put, counters),
+            lanes=lanes,
+            writes=LedgerWrites(leading.ledger, self._inbox.put),
+            recovery=Recovery(leading.ledger, self._inbox.put, all_slots=leading.slots),
+            metadata=leading.lead.metadata,
+            metrics=self._metrics,
+            tally=self._tally,
+        )
+        watch = LedgerWatch(leading.ledger, self._inbox.put)
+        closing.callback(watch.close)
+        service = Service(
+            self._inbox,
+            parts,
+            bucket=settings.s3.bucket,
+            slots=leading.slots,
+            max_batch_seconds=settings.jobs.max_seconds,
+            startup_seconds=max(1.0, self._deadline - time.monotonic()),
+            stop=self._stop,
+            until_idle=UntilIdle(
+                has_queue=settings.sqs is not None, patience_seconds=self._options.startup_seconds
+            )
+            if self._options.until_idle
+            else None,
+        )
+        self._metrics.leader.set(1)
+        lanes.warm(leading.slots)
+        parts.listeners.start(skip_through=leading.baseline.start_key)
+        service.begin()
+        try:
+            service.run(lambda slots: self._publish(leading, slots))
+        finally:
+            self._metrics.leader.set(0)
+            self.show(role="stopping", ready=False)
+            self._close(service, parts)
+        quarantined = leading.ledger.cache.counts()[State.QUARANTINED]
+        return Exit.QUARANTINED if self._options.until_idle and quarantined else Exit.DONE
+
+    def _close(self, service: Service, parts: Parts) -> None:
+        """Commit at the next batch of rows, settle what that finished, release the rest."""
+        seconds = 0.0 if self._stop.at_once.is_set() else _CLOSE_SECONDS
+        ending = threading.Thread(target=parts.lanes.close, args=[seconds], name="lanes-close", daemon=True)
+        ending.start()
+        service.drain(lambda: not ending.is_alive() or self._stop.at_once.is_set())
+        parts.recovery.close()
+        parts.writes.close(2.0)
+        service.drain(lambda: True)
+        parts.listeners.stop(seconds=3.0)
+
+    def _publish(self, leading: "_Leading", slots: Slots) -> None:
+        """Show how things are; called about four times a second by the service's thread."""
+        catalogue, tally = leading.catalogue, self._tally
+        now = now_ms()
+        oldest = catalogue.oldest_pending_ms
+        objects = {str(state): count for state, count in leading.ledger.cache.counts().items()}
+        objects |= {"pending": catalogue.counts["pending"], "active": catalogue.counts["active"]}
+        records_rate, bytes_rate = tally.rates()
+        self._board.show(
+            Snapshot(
+                name=self._settings.name,
+                version=self._board.snapshot.version,
+                role="leader",
+                ready=not tally.problems,
+                mode=tally.mode,
+                mode_reason=tally.mode_reason,
+                since_ms=self._board.snapshot.since_ms,
+                at_ms=now,
+                objects=objects,
+                pending_objects=catalogue.pending_objects,
+                pending_bytes=catalogue.pending_bytes,
+                oldest_pending_seconds=0.0 if oldest is None else max(0, now - oldest) / 1000,
+                slots={state.name.lower(): len(slots.of(state)) for state in SlotState},
+                records_total=tally.records,
+                records_per_second=round(records_rate, 1),
+                read_bytes_total=tally.bytes,
+                bytes_per_second=round(bytes_rate, 1),
+                transactions_total=tally.transactions,
+                last_full_listing_ms=tally.last_full_listing_ms,
+                problems=dict(tally.problems),
+                last_error=tally.last_error,
+                recent=tuple(tally.recent),
+            )
+        )
+        self._metrics.pending_objects.set(catalogue.pending_objects)
+        self._metrics.oldest_pending.set(self._board.snapshot.oldest_pending_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leading:
+    """What there is once this process leads."""
+
+    lead: Leadership
+    ledger: DriverLedger
+    session: SparkSession
+    catalogue: Catalogue
+    planner: Planner
+    slots: int
+    baseline: Baseline

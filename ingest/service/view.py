@@ -1,0 +1,37 @@
+"""The ledger's cache as the catalogue wants to see it."""
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Final
+
+from ingest.kafka.cache import LedgerCache
+from ingest.ledger import LedgerEntry, SliceKey
+from ingest.objects import ObjectId
+
+_BY_ID: Final = attrgetter("id")
+
+
+class CacheView:
+    """A `LedgerView` over the cache; thread-safe as the cache is."""
+
+    def __init__(self, cache: LedgerCache) -> None:
+        self._cache = cache
+
+    def get(self, object_id: ObjectId, /) -> LedgerEntry | None:
+        """The entry of one object."""
+        return self._cache.get(object_id)
+
+    def scan(
+        self, bucket: str, after_key: str | None, through_key: str | None, /
+    ) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+        """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag."""
+        return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
+
+    def slices(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
+        """The entries of an object's slices."""
+        return list(self._cache.slices(object_id).items())
+
+    def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+        """Entries in partial, failed or new of the objects behind `after`, in order."""
+        found = sorted(self._cache.unfinished(), key=_BY_ID)
+        return ((known.id, known.entry) for known in found if after is None or known.id > after)
