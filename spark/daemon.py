@@ -1,0 +1,36 @@
+"""The process from which Spark forks its Python workers, with our libraries loaded before the fork.
+
+Named by `spark.python.daemon.module`. Only libraries that start no thread when imported may be loaded here: a
+fork carries memory over, but no threads (pyarrow and polars start some; a test keeps watch).
+"""
+
+import gc
+import importlib
+from typing import Final
+
+PRELOADED: Final = (
+    "numpy",
+    "msgspec",
+    "structlog",
+    "tenacity",
+    "boto3",
+    "botocore.httpsession",
+    "confluent_kafka",
+    "isal.igzip",
+    "pyspark.worker",
+)
+
+
+def preload() -> None:
+    """Import what every task needs; nothing here may start a thread."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    # What is loaded now is never garbage: keep its pages shared between the workers.
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    preload()
+    manager()

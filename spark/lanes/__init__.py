@@ -1,0 +1,6 @@
+"""The driver's side of the slots: one Spark job a slot, the socket that hands out work, and its answers."""
+
+from spark.lanes.events import BatchCommitted, BatchFinished, LaneEvent, SlotEnded, SlotReady
+from spark.lanes.lanes import Lanes
+
+__all__ = ["BatchCommitted", "BatchFinished", "LaneEvent", "Lanes", "SlotEnded", "SlotReady"]

@@ -1,0 +1,101 @@
+"""At least once (`exactly.once.support=disabled`): records first, checkpoints once they are acknowledged."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, Producer
+
+from ingest.errors import TransactionAborted, Unusable
+from ingest.kafka.clients import LOGGER
+from ingest.kafka.errors import translate
+from ingest.ledger import encode_entry, encode_key
+from ingest.work import Checkpoint
+from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath
+from spark.producer.properties import producer_properties
+from spark.producer.slot import Voided
+from spark.producer.target import Header, Target
+from spark.producer.topics import Topics
+from spark.rows import RowBatch
+
+_FLUSH_SECONDS: Final = 0.5
+
+
+class IdempotentProducer:
+    """See SlotProducer. A crash between records and their checkpoint repeats them, and loses none.
+
+    Always the ordinary path: outside a transaction nothing but its delivery reports tells of a failed record.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, str], *, ledger_topic: str, is_void: Callable[[], bool]
+    ) -> None:
+        self.is_open = False
+        self.is_void = is_void
+        self._ledger_topic = ledger_topic
+        self._failure: KafkaError | None = None
+        ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}
+        self._producer = Producer({**producer_properties(properties), **ours})
+        self._topics = Topics(self._producer)
+        self._path = OrdinaryPath(self._producer, self._asks_void, on_delivery=self._delivered)
+
+    def _asks_void(self) -> bool:
+        # A producer outlives its task, and each task brings an `is_void` of its own.
+        return self.is_void()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Never: what is not acknowledged is sent again."""
+        return False
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has."""
+        return self._topics.partitions(topic)
+
+    def begin(self, group: bytes) -> None:
+        """Nothing to ask for: no broker checks the group where there is no transaction."""
+        del group
+        self.is_open = True
+
+    def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
+        """Queue the rows [begin, end) in order; blocks while the queue is full."""
+        self._path.send(target, rows, begin, end)
+
+    def send_record(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> None:
+        """Queue one record."""
+        self._path.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
+
+    def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Wait until all records are acknowledged, then write the checkpoints and wait for them."""
+        self._flush()
+        for checkpoint in checkpoints:
+            key, value = encode_key(checkpoint.key), encode_entry(checkpoint.entry)
+            self._path.produce(self._ledger_topic, value, key, 0, {})
+        self._flush()
+        self.is_open = False
+
+    def abort(self) -> bool:
+        """Forget what is not acknowledged yet; some of it may be in the topic already."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.flush(_FLUSH_SECONDS)
+        self._failure = None
+        self.is_open = False
+        return True
+
+    def close(self) -> None:
+        """End the client at once."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        del self._path, self._topics, self._producer
+
+    def _flush(self) -> None:
+        while self._producer.flush(_FLUSH_SECONDS) > 0:
+            if self.is_void():
+                raise Voided
+        if self._failure is not None:
+            found = translate(self._failure, what="records were not delivered")
+            raise TransactionAborted(str(found)) if isinstance(found, Unusable) else found
+
+    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error

@@ -1,0 +1,120 @@
+"""The librdkafka inside the confluent-kafka wheel, through ctypes, if it is the expected one."""
+
+import ctypes
+import functools
+import os
+import struct
+import sys
+from typing import Any, Final
+
+import confluent_kafka
+import numpy as np
+import structlog
+from confluent_kafka import Producer
+
+log = structlog.get_logger()
+
+# rd_kafka_message_t of librdkafka's public header (rdkafka.h of 1.x and 2.x) on a 64-bit machine.
+MESSAGE: Final = np.dtype(
+    {
+        "names": ["err", "rkt", "partition", "payload", "len", "key", "key_len", "offset", "private"],
+        "formats": ["i4", "u8", "i4", "u8", "u8", "u8", "u8", "i8", "u8"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 64],
+        "itemsize": 72,
+    }
+)
+# RD_KAFKA_MSG_F_COPY: librdkafka has its own copy when the call returns.
+COPY: Final = 0x2
+_PRODUCER: Final = 0
+
+_POINTER: Final = ctypes.c_void_p
+_SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
+    "rd_kafka_version": (ctypes.c_int, []),
+    "rd_kafka_type": (ctypes.c_int, [_POINTER]),
+    "rd_kafka_opaque": (_POINTER, [_POINTER]),
+    "rd_kafka_topic_new": (_POINTER, [_POINTER, ctypes.c_char_p, _POINTER]),
+    "rd_kafka_topic_destroy": (None, [_POINTER]),
+    "rd_kafka_produce_batch": (
+        ctypes.c_int,
+        [_POINTER, ctypes.c_int32, ctypes.c_int, _POINTER, ctypes.c_int],
+    ),
+}
+# PyObject_HEAD of a release build; `rd_kafka_t *rk` is the first member of confluent-kafka's Handle.
+_HANDLE_OFFSET: Final = 16
+# rd_kafka_t holds its name (`..#producer-1`) within its first pages.
+_NAME: Final = b"#producer-"
+_LOOK_BYTES: Final = 4096
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The librdkafka that confluent-kafka has loaded, or None, with one WARN, when it is unfit."""
+    reason = _unfit()
+    if reason is None:
+        path = _loaded_path()
+        if path is None:
+            reason = "no librdkafka of the confluent-kafka wheel is loaded"
+        else:
+            loaded = ctypes.CDLL(path)
+            try:
+                for name, (result, arguments) in _SIGNATURES.items():
+                    function = getattr(loaded, name)
+                    function.restype, function.argtypes = result, arguments
+            except AttributeError as error:
+                reason = f"librdkafka lacks a function: {error}"
+            else:
+                if loaded.rd_kafka_version() == confluent_kafka.libversion()[1]:
+                    return loaded
+                reason = "two versions of librdkafka are loaded"
+    log.warning("buffer_path_off", reason=reason, effect="rows are produced one by one, at a lower rate")
+    return None
+
+
+def handle_of(producer: Producer) -> int | None:
+    """The `rd_kafka_t *` of a producer, or None when it is not where it is expected.
+
+    The memory it should point to is first looked at through /proc, where a wrong address is an error and no
+    crash; then librdkafka itself says whether it is a producer whose opaque is this very object.
+    """
+    loaded = library()
+    if loaded is None:
+        return None
+    (handle,) = struct.unpack_from("P", ctypes.string_at(id(producer), _HANDLE_OFFSET + 8), _HANDLE_OFFSET)
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # Path has no unbuffered open
+            memory.seek(handle)
+            looks_right = _NAME in memory.read(_LOOK_BYTES)
+    except (OSError, OverflowError, ValueError):
+        looks_right = False
+    if (
+        looks_right
+        and loaded.rd_kafka_type(handle) == _PRODUCER
+        and loaded.rd_kafka_opaque(handle) == id(producer)
+    ):
+        return int(handle)
+    log.warning("buffer_path_off", reason="confluent-kafka keeps its handle elsewhere", effect="a lower rate")
+    return None
+
+
+def _unfit() -> str | None:
+    """Why this machine or Python cannot take the fast path, or None."""
+    if sys.platform != "linux" or sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} on {sys.platform}"
+    if struct.calcsize("P") != 8 or sys.byteorder != "little":  # noqa: PLR2004  # bytes of a pointer
+        return "not a 64-bit little-endian machine"
+    if hasattr(sys, "gettotalrefcount") or (sys.version_info >= (3, 13) and not sys._is_gil_enabled()):  # noqa: SLF001
+        return "an interpreter whose objects begin otherwise"
+    if confluent_kafka.libversion()[1] >> 24 != 2:  # noqa: PLR2004  # the major version whose header is above
+        return f"librdkafka {confluent_kafka.libversion()[0]}"
+    return None
+
+
+def _loaded_path() -> str | None:
+    """Path of the librdkafka mapped into this process that came with the confluent-kafka wheel."""
+    home = os.path.dirname(confluent_kafka.__file__)  # noqa: PTH120  # as the kernel spells it
+    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if "librdkafka" in path and ("/" + path).startswith(home + ".libs"):
+                return "/" + path
+    return None

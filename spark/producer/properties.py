@@ -1,0 +1,26 @@
+"""librdkafka's properties for a slot's producer: ours under what the configuration says."""
+
+from collections.abc import Mapping
+from typing import Final
+
+DEFAULTS: Final = {
+    "compression.type": "lz4",
+    "linger.ms": "5",
+    "batch.num.messages": "50000",
+    "batch.size": "1000000",
+    # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
+    "queue.buffering.max.messages": "500000",
+    "queue.buffering.max.kbytes": "65536",
+    # Only failed deliveries matter; a report for each success costs more than sending it.
+    "delivery.report.only.error": True,
+    # A broker that comes back is noticed within a second, not ten.
+    "reconnect.backoff.max.ms": "1000",
+}
+
+
+def producer_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a slot's producer, what the configuration gives above our defaults."""
+    # Java's and librdkafka's older spellings name the same property; two spellings of one must not meet.
+    aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
+    spelled = {aliases.get(name, name) for name in given}
+    return {name: value for name, value in DEFAULTS.items() if name not in spelled} | dict(given)

@@ -1,0 +1,156 @@
+"""Exactly once: the group's consent, the records and their checkpoints in one transaction of the slot."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+
+from ingest.errors import Fenced, HeadraceError
+from ingest.kafka.clients import new_transactional_producer
+from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
+from ingest.kafka.fencing import initialise, slot_id
+from ingest.ledger import encode_entry, encode_key
+from ingest.work import Checkpoint
+from spark.producer.buffer import best_path
+from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath
+from spark.producer.properties import producer_properties
+from spark.producer.slot import Voided
+from spark.producer.target import Header, Target
+from spark.producer.topics import Topics
+from spark.rows import RowBatch
+
+_INITIALISE_SECONDS: Final = 60.0
+# A call that is not answered is made again after this, unless the slot was voided meanwhile.
+_CALL_SECONDS: Final = 5.0
+_CONSENT_SECONDS: Final = 15.0
+_ABORT_SECONDS: Final = 10.0
+
+
+class TransactionalProducer:
+    """See SlotProducer. Initialised, and so the slot's newest producer, once it is made; blocks for that.
+
+    `is_void` is asked whenever a call was not answered in time. Raises Fenced, AccessDenied, Unusable.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        name: str,
+        slot: int,
+        ledger_topic: str,
+        is_void: Callable[[], bool],
+    ) -> None:
+        self.is_open = False
+        self.is_void = is_void
+        self._id = slot_id(name, slot)
+        self._ledger_topic = ledger_topic
+        self._commit_is_sent = False
+        self._producer: Producer = new_transactional_producer(producer_properties(properties), self._id)
+        initialise(self._producer, self._id, deadline=time.monotonic() + _INITIALISE_SECONDS)
+        self._topics = Topics(self._producer)
+        self._ordinary = OrdinaryPath(self._producer, self._asks_void)
+        self._path = best_path(self._producer, self._ordinary, self._asks_void)
+
+    def _asks_void(self) -> bool:
+        # A producer outlives its task, and each task brings an `is_void` of its own.
+        return self.is_void()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True when a commit was sent and not answered."""
+        return self._commit_is_sent
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has."""
+        return self._topics.partitions(topic)
+
+    def begin(self, group: bytes) -> None:
+        """Begin, and commit an offset for the group: a task whose driver has lost the lead is refused here.
+
+        The offset's value means nothing; it is the first request of the transaction, so a refused one has
+        written nothing (design, "Exactly once", 2 and 3).
+        """
+        self._call(self._producer.begin_transaction, "begin")
+        self.is_open = True
+        offsets = [TopicPartition(self._ledger_topic, 0, 0)]
+        deadline = time.monotonic() + _CONSENT_SECONDS
+        while True:
+            try:
+                self._producer.send_offsets_to_transaction(offsets, group, _CALL_SECONDS)
+            except KafkaException as error:
+                if self.is_void():
+                    raise Voided from error
+                if not is_unanswered(error) or time.monotonic() >= deadline:
+                    raise self._translated(error, "the group's consent") from error
+            else:
+                return
+
+    def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
+        """Queue the rows [begin, end) in order; blocks while the queue is full."""
+        self._path.send(target, rows, begin, end)
+
+    def send_record(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> None:
+        """Queue one record."""
+        self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
+
+    def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write the checkpoints and commit; repeats the commit until it is answered or the slot is void."""
+        for checkpoint in checkpoints:
+            key, value = encode_key(checkpoint.key), encode_entry(checkpoint.entry)
+            self._ordinary.produce(self._ledger_topic, value, key, 0, {})
+        while True:
+            self._commit_is_sent = True
+            try:
+                self._producer.commit_transaction(_CALL_SECONDS)
+            except KafkaException as error:
+                if is_unanswered(error):
+                    if self.is_void():
+                        raise CommitUnknown(f"{self._id}: the commit was not answered ({error}).") from error
+                    continue
+                inner = error.args[0]
+                # Told to abort means that the commit was not, and will not be, done.
+                self._commit_is_sent = not inner.txn_requires_abort()
+                found = self._translated(error, "commit")
+                if self._commit_is_sent and not isinstance(found, Fenced):
+                    raise CommitUnknown(str(found)) from error
+                raise found from error
+            else:
+                self._commit_is_sent = self.is_open = False
+                return
+
+    def abort(self) -> bool:
+        """Abort: True once the broker has acknowledged. Never after a commit that was not answered."""
+        if not self.is_open:
+            return True
+        if self._commit_is_sent:
+            raise RuntimeError("a commit that was not answered must not be aborted: it may have happened")
+        deadline = time.monotonic() + _ABORT_SECONDS
+        while True:
+            try:
+                self._producer.abort_transaction(_CALL_SECONDS)
+            except KafkaException as error:
+                if not is_unanswered(error) or time.monotonic() >= deadline:
+                    return False
+            else:
+                self.is_open = False
+                return True
+
+    def close(self) -> None:
+        """End the client at once; an open transaction is left to the next initialisation of the slot."""
+        self._path.close()
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        # Not `Producer.close`, which aborts what is open: a commit that is in doubt must never be aborted.
+        del self._path, self._ordinary, self._topics, self._producer
+
+    def _call(self, call: Callable[[], None], what: str) -> None:
+        try:
+            call()
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+
+    def _translated(self, error: KafkaException, what: str) -> HeadraceError:
+        return translate(error, what=f"transaction of {self._id!r}, {what}")

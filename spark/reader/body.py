@@ -1,0 +1,120 @@
+"""One GET of an object's bytes, whose cut connections are resumed by range."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import structlog
+from botocore.exceptions import BotoCoreError
+from urllib3.exceptions import HTTPError
+
+from ingest.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
+from ingest.objects import S3Object
+from spark.reader.pace import Pace
+from spark.s3.client import S3Calls
+from spark.s3.errors import translate_s3
+
+log = structlog.get_logger()
+
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Reading:
+    """GETs of one object, all of the same content; counts what it fetched.
+
+    A 403 on reading by version falls back to the key alone, for all that follows: `If-Match` pins the
+    content either way.
+    """
+
+    def __init__(self, calls: S3Calls, wanted: S3Object, pace: Pace) -> None:
+        self._calls = calls
+        self._wanted = wanted
+        self._pace = pace
+        self._by_version = wanted.version_id is not None
+        self.fetched_bytes = 0
+
+    def chunks(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes [begin, end) in chunks of CHUNK_BYTES; blocks. Resumes where a connection was cut.
+
+        Raises as `Source` says. Retries are counted anew whenever bytes have come.
+        """
+        at = begin
+        while at < end:
+            for attempt in self._calls.attempts():
+                with attempt:
+                    body = self._open(at, end)
+                    try:
+                        # One read inside the attempt: a connection that opens but gives nothing is a failure.
+                        chunk = self._read(body, min(CHUNK_BYTES, end - at))
+                    except BaseException:
+                        body.close()
+                        raise
+            try:
+                while True:
+                    at += len(chunk)
+                    self.fetched_bytes += len(chunk)
+                    self._pace.take(len(chunk))
+                    yield chunk
+                    if at >= end:
+                        break
+                    chunk = self._read(body, min(CHUNK_BYTES, end - at))
+            except SourceUnavailable as error:
+                log.debug("read_resumed", object=self._wanted.id.url, at=at, error=str(error))
+            finally:
+                # A body read to its end gives its connection back to the pool; any other closes it.
+                body.close()
+
+    def _open(self, begin: int, end: int) -> Any:
+        try:
+            response = self._calls.get(
+                self._wanted,
+                begin=begin,
+                end=None if end >= self._wanted.size else end,
+                by_version=self._by_version,
+            )
+        except ObjectForbidden as error:
+            if not self._by_version:
+                raise
+            # The policy may grant s3:GetObject and not s3:GetObjectVersion.
+            self._by_version = False
+            log.warning(
+                "version_forbidden", object=self._wanted.id.url, error=str(error), effect="read by ETag"
+            )
+            return self._open(begin, end)
+        self._check(response, begin)
+        return response["Body"]
+
+    def _check(self, response: dict[str, Any], begin: int) -> None:
+        """ObjectSuperseded when the response is of other content, whatever If-Match was taken for."""
+        etag = str(response.get("ETag", "")).strip('"')
+        total = response.get("ContentLength", 0) + begin
+        if "ContentRange" in response:
+            # bytes 5-9/10
+            span, _, length = str(response["ContentRange"]).removeprefix("bytes ").partition("/")
+            if span.partition("-")[0] != str(begin):
+                response["Body"].close()
+                raise SourceUnavailable(
+                    f"{self._wanted.id.url} could not be read for now (a wrong range came)."
+                )
+            total = int(length) if length.isdigit() else self._wanted.size
+        elif begin:
+            response["Body"].close()
+            raise SourceUnavailable(f"{self._wanted.id.url} could not be read for now (ranges are ignored).")
+        if etag != self._wanted.id.etag or total != self._wanted.size:
+            response["Body"].close()
+            raise ObjectSuperseded(
+                f"{self._wanted.id.url} was overwritten with other content since it was announced."
+            )
+
+    def _read(self, body: Any, length: int) -> bytes:
+        """Up to `length` bytes, at least one; SourceUnavailable when the body ends or breaks before."""
+        try:
+            chunk: bytes = body.read(length)
+        except BotoCoreError as error:
+            raise translate_s3(error, what=self._wanted.id.url) from error
+        except (HTTPError, OSError) as error:
+            raise SourceUnavailable(f"{self._wanted.id.url} could not be read for now ({error}).") from error
+        if not chunk:
+            raise SourceUnavailable(
+                f"{self._wanted.id.url} could not be read for now (the body ended early)."
+            )
+        return chunk

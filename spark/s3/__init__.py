@@ -1,0 +1,11 @@
+"""S3, as tasks and the driver call it: one client a process, one kind of retry, errors in our words.
+
+credentials  where the client's credentials come from
+client       the client, and calls of it with retries
+errors       botocore's errors as classes of `ingest.errors`
+"""
+
+from spark.s3.client import S3Calls, new_s3_calls
+from spark.s3.errors import translate_s3
+
+__all__ = ["S3Calls", "new_s3_calls", "translate_s3"]

@@ -1,0 +1,125 @@
+"""The S3 client of a process, and calls of it: retried here and nowhere else, errors in our words."""
+
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+import tenacity
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ingest.errors import SourceUnavailable
+from ingest.objects import ObjectId, S3Object
+from ingest.settings.model import BackoffSettings, S3Settings
+from spark.s3.credentials import is_anonymous, session_with
+from spark.s3.errors import translate_s3
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS: Final = 5
+_READ_SECONDS: Final = 30
+_CONNECTIONS: Final = 32
+
+
+class S3Calls:
+    """Calls of S3 about single objects; thread-safe. All block, and raise classes of `ingest.errors` only."""
+
+    def __init__(self, client: Any, *, backoff: BackoffSettings, requester_pays: bool) -> None:
+        self._client = client
+        self._backoff = backoff
+        self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
+
+    def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
+        """What S3 says of an object now."""
+        asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
+        found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
+        version = found.get("VersionId")
+        return S3Object(
+            id=ObjectId(bucket, key, found["ETag"].strip('"')),
+            size=found["ContentLength"],
+            last_modified_ms=int(found["LastModified"].timestamp() * 1000),
+            version_id=None if version == "null" else version,
+            storage_class=found.get("StorageClass"),
+        )
+
+    def clock_ms(self, bucket: str, prefix: str) -> int:
+        """The time by S3's own clock, in ms since 1970, told by the smallest listing there is."""
+        found = self.retried(
+            lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
+            what=f"s3://{bucket}/{prefix}",
+        )
+        date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
+        return int(parsedate_to_datetime(date).timestamp() * 1000)
+
+    def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> dict[str, Any]:
+        """The response of one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        asked: dict[str, Any] = {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **self._fixed}
+        # With or without a version id: what was announced is a content, and only that may be read.
+        asked["IfMatch"] = f'"{wanted.id.etag}"'
+        if by_version:
+            asked |= _version(wanted.version_id)
+        if begin or end is not None:
+            asked["Range"] = f"bytes={begin}-{'' if end is None else end - 1}"
+        try:
+            response: dict[str, Any] = self._client.get_object(**asked)
+        except (ClientError, BotoCoreError) as error:
+            raise translate_s3(error, what=wanted.id.url) from error
+        return response
+
+    def retried(self, call: Callable[[], T], *, what: str) -> T:
+        """What `call` gives, after at most `max_retries` repeats with growing, jittered delays."""
+
+        def translated() -> T:
+            try:
+                return call()
+            except (ClientError, BotoCoreError) as error:
+                raise translate_s3(error, what=what) from error
+
+        result: T = self.attempts()(translated)
+        return result
+
+    def attempts(self, sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
+        """The one retry policy: `aws.s3.backoff.*`, for what passes by itself."""
+        backoff = self._backoff
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(SourceUnavailable),
+            stop=tenacity.stop_after_attempt(1 + backoff.max_retries),
+            wait=tenacity.wait_random_exponential(
+                multiplier=backoff.delay_ms / 1000, max=backoff.max_delay_ms / 1000
+            ),
+            sleep=sleep,
+            reraise=True,
+        )
+
+
+def new_s3_calls(settings: S3Settings) -> S3Calls:
+    """Calls through a new client with its own connections. Raises AccessDenied without credentials."""
+    config = Config(
+        # Retries are `S3Calls.attempts`; two layers of them would multiply.
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        max_pool_connections=_CONNECTIONS,
+        tcp_keepalive=True,
+        s3={"addressing_style": "auto" if settings.endpoint is None else "path"},
+        signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
+        # If-Match pins the content; a checksum besides would cost a core at full rate.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    session = session_with(settings.credentials, region=settings.region)
+    client = session.create_client(
+        "s3",
+        region_name=settings.region,
+        endpoint_url=settings.endpoint,
+        config=config,
+        verify=settings.ca_bundle,
+    )
+    return S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
+
+
+def _version(version_id: str | None) -> dict[str, str]:
+    # On a bucket without versions S3 says "null" for none.
+    return {} if version_id in {None, "null"} else {"VersionId": str(version_id)}

@@ -1,0 +1,325 @@
+"""One batch of work: its objects decoded and produced in transactions that carry their checkpoints."""
+
+import time
+from typing import Final
+
+import structlog
+
+from ingest.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    ObjectUnfit,
+    RecordRefused,
+    TopicMissing,
+    TransactionAborted,
+)
+from ingest.kafka.errors import CommitUnknown
+from ingest.ledger import State
+from ingest.outcome import outcome_of
+from ingest.positions import Position
+from ingest.settings.choices import Ordering, Tolerance
+from ingest.work import Batch, Finished, Outcome, Work
+from spark.producer import SlotProducer, Target, Voided
+from spark.reader import Prefetch
+from spark.rows import BadRow, RowBatch
+from spark.task.bad_rows import BadRowLog, dead_letter
+from spark.task.decoding import Decoding
+from spark.task.link import Link
+from spark.task.pipeline import Cut, Ended, Pipeline, Rows, Stopped
+from spark.task.process import pace, s3_calls
+from spark.task.progress import Progress
+from spark.task.settings import TaskSettings
+from spark.task.transaction import Transaction
+
+log = structlog.get_logger()
+
+# How often a task without an open transaction looks whether it was voided or is wanted elsewhere.
+_LOOK_SECONDS: Final = 0.5
+# What a task may say of an object when its transaction failed; all else passes by itself.
+_TELLING: Final = (TopicMissing, AccessDenied)
+
+
+class BatchRun:
+    """One batch, run once. Every work comes to a committed end, to a failure, or is returned."""
+
+    def __init__(self, batch: Batch, *, producer: SlotProducer, link: Link, settings: TaskSettings) -> None:
+        self._batch = batch
+        self._producer = producer
+        self._link = link
+        self._settings = settings
+        self._decoding = Decoding(settings.format)
+        self._progress = tuple(Progress(work) for work in batch.works)
+        self._targets: dict[int, Target] = {}
+        self._cuts: list[tuple[Work, tuple[int, ...]]] = []
+        self._began_at = time.monotonic()
+        self._bad_log = BadRowLog()
+        # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
+        self._last_sent: tuple[int, Position] | None = None
+        self._refused: set[tuple[int, Position]] = set()
+        self._has_aborted = False
+        self._fetched_before = 0
+        self._pipeline: Pipeline | None = None
+        self._transaction = Transaction(
+            batch, producer=producer, link=link, settings=settings, fetched_bytes=self._fetched_bytes
+        )
+
+    def run(self) -> Finished:
+        """What became of the batch; blocks. Raises Voided when the driver has let go of the slot."""
+        try:
+            while not self._pass():
+                pass
+        except Voided:
+            self._give_up()
+            raise
+        except CommitUnknown as error:
+            return self._finished(Outcome.UNKNOWN, error)
+        except Fenced as error:
+            self._give_up()
+            return self._finished(Outcome.FENCED, error)
+        except HeadraceError as error:
+            touched = self._transaction.touched()
+            self._transaction.abort()
+            for progress in touched:
+                progress.fail(error if isinstance(error, _TELLING) else TransactionAborted(str(error)))
+            return self._finished(Outcome.ABORTED, error)
+        # The producer of an aborted transaction is not kept, though the rest of the batch went well.
+        return self._finished(Outcome.ABORTED if self._has_aborted else Outcome.CLEAN, None)
+
+    def _pass(self) -> bool:
+        """Go through what is not over yet; False when a record was refused and the search for it goes on."""
+        works = [(i, progress.rest) for i, progress in enumerate(self._progress) if not progress.is_over]
+        if not works:
+            return True
+        sources = Prefetch(
+            s3_calls(self._settings.s3),
+            [work for _, work in works],
+            pace(self._settings.bytes_per_second),
+            streams=self._decoding.streams,
+        )
+        self._pipeline = Pipeline(
+            works,
+            sources,
+            decode=self._decoding.decode,
+            cuts=self._decoding.cuts,
+            can_resume=self._decoding.can_resume,
+        )
+        try:
+            self._drain(self._pipeline)
+            self._transaction.commit()
+        except RecordRefused as error:
+            self._narrow(error)
+            return False
+        finally:
+            self._pipeline.close()
+            self._fetched_before += self._pipeline.fetched_bytes
+            self._pipeline = None
+        return True
+
+    def _drain(self, pipeline: Pipeline) -> None:
+        """Take steps until there are no more, closing transactions whenever they are due."""
+        while True:
+            left = self._transaction.seconds_left()
+            step = pipeline.take(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
+            if self._link.is_void():
+                raise Voided
+            if isinstance(step, Stopped):
+                return
+            if step is not None:
+                self._act(pipeline, step)
+            if self._transaction.is_due:
+                self._transaction.commit()
+            if self._link.is_ending():
+                pipeline.stop(anywhere=True)
+            elif time.monotonic() - self._began_at >= self._batch.max_seconds:
+                pipeline.stop()
+
+    def _act(self, pipeline: Pipeline, step: Rows | Ended | Cut) -> None:
+        progress = self._progress[step.index]
+        if progress.is_over:
+            # Decoded before the work came to its end.
+            return
+        match step:
+            case Rows(index, rows):
+                self._rows(index, progress, rows)
+            case Ended(_, error):
+                if error is None:
+                    self._end(progress)
+                else:
+                    progress.fail(error)
+            case Cut(_, marks):
+                self._cuts.append((progress.work, marks))
+                progress.is_answered = True
+        if progress.is_over:
+            pipeline.skip(step.index)
+        if progress.error is not None and outcome_of(type(progress.error).__name__).holds_partition_back:
+            self._hold_back(pipeline, progress)
+
+    # Rows.
+
+    def _rows(self, index: int, progress: Progress, rows: RowBatch) -> None:
+        """Send the rows of a batch and what becomes of its bad ones, in order."""
+        try:
+            target = self._target(index, progress.work)
+        except (TopicMissing, AccessDenied, ObjectUnfit) as error:
+            progress.fail(error)
+            return
+        at = 0
+        for bad in rows.bad:
+            self._send(index, progress, target, rows, at, bad.index, then=bad.position)
+            if not progress.is_over:
+                self._bad(progress, bad)
+            if progress.is_over:
+                return
+            at = bad.index
+        self._send(index, progress, target, rows, at, len(rows), then=rows.after)
+
+    def _send(
+        self,
+        index: int,
+        progress: Progress,
+        target: Target,
+        rows: RowBatch,
+        begin: int,
+        end: int,
+        *,
+        then: Position,
+    ) -> None:
+        """Send rows [begin, end), as many transactions as it takes; `then` is the position behind them."""
+        transaction = self._transaction
+        while begin < end:
+            if self._refused and (index, rows.positions(begin)) in self._refused:
+                self._bad(progress, _refused_row(rows, begin, then if begin + 1 == end else None))
+                if progress.is_over:
+                    return
+                begin += 1
+                continue
+            transaction.open()
+            until = min(end, begin + transaction.room)
+            transaction.touch(progress)
+            self._last_sent = (index, rows.positions(begin))
+            self._producer.send(target, rows, begin, until)
+            transaction.count(target.topic, until - begin)
+            progress.move(then if until == end else rows.positions(until), records=until - begin)
+            begin = until
+            if transaction.is_due:
+                transaction.commit()
+        # Blank lines may lie behind the last row.
+        progress.move(then)
+
+    def _target(self, index: int, work: Work) -> Target:
+        """Where the work's rows go. TopicMissing; ObjectUnfit when its partition does not exist."""
+        known = self._targets.get(index)
+        if known is None:
+            known = self._decoding.target(work)
+            count = self._producer.partitions(known.topic)
+            if known.partition is not None and known.partition >= count:
+                raise ObjectUnfit(
+                    f"{work.object.id.url}: partition {known.partition} does not exist, "
+                    f"topic {known.topic!r} has {count}. Add partitions, or correct file.name.template.",
+                    reason="unknown_partition",
+                )
+            self._targets[index] = known
+        return known
+
+    def _bad(self, progress: Progress, bad: BadRow) -> None:
+        """Stop the work in front of a bad row, or set the row aside and go on behind it."""
+        errors, transaction = self._settings.errors, self._transaction
+        transaction.open()
+        transaction.touch(progress)
+        transaction.count_bad(bad.reason)
+        if errors.tolerance is Tolerance.NONE:
+            progress.move(bad.position)
+            progress.finish(State.QUARANTINED, reason=bad.reason, error=bad.message)
+            becomes = "the object is quarantined"
+        else:
+            becomes = "left out"
+            if errors.dead_letter is not None:
+                key, value, headers = dead_letter(
+                    progress.work, bad, settings=self._settings, slot=self._batch.slot
+                )
+                self._last_sent = None
+                self._producer.send_record(errors.dead_letter.topic, key=key, value=value, headers=headers)
+                transaction.count(errors.dead_letter.topic, 1)
+                becomes = "dead letter"
+            progress.move(bad.after, bad=1)
+        if errors.log_enable:
+            self._bad_log.note(progress.work, bad, becomes=becomes)
+        if transaction.is_due:
+            transaction.commit()
+
+    def _end(self, progress: Progress) -> None:
+        """The work has no more rows: its end is part of the open transaction, with rows or without."""
+        self._transaction.open()
+        self._transaction.touch(progress)
+        found = progress.work.object
+        if found.size == 0 or found.id.key.endswith("/"):
+            progress.finish(State.SKIPPED, reason="empty")
+        else:
+            progress.finish(State.DONE)
+
+    def _hold_back(self, pipeline: Pipeline, failed: Progress) -> None:
+        """With `ordering=partition`, return what follows a failed object in its topic-partition untouched."""
+        if self._settings.ordering is not Ordering.PARTITION:
+            return
+        held = (failed.work.route.topic, failed.work.route.partition)
+        for index, progress in enumerate(self._progress):
+            if not progress.is_over and (progress.work.route.topic, progress.work.route.partition) == held:
+                progress.leave()
+                pipeline.skip(index)
+
+    # A record that the broker refuses.
+
+    def _narrow(self, error: RecordRefused) -> None:
+        """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one."""
+        transaction = self._transaction
+        sent, touched = transaction.sent, transaction.touched()
+        if not transaction.abort():
+            raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
+        self._has_aborted = True
+        if sent > 1:
+            transaction.limit = sent // 2
+            return
+        transaction.limit = self._settings.kafka.transaction_records
+        if self._last_sent is not None and self._last_sent not in self._refused:
+            self._refused.add(self._last_sent)
+            return
+        # A dead letter, or nothing but checkpoints: there is no smaller step.
+        for progress in touched:
+            progress.fail(error)
+
+    # The end.
+
+    def _give_up(self) -> None:
+        """Abort what is open, unless its commit is under way."""
+        if not self._producer.is_in_doubt:
+            self._transaction.abort()
+
+    def _fetched_bytes(self) -> int:
+        return self._fetched_before + (0 if self._pipeline is None else self._pipeline.fetched_bytes)
+
+    def _finished(self, outcome: Outcome, error: HeadraceError | None) -> Finished:
+        return Finished(
+            plan=self._batch.plan,
+            outcome=outcome,
+            failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
+            returned=tuple(progress.rest for progress in self._progress if progress.is_returned),
+            cuts=tuple(self._cuts),
+            fetched_bytes=self._transaction.untold_bytes(),
+            error=None if error is None else str(error),
+        )
+
+
+def _refused_row(rows: RowBatch, row: int, after: Position | None) -> BadRow:
+    """A row of a batch as a bad one, since the broker refuses it."""
+    raw = rows.values.get(row)
+    return BadRow(
+        index=row,
+        position=rows.positions(row),
+        after=rows.positions(row + 1) if after is None else after,
+        reason="refused",
+        message="the broker refuses this record",
+        raw=raw,
+        raw_key=None if rows.keys is None else rows.keys.get(row),
+        size=len(raw or b""),
+    )

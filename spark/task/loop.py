@@ -1,0 +1,97 @@
+"""The loop of a slot: initialise, ask, do, report, ask again."""
+
+import functools
+
+import structlog
+from pyspark import TaskContext
+
+from ingest.errors import HeadraceError
+from ingest.logs import configure
+from ingest.work import Hello, Outcome, Ready
+from spark.producer import SlotProducer, Voided
+from spark.task.batch import BatchRun
+from spark.task.entry import Ticket
+from spark.task.link import Link
+from spark.task.process import keep_producer, s3_calls, take_producer, worker_name
+from spark.task.settings import TaskSettings
+
+log = structlog.get_logger()
+
+
+def run_slot(ticket: Ticket, settings: TaskSettings) -> str | None:
+    """Work for the slot until the driver ends it; None, or a sentence that says why it could not begin.
+
+    A task that is told no, is fenced or has aborted ends: it never initialises again, since a late
+    initialisation is what fencing does not stop (design, "Exactly once", 4).
+    """
+    _configure_logs(settings.log_level)
+    repeated = _repetition(TaskContext.get())
+    if repeated is not None:
+        return repeated
+    try:
+        link = Link.to_driver(ticket)
+    except Voided as error:
+        return str(error)
+    try:
+        link.say(Hello(slot=ticket.slot, worker=worker_name()))
+        producer = take_producer(settings, ticket.slot, link.welcome().last_worker, link.is_void)
+        if _serve(link, producer, settings, ticket.slot):
+            keep_producer(settings, ticket.slot, producer)
+        else:
+            producer.close()
+    except Voided:
+        # The driver knows: it closed the connection, or is gone.
+        return None
+    except HeadraceError as error:
+        return str(error)
+    finally:
+        link.close()
+    return None
+
+
+def warm_process(settings: TaskSettings) -> str | None:
+    """Load what a slot's task needs, an S3 client included; None, or a sentence on what is missing."""
+    _configure_logs(settings.log_level)
+    try:
+        s3_calls(settings.s3)
+    except HeadraceError as error:
+        return str(error)
+    return None
+
+
+def _serve(link: Link, producer: SlotProducer, settings: TaskSettings, slot: int) -> bool:
+    """Do batch after batch; True when the producer may be kept for the slot's next task here."""
+    try:
+        link.say(Ready())
+        while (batch := link.batch()) is not None:
+            finished = BatchRun(batch, producer=producer, link=link, settings=settings).run()
+            link.say(finished)
+            if finished.outcome is not Outcome.CLEAN:
+                return False
+            if link.is_ending():
+                return True
+    except Voided:
+        return False
+    except BaseException:
+        # A bug: the job fails with it, but what is open must not hold consumers back until it times out.
+        if not producer.is_in_doubt:
+            producer.abort()
+        producer.close()
+        raise
+    log.debug("slot_ended", slot=slot)
+    return True
+
+
+def _repetition(context: TaskContext | None) -> str | None:
+    """Why this task may not run, when Spark has run its plan before."""
+    if context is None:
+        return "This is not a task of Spark."
+    # A repeated stage starts again at attempt 0; the driver refuses its Hello, as the start has had its task.
+    if context.attemptNumber():
+        return f"Spark repeats a task (attempt {context.attemptNumber()}), which could write twice: refused."
+    return None
+
+
+@functools.cache
+def _configure_logs(level: str) -> None:
+    configure(level=level, style="json")

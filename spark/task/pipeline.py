@@ -1,0 +1,170 @@
+"""Decoding in a thread of its own, a few batches of rows ahead of producing.
+
+So that reading, decoding and producing overlap, and so that the producing thread never waits for S3 longer
+than its transaction's interval allows.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.errors import HeadraceError
+from ingest.work import Work
+from spark.reader import Prefetch, S3Source
+from spark.rows import RowBatch
+
+# Batches of rows decoded and not yet produced; each is of about 1 MiB.
+_BATCHES_AHEAD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of work number `index` of the batch."""
+
+    index: int
+    rows: RowBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The work gives no more rows: it is at its end, or failed with `error`."""
+
+    index: int
+    error: HeadraceError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the object of the work can be cut; empty when it cannot be."""
+
+    index: int
+    marks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Nothing more comes: all works are through, or the stop that was asked for is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Crashed:
+    error: BaseException
+
+
+Step = Rows | Ended | Cut | Stopped
+
+Decode = Callable[[S3Source, Work], Iterator[RowBatch]]
+Cuts = Callable[[S3Source, Work], tuple[int, ...]]
+CanResume = Callable[[S3Source], bool]
+
+
+class Pipeline:
+    """Decodes the works in order. Made in the producing thread, which takes the steps; close it in the end.
+
+    `can_resume` says of a source whether stopping in its middle is cheap.
+    """
+
+    def __init__(
+        self,
+        works: Sequence[tuple[int, Work]],
+        sources: Prefetch,
+        *,
+        decode: Decode,
+        cuts: Cuts,
+        can_resume: CanResume,
+    ) -> None:
+        self._works = works
+        self._sources = sources
+        self._decode = decode
+        self._cuts = cuts
+        self._can_resume = can_resume
+        self._steps: queue.Queue[Step | _Crashed] = queue.Queue(_BATCHES_AHEAD)
+        self._closed = threading.Event()
+        self._stop = threading.Event()
+        self._stop_anywhere = threading.Event()
+        self._skipped: set[int] = set()
+        self._fetched_before = 0
+        self._source: S3Source | None = None
+        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
+        self._thread.start()
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes fetched for what was decoded so far."""
+        source = self._source
+        return self._fetched_before + (0 if source is None else source.fetched_bytes)
+
+    def take(self, timeout: float | None) -> Step | None:
+        """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
+        try:
+            step = self._steps.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(step, _Crashed):
+            raise step.error
+        return step
+
+    def skip(self, index: int) -> None:
+        """Decode no more of this work; steps of it that are decoded already still come."""
+        self._skipped.add(index)
+
+    def stop(self, *, anywhere: bool = False) -> None:
+        """Stop at the next batch of rows where it is cheap to go on, or `anywhere`; else behind the work."""
+        self._stop.set()
+        if anywhere:
+            self._stop_anywhere.set()
+
+    def close(self) -> None:
+        """Drop what is decoded and end the thread, which gives the connections back; does not wait for it."""
+        self._closed.set()
+        while True:
+            try:
+                self._steps.get_nowait()
+            except queue.Empty:
+                return
+
+    def _run(self) -> None:
+        last: Step | _Crashed = Stopped()
+        try:
+            for index, work in self._works:
+                source = self._sources.next()
+                if self._source is not None:
+                    self._fetched_before += self._source.fetched_bytes
+                self._source = source
+                if index not in self._skipped and not self._work(index, work, source):
+                    break
+                if self._stop.is_set():
+                    break
+        except BaseException as error:  # noqa: BLE001  # handed to the producing thread
+            last = _Crashed(error)
+        finally:
+            self._sources.close()
+        self._put(last)
+
+    def _work(self, index: int, work: Work, source: S3Source) -> bool:
+        """Decode one work; False when there is nothing to go on for."""
+        try:
+            if work.pieces_wanted:
+                return self._put(Cut(index, self._cuts(source, work)))
+            batches = self._decode(source, work)
+            for rows in batches:
+                if not self._put(Rows(index, rows)):
+                    return False
+                if index in self._skipped:
+                    return True
+                if self._stop.is_set() and (self._stop_anywhere.is_set() or self._can_resume(source)):
+                    return False
+        except HeadraceError as error:
+            return self._put(Ended(index, error))
+        return self._put(Ended(index, None))
+
+    def _put(self, step: Step | _Crashed) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._steps.put(step, timeout=0.2)
+            except queue.Full:
+                continue
+            return True
+        return False

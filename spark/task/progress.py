@@ -1,0 +1,109 @@
+"""How far each work of a batch is: what was sent, what is committed, how it ended."""
+
+import time
+from dataclasses import dataclass, replace
+
+from ingest.errors import HeadraceError, ObjectUnfit
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.positions import Position
+from ingest.work import Checkpoint, Failure, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a checkpoint of a work would say. `state` stays PARTIAL until the work has an end."""
+
+    records: int
+    bad: int
+    position: Position | None
+    state: State = State.PARTIAL
+    reason: str | None = None
+    error: str | None = None
+
+
+class Progress:
+    """One work of a batch. `now` runs ahead of `committed` by what the open transaction holds."""
+
+    __slots__ = ("committed", "error", "is_answered", "is_left", "now", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.now = Standing(records=work.records, bad=work.bad, position=work.start)
+        self.committed = self.now
+        self.error: HeadraceError | None = None
+        self.is_left = False
+        self.is_answered = False
+        """What was asked of the work needed no records: where its object can be cut."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when nothing more is to be sent for this work in this batch."""
+        return (
+            self.error is not None or self.is_left or self.is_answered or self.now.state is not State.PARTIAL
+        )
+
+    @property
+    def is_returned(self) -> bool:
+        """True when the work goes back as it is, to be planned again."""
+        return self.is_left or not self.is_over
+
+    @property
+    def rest(self) -> Work:
+        """The work as it goes on from what is committed."""
+        committed = self.committed
+        return replace(self.work, start=committed.position, records=committed.records, bad=committed.bad)
+
+    def move(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
+        """Everything before `position` is sent, with so many records and bad rows more."""
+        self.now = replace(
+            self.now, position=position, records=self.now.records + records, bad=self.now.bad + bad
+        )
+
+    def finish(self, state: State, *, reason: str | None = None, error: str | None = None) -> None:
+        """The work's end in the ledger, once it is committed."""
+        self.now = replace(self.now, state=state, reason=reason, error=error)
+
+    def fail(self, error: HeadraceError) -> None:
+        """The work stops without an end in the ledger: the driver decides what becomes of it."""
+        self.error = error
+
+    def leave(self) -> None:
+        """The work goes back untouched from here on."""
+        self.is_left = True
+
+    def roll_back(self) -> None:
+        """Forget what was not committed, an end or an error met behind it included."""
+        self.now, self.error = self.committed, None
+
+    def failure(self) -> Failure:
+        """What the driver is told of a work that failed, which goes on from what is committed."""
+        return Failure(
+            work=self.rest,
+            kind=type(self.error).__name__,
+            message=str(self.error),
+            reason=self.error.reason if isinstance(self.error, ObjectUnfit) else None,
+        )
+
+    def checkpoint(self, options: str) -> Checkpoint:
+        """The ledger record of where the work stands now."""
+        work, now = self.work, self.now
+        key: LedgerKey = work.object.id
+        if work.begin is not None and work.end is not None:
+            key = SliceKey(work.object.id, work.begin, work.end)
+        entry = LedgerEntry(
+            state=now.state,
+            reason=now.reason,
+            records=now.records,
+            bad=now.bad,
+            position=now.position,
+            options=None if now.position is None else options,
+            topic=work.route.topic,
+            partition=work.route.partition,
+            attempts=work.attempts,
+            error=now.error,
+            size=work.object.size,
+            version_id=work.object.version_id,
+            last_modified_ms=work.object.last_modified_ms,
+            updated_ms=time.time_ns() // 1_000_000,
+        )
+        return Checkpoint(key=key, entry=entry)

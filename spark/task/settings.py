@@ -1,0 +1,64 @@
+"""What a task needs of the settings: small, picklable, secrets wrapped."""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from ingest.settings.choices import Ordering
+from ingest.settings.model import (
+    ErrorSettings,
+    FormatSettings,
+    KafkaSettings,
+    RoutingSettings,
+    S3Settings,
+    Settings,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """`options` is the hash of the settings that give positions their meaning.
+
+    `bytes_per_second` is one slot's share of `max.bytes.per.second`.
+    """
+
+    name: str
+    kafka: KafkaSettings
+    s3: S3Settings
+    format: FormatSettings
+    errors: ErrorSettings
+    ordering: Ordering
+    options: str
+    bytes_per_second: float | None = None
+    log_level: str = "info"
+
+
+def task_settings(settings: Settings, *, slots: int, log_level: str = "info") -> TaskSettings:
+    """The part of the settings that goes to the tasks of `slots` slots."""
+    rate = settings.discovery.max_bytes_per_second
+    return TaskSettings(
+        name=settings.name,
+        kafka=settings.kafka,
+        s3=settings.s3,
+        format=settings.format,
+        errors=settings.errors,
+        ordering=settings.routing.ordering,
+        options=options_hash(settings.format, settings.routing),
+        bytes_per_second=None if rate is None else rate / slots,
+        log_level=log_level,
+    )
+
+
+def options_hash(options: FormatSettings, routing: RoutingSettings) -> str:
+    """Twelve hex digits that change when a position of before would mean something else now."""
+    meaning = [
+        options.input_format.value,
+        options.compression.value,
+        options.chunk_bytes,
+        options.envelope.value,
+        routing.topic,
+        routing.file_name_template,
+        routing.file_name_match.value,
+    ]
+    return hashlib.sha256(msgspec.json.encode(meaning)).hexdigest()[:12]

@@ -1,0 +1,45 @@
+"""One Spark session for all tests of the rooms that run on Spark, and a driver whose every step a test says."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.session import build_session, stop_session
+from tests.spark.scripted_driver import ScriptedDriver
+from tests.support.kafka import TopicFactory
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """A local session with two cores."""
+    session = build_session({"spark.master": "local[2]"}, name="tests")
+    yield session
+    stop_session(session)
+
+
+@pytest.fixture
+def driver(
+    spark_session: SparkSession, bucket: str, topic: TopicFactory, kafka_bootstrap: str, s3_endpoint: str
+) -> Iterator[Callable[..., ScriptedDriver]]:
+    """A factory of scripted drivers over a bucket, an output topic and a ledger topic of their own."""
+    made: list[ScriptedDriver] = []
+
+    def make(*, linger_seconds: float = 30.0, partitions: int = 1, **options: str) -> ScriptedDriver:
+        made.append(
+            ScriptedDriver(
+                spark_session,
+                bucket=bucket,
+                topic=topic("out", partitions=partitions),
+                ledger=topic("ledger", config={"cleanup.policy": "compact"}),
+                bootstrap=kafka_bootstrap,
+                endpoint=s3_endpoint,
+                linger_seconds=linger_seconds,
+                options=options,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,136 @@
+"""A driver whose every step a test says: real lanes, real group, real objects, and no planner."""
+
+import itertools
+import json
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from ingest.kafka.leadership import Leadership
+from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
+from ingest.objects import ObjectId, Route, S3Object
+from ingest.settings import load
+from ingest.work import Batch, Finished, Work
+from spark.lanes import BatchCommitted, BatchFinished, LaneEvent, Lanes, SlotEnded, SlotReady
+from spark.task.settings import task_settings
+from tests.support import aws
+from tests.support.kafka import Record, read_committed
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+Event = TypeVar("Event", SlotReady, BatchCommitted, BatchFinished, SlotEnded)
+
+
+class ScriptedDriver:
+    """Leads a group of its own and hands out what the test says."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        bucket: str,
+        topic: str,
+        ledger: str,
+        bootstrap: str,
+        endpoint: str,
+        linger_seconds: float,
+        options: Mapping[str, str],
+    ) -> None:
+        self.bucket, self.topic, self.ledger = bucket, topic, ledger
+        self.name = aws.unique("ingester")
+        given = {
+            "name": self.name,
+            "bootstrap.servers": bootstrap,
+            "aws.s3.bucket.name": bucket,
+            "aws.s3.endpoint": endpoint,
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+            "topic": topic,
+            "file.name.template": ".*",
+            "input.format": "jsonl",
+            "offsets.storage.topic": ledger,
+            **{name.replace("_", "."): value for name, value in options.items()},
+        }
+        self.settings = load(
+            json.dumps(given), kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path
+        )
+        self.events: queue.Queue[LaneEvent] = queue.Queue()
+        self.seen: list[LaneEvent] = []
+        self._plans = itertools.count(1)
+        self.leadership = Leadership({"bootstrap.servers": bootstrap}, name=self.name, ledger_topic=ledger)
+        self.leadership.join()
+        assert self.leadership.wait_for_lead(30, threading.Event())
+        self.lanes = Lanes(
+            session, task_settings(self.settings, slots=2), self.events.put, linger_seconds=linger_seconds
+        )
+        self._s3: S3Client = aws.s3(endpoint)
+
+    def close(self) -> None:
+        """End the slots and leave the group."""
+        self.lanes.close(5)
+        self.leadership.close()
+        self._s3.close()
+
+    def put(self, key: str, content: bytes) -> S3Object:
+        """Upload an object; what an event would say of it."""
+        found = self._s3.put_object(Bucket=self.bucket, Key=key, Body=content)
+        return S3Object(
+            id=ObjectId(self.bucket, key, found["ETag"].strip('"')),
+            size=len(content),
+            last_modified_ms=1_700_000_000_000,
+            version_id=found.get("VersionId"),
+        )
+
+    def work(self, found: S3Object, **given: Any) -> Work:
+        """The object as work for partition-less output."""
+        partition = given.pop("partition", None)
+        return Work(object=found, route=Route(topic=self.topic, partition=partition), **given)
+
+    def batch(
+        self, *works: Work, slot: int = 0, max_seconds: float = 60, group: bytes | None = None
+    ) -> Batch:
+        """The next plan, with the group's metadata of now."""
+        return Batch(
+            plan=next(self._plans),
+            slot=slot,
+            group=self.leadership.metadata() if group is None else group,
+            works=works,
+            max_seconds=max_seconds,
+        )
+
+    def ready(self, slot: int = 0) -> None:
+        """Start the slot and wait until it takes work."""
+        self.lanes.start(slot)
+        self.expect(SlotReady)
+
+    def run(self, *works: Work, slot: int = 0, max_seconds: float = 60) -> Finished:
+        """Grant one batch to a ready slot; what it ended with."""
+        assert self.lanes.grant(slot, self.batch(*works, slot=slot, max_seconds=max_seconds))
+        return self.expect(BatchFinished).finished
+
+    def expect(self, kind: type[Event], *, seconds: float = 60) -> Event:
+        """The next event of this kind; those before it stay in `seen`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
+            self.seen.append(event)
+            if isinstance(event, kind):
+                return event
+
+    def records(self, topic: str | None = None) -> list[Record]:
+        """What a read-committed consumer sees in the topic."""
+        return read_committed(self.topic if topic is None else topic)
+
+    def entries(self) -> dict[LedgerKey, LedgerEntry]:
+        """What the ledger says, the last record of each key."""
+        found = {}
+        for record in read_committed(self.ledger):
+            assert record.key is not None
+            assert record.value is not None
+            found[decode_key(record.key)] = decode_entry(record.value)
+        return found
