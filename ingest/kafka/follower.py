@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ingest.errors import LedgerUnfit
+from ingest.errors import LedgerUnfit, Unusable
 from ingest.kafka.cache import CacheDamaged, LedgerCache
 from ingest.kafka.clients import Properties, new_consumer
 from ingest.kafka.errors import ReadHeldBack, translate
@@ -64,6 +64,7 @@ class Follower:
         self._position = start
         self._has_seen_end = False
         self._rebuilt_at: int | None = None
+        self._problem: str | None = None
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._noted = 0.0
@@ -83,8 +84,11 @@ class Follower:
         self._is_live = True
 
     def wait_for_visible_end(self, timeout: float) -> None:
-        """Return when everything committed and visible has been read once; ReadHeldBack without progress."""
-        self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
+        """Return when everything committed and visible has been read once; Unusable without progress."""
+        try:
+            self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
+        except ReadHeldBack as error:
+            raise Unusable(str(self._problem or error)) from error
 
     def wait_for(self, end: int, timeout: float) -> None:
         """Return when everything below the offset `end` is in the cache.
@@ -115,7 +119,8 @@ class Follower:
                 if stuck_at == self._position:
                     raise ReadHeldBack(
                         f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
-                        f"{timeout:.1f} s ({what}): an open transaction hides what follows."
+                        f"{timeout:.1f} s ({what}): an open transaction hides what follows. "
+                        f"{self._problem or ''}"
                     )
                 stuck_at = self._position
                 self._changed.wait_for(functools.partial(self._has_news, is_there, stuck_at), timeout)
@@ -178,22 +183,21 @@ class Follower:
                 position, is_end = max(position, int(message.offset() or 0)), True
             elif error.code() == _OFFSET_GONE:
                 raise LedgerUnfit(
-                    f"The ledger topic {self._topic!r} no longer has the offset {position}: records "
-                    "were deleted from it, or it was made again. Remove state.dir to read it whole; if it was made "
-                    "again, see --accept-new-ledger."
+                    f"The ledger topic {self._topic!r} has no offset {position} any more: records were "
+                    "deleted from it, or it was made again. Start again to have it read whole and checked."
                 )
-            elif error.fatal() or not error.retriable():
+            else:
                 self._judge(error)
         return records, position, is_end
 
     def _judge(self, error: KafkaError) -> None:
-        # The consumer goes on by itself over what comes and goes; what it cannot repair ends the reading.
-        if error.fatal() or error.code() in {
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-        }:
-            raise translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
-        _log.warning("ledger_read_interrupted", topic=self._topic, error=str(error))
+        found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
+        if error.fatal():
+            raise found
+        # The consumer goes on by itself when the cause is gone; who waits meanwhile is told of it.
+        if not error.retriable():
+            self._problem = str(found)
+            _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)
 
     def _start_again(self) -> None:
         """Read the topic from its start into memory; the cache's readers wait until we are where we were."""

@@ -191,7 +191,6 @@ class DriverLedger:
 
         LedgerUnfit when not (exit 2); Unusable while the brokers do not answer; whatever ended the reading.
         """
-        self._reading().check()
         assert self._found is not None
         try:
             found = look_at_ledger_topic(self._admin, self._topic).identity
@@ -199,6 +198,7 @@ class DriverLedger:
             found = None
         refuse_changed(self._found.identity, found)
         refuse_other_members(self._admin, self._group, self._topic)
+        self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
             self.commit([], offsets=self._marks())

@@ -1,0 +1,66 @@
+import pytest
+
+from ingest.errors import LedgerUnfit
+from ingest.kafka.controls import (
+    FIRST_START,
+    OWNER,
+    PAUSE,
+    SLOTS,
+    Command,
+    Control,
+    FirstStart,
+    Owner,
+    Pause,
+    Slots,
+    command_key,
+    decode_control,
+    encode_control,
+    is_command,
+)
+from ingest.kafka.rows import CONTROL_BEGINS, gather_rows
+from ingest.ledger import ControlKey, encode_key
+
+
+@pytest.mark.parametrize(
+    ("key", "control", "raw"),
+    [
+        (SLOTS, Slots(slots=4), b'{"v":1,"slots":4}'),
+        (OWNER, Owner(name="flights"), b'{"v":1,"name":"flights"}'),
+        (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k"}'),
+        (PAUSE, Pause(paused=True, at_ms=7), b'{"v":1,"paused":true,"at_ms":7}'),
+        (
+            command_key("c1"),
+            Command(action="replay", ids=(("b", "k", "e"),), at_ms=7),
+            b'{"v":1,"action":"replay","ids":[["b","k","e"]],"from_start":false,"at_ms":7}',
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, ControlKey) else "",
+)
+def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) -> None:
+    """The bytes in the topic are pinned: a ledger outlives the version that wrote it."""
+    assert encode_control(control) == raw
+    assert decode_control(key, raw) == control
+    assert encode_key(key).startswith(CONTROL_BEGINS)
+    assert gather_rows([(encode_key(key), raw)]).controls == {key.name: raw}
+
+
+@pytest.mark.parametrize(
+    ("key", "raw"),
+    [
+        pytest.param(SLOTS, b'{"v":2,"slots":4}', id="newer"),
+        pytest.param(ControlKey("moon"), b'{"v":1}', id="unknown"),
+        pytest.param(SLOTS, b'{"v":1,"slots":"4"}', id="shape"),
+        pytest.param(SLOTS, b"4", id="no-object"),
+    ],
+)
+def test_a_foreign_control_is_refused(key: ControlKey, raw: bytes) -> None:
+    """A control that is not understood must not be passed over: it may be why something must not happen."""
+    with pytest.raises(LedgerUnfit):
+        gather_rows([(encode_key(key), raw)])
+
+
+def test_commands_have_keys_of_their_own() -> None:
+    """Two commands never share a key, or compaction would lose the first."""
+    assert command_key("a") != command_key("b")
+    assert is_command(command_key("a"))
+    assert not is_command(SLOTS)
