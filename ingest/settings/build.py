@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ingest.settings import model
 from ingest.settings.choices import (
@@ -151,7 +152,7 @@ def _sqs(values: Values) -> model.SqsSettings | None:
         return None
     return model.SqsSettings(
         queue_url=queue_url,
-        endpoint=values[reading.SQS_ENDPOINT],
+        endpoint=values[reading.SQS_ENDPOINT] or _own_endpoint(queue_url),
         region=values[reading.SQS_REGION] or values[reading.REGION],
         wait_time_seconds=values[reading.SQS_WAIT],
         visibility_timeout_seconds=values[reading.SQS_VISIBILITY],
@@ -159,6 +160,15 @@ def _sqs(values: Values) -> model.SqsSettings | None:
         max_held=values[reading.SQS_MAX_HELD],
         fallback_after_ms=values[reading.FALLBACK_AFTER],
     )
+
+
+def _own_endpoint(queue_url: str) -> str | None:
+    """Where a queue of another SQS than Amazon's answers: its URL names the place. None for Amazon's."""
+    url = urlsplit(queue_url)
+    host = url.hostname or ""
+    if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        return None
+    return f"{url.scheme}://{url.netloc}"
 
 
 def _discovery(values: Values) -> model.DiscoverySettings:

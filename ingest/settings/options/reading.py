@@ -168,7 +168,13 @@ QUEUE = optional(
     "The queue of object notifications. Absent: listing only.",
     importance="HIGH",
 )
-SQS_ENDPOINT = optional("sqs.endpoint", URL, Group.SQS, "Another SQS than Amazon's.")
+SQS_ENDPOINT = optional(
+    "sqs.endpoint",
+    URL,
+    Group.SQS,
+    "Another SQS than Amazon's.",
+    default_says="the host of the queue's URL, unless it is Amazon's",
+)
 SQS_REGION = optional(
     "sqs.region", _REGION, Group.SQS, "The queue's region.", default_says="the region of the bucket"
 )
