@@ -3,6 +3,7 @@
 options     what decoders need to know of the settings
 jsonl       JSON Lines: lines, json_check
 chunks      bytes
+parquet     Parquet: ranged_file, parquet_pages, and arrow_rows and arrow_scalars for its JSON
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Final, Protocol
 
 from ingest.positions import Position
 from ingest.settings.choices import InputFormat
-from spark.formats import chunks, jsonl
+from spark.formats import chunks, jsonl, parquet
 from spark.formats.options import DecodeOptions
 from spark.rows import RowBatch
 from spark.source import Source
@@ -51,9 +52,11 @@ class Cutter(Protocol):
 DECODERS: Final[dict[InputFormat, Decoder]] = {
     InputFormat.JSONL: jsonl.decode,
     InputFormat.BYTES: chunks.decode,
+    InputFormat.PARQUET: parquet.decode,
 }
 
 CUTTERS: Final[dict[InputFormat, Cutter]] = {
     InputFormat.JSONL: jsonl.cuts,
     InputFormat.BYTES: chunks.cuts,
+    InputFormat.PARQUET: parquet.cuts,
 }

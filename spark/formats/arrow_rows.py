@@ -1,0 +1,137 @@
+"""Arrow batches as one compact JSON object a row, built column by column without a Python object per row."""
+
+import json
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.settings.choices import JsonFormat
+from spark.formats.arrow_scalars import Pieces, scalar_pieces, uuid_pieces
+from spark.rows import Column
+
+
+def json_rows(batch: Any, style: JsonFormat) -> Any:
+    """A string array with the JSON of each row of a RecordBatch; field order is the schema's."""
+    return json_values(batch.to_struct_array(), style)
+
+
+def json_values(array: Any, style: JsonFormat) -> Any:
+    """A string array with the JSON of each value; a null is `null`. NotImplementedError for unknown types."""
+    return _joined(_pieces(array, style), len(array))
+
+
+def as_column(text: Any) -> Column:
+    """A string or binary array as a column of rows over its own buffer; nulls are nulls."""
+    _, offsets, content = text.buffers()
+    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1].astype(np.int64)
+    lengths = np.diff(ends)
+    if text.null_count:
+        lengths[np.asarray(text.is_null().to_numpy(zero_copy_only=False), bool)] = -1
+    return Column(
+        buffer=b"" if content is None else memoryview(content), starts=ends[:-1].copy(), lengths=lengths
+    )
+
+
+def _pieces(array: Any, style: JsonFormat) -> Pieces:
+    """Literals and string arrays without nulls, which side by side are the JSON of each row."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    nulls = array.null_count
+    if nulls == len(array) and nulls:
+        return ["null"]
+    pieces = _filled_pieces(array, style)
+    if not nulls:
+        return pieces
+    return [pc.if_else(array.is_valid(), _joined(pieces, len(array)), "null")]
+
+
+def _filled_pieces(array: Any, style: JsonFormat) -> Pieces:
+    """The same where nulls do not matter: what stands for them is replaced by the caller."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        is_uuid = kind.extension_name == "arrow.uuid"
+        return uuid_pieces(array.storage) if is_uuid else _filled_pieces(array.storage, style)
+    if pa.types.is_dictionary(kind):
+        return _filled_pieces(array.dictionary_decode(), style)
+    pieces = _nested_pieces(array, style) or scalar_pieces(array, style)
+    if pieces is None:
+        raise NotImplementedError(f"there is no JSON for the Arrow type {kind}")
+    return pieces
+
+
+def _nested_pieces(array: Any, style: JsonFormat) -> Pieces | None:
+    kind = array.type
+    if pa.types.is_null(kind):
+        return ["null"]
+    if pa.types.is_struct(kind):
+        return _struct(array, style)
+    if pa.types.is_map(kind):
+        return _map(array, style)
+    if any(is_list(kind) for is_list in _LISTS):
+        return _list(array, style)
+    return None
+
+
+_LISTS: Final = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def _struct(array: Any, style: JsonFormat) -> Pieces:
+    pieces: Pieces = ["{"]
+    for index in range(array.type.num_fields):
+        name = json.dumps(array.type.field(index).name, ensure_ascii=False)
+        pieces.append(f"{',' if index else ''}{name}:")
+        pieces += _pieces(array.field(index), style)
+    return [*pieces, "}"]
+
+
+def _list(array: Any, style: JsonFormat) -> Pieces:
+    elements = array.flatten()
+    texts = _joined(_pieces(elements, style), len(elements))
+    return ["[", _gathered(texts, pc.list_value_length(array)), "]"]
+
+
+def _map(array: Any, style: JsonFormat) -> Pieces:
+    """An object when keys are strings, as they stand and in their order; else a list of pairs."""
+    kind = array.type
+    lists = array.cast(pa.list_(pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])))
+    lengths, entries = pc.list_value_length(lists), lists.flatten()
+    keys, values = (_pieces(entries.field(index), style) for index in (0, 1))
+    if _has_text_keys(kind):
+        texts = _joined([*keys, ":", *values], len(entries))
+        return ["{", _gathered(texts, lengths), "}"]
+    texts = _joined(["[", *keys, ",", *values, "]"], len(entries))
+    return ["[", _gathered(texts, lengths), "]"]
+
+
+def _has_text_keys(kind: Any) -> bool:
+    key = kind.key_type.value_type if pa.types.is_dictionary(kind.key_type) else kind.key_type
+    return bool(pa.types.is_string(key) or pa.types.is_large_string(key) or pa.types.is_string_view(key))
+
+
+def _gathered(texts: Any, lengths: Any) -> Any:
+    """The texts of each list joined by commas; `lengths` says how many each list has, null being none."""
+    counts = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+
+
+def _joined(pieces: Pieces, length: int) -> Any:
+    """One string array of the pieces side by side."""
+    merged: Pieces = []
+    for piece in pieces:
+        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    if len(merged) == 1:
+        return pa.array([merged[0]] * length, pa.string()) if isinstance(merged[0], str) else merged[0]
+    return pc.binary_join_element_wise(*merged, "")
