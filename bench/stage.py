@@ -153,6 +153,11 @@ class Service:
             raise StageError("The service is not running.")
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """True between a start and the end of the process."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, *arguments: str, ready_seconds: float = 90) -> None:
         """Start `headrace run` and wait until it is ready."""
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
@@ -184,6 +189,16 @@ class Service:
         if self._process is None:
             raise StageError("The service is not running.")
         return self._process.wait(seconds)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process itself: SIGKILL, SIGSTOP, SIGCONT."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill with -9, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        self.wait(10)
+        self._process = None
 
     def stop(self) -> int:
         """SIGTERM, and the exit code; kill after 40 s. Does nothing when it is not running."""

@@ -7,6 +7,7 @@ import typer
 
 from ingest.cli.explain import explain
 from ingest.cli.run import run
+from ingest.cli.setup import setup
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
 from ingest.printable import printable
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, explain):
+for command in (run, explain, setup):
     app.command()(command)
 
 

@@ -1,0 +1,158 @@
+"""Stopped, killed or paused at any moment: after the next start every row is there, once."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.lines import lines
+from bench.stage import Service
+from tests.support import aws, kafka
+from tests.support.service import Road, new_road, rows
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+
+_BIG_ROWS = 2_000_000
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> Road:
+    """An empty road."""
+    return new_road(tmp_path)
+
+
+@pytest.fixture
+def services() -> Iterator[list[Service]]:
+    """Services of a test, stopped afterwards if they still run."""
+    made: list[Service] = []
+    yield made
+    for service in made:
+        if service.is_running:
+            service.signal(signal.SIGCONT)
+            service.kill()
+
+
+@pytest.mark.parametrize("linger_ms", [0, 30_000], ids=["linger 0", "linger on"])
+def test_a_stop_in_the_middle_of_the_load_and_a_restart(
+    road: Road, services: list[Service], linger_ms: int
+) -> None:
+    """SIGTERM ends it cleanly, within its time; the next start goes on where it was."""
+    for number in range(60):
+        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
+    name = aws.unique("stop")
+    service = road.service(name, job__linger__ms=linger_ms, max__bytes__per__second=500_000)
+    services.append(service)
+    service.start()
+    until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=60, what="some objects done")
+    began = time.monotonic()
+    assert service.stop() == 0
+    assert time.monotonic() - began < 30
+    assert road.account()[0] > 0, "it was over before it was stopped"
+
+    again = road.service(name, job__linger__ms=linger_ms)
+    services.append(again)
+    again.start()
+    road.await_rows(seconds=90)
+
+    assert road.account() == (0, 0)
+    assert again.stop() == 0
+
+
+@pytest.mark.parametrize("victim", ["driver", "worker"])
+def test_kill_9_in_the_middle_of_an_object(road: Road, services: list[Service], victim: str) -> None:
+    """Two million lines in one object, and the process that reads or the one that decides is killed."""
+    body = lines(0, _BIG_ROWS)
+    aws.s3().put_object(Bucket=road.bucket, Key="big.jsonl", Body=body)
+    service = road.service(aws.unique("kill"))
+    services.append(service)
+    service.start()
+    until_sync(lambda: 0 < service.status()["records_total"] < _BIG_ROWS, seconds=60, what="the middle")
+    if victim == "driver":
+        service.kill()
+        service.start()
+    else:
+        kill_workers(service.pid)
+    count_at_the_end(road, _BIG_ROWS)
+    assert service.stop() == 0
+
+
+def test_a_second_instance_waits_and_takes_over(road: Road, services: list[Service]) -> None:
+    """Of two instances with one name one leads; when it is killed the other does."""
+    name = aws.unique("pair")
+    first = road.service(name)
+    second = road.service(name, state__dir=str(road.folder / "second"))
+    services += [first, second]
+    first.start()
+    second.start()
+    assert (first.status()["role"], second.status()["role"]) == ("leader", "standby")
+    road.upload("first.jsonl", rows("first", 100))
+    road.await_rows()
+
+    first.kill()
+    road.upload("second.jsonl", rows("second", 100))
+    road.await_rows(seconds=30)
+
+    assert second.status()["role"] == "leader"
+    assert road.account() == (0, 0)
+
+
+def test_a_paused_leader_commits_nothing_any_more(road: Road, services: list[Service]) -> None:
+    """SIGSTOP for longer than the session timeout: the other takes over, and the first ends with 4."""
+    name = aws.unique("zombie")
+    options = {"lead__session__timeout__ms": 6000}
+    first = road.service(name, max__bytes__per__second=1_000_000, **options)
+    second = road.service(name, state__dir=str(road.folder / "second"), **options)
+    services += [first, second]
+    for number in range(40):
+        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
+    first.start()
+    second.start()
+    until_sync(lambda: first.status()["objects"]["done"] >= 1, seconds=60, what="some objects done")
+
+    first.signal(signal.SIGSTOP)
+    until_sync(lambda: second.status()["role"] == "leader", seconds=60, what="the second leading")
+    first.signal(signal.SIGCONT)
+
+    assert first.wait(40) == 4
+    road.await_rows(seconds=90)
+    assert road.account() == (0, 0)
+
+
+def kill_workers(driver: int) -> None:
+    """Kill -9 every Python worker below the driver's JVM (the daemon's children)."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True)
+    parents: dict[int, int] = {}
+    daemons = set()
+    for line in listing.stdout.splitlines():
+        pid, parent, command = line.split(None, 2)
+        parents[int(pid)] = int(parent)
+        if "spark.daemon" in command:
+            daemons.add(int(pid))
+
+    def is_below(pid: int) -> bool:
+        while pid > 1:
+            if pid == driver:
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    workers = [pid for pid, parent in parents.items() if parent in daemons and is_below(pid)]
+    assert workers, "no Python worker runs"
+    subprocess.run(["kill", "-9", *map(str, workers)], check=False)
+
+
+def count_at_the_end(road: Road, count: int) -> None:
+    """Wait for so many records, then see that there are no more, and no two alike."""
+
+    def seen() -> list[bytes]:
+        return [record.value or b"" for record in kafka.committed(road.topic, seconds=60)]
+
+    until_sync(
+        lambda: sum(1 for _ in kafka.committed(road.topic, seconds=60)) >= count, seconds=120, what="all rows"
+    )
+    values = seen()
+    assert (len(values), len(set(values))) == (count, count)
