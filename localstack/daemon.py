@@ -33,6 +33,12 @@ class Daemon:
         noted = self._noted()
         return None if noted is None else noted[0]
 
+    @property
+    def address(self) -> str | None:
+        """Where the running process answers, or None when it is not running."""
+        noted = self._noted()
+        return None if noted is None else noted[1]
+
     def is_running_at(self, address: str) -> bool:
         """Whether it runs already; PartError when it does, but at another address than this one."""
         noted = self._noted()

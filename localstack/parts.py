@@ -19,6 +19,7 @@ if not __package__:
 
 from localstack import jars  # noqa: E402 - the line above has to come first
 from localstack.broker import Broker  # noqa: E402 - as above
+from localstack.daemon import Daemon  # noqa: E402 - as above
 from localstack.emulator import Emulator  # noqa: E402 - as above
 from localstack.ports import free_port  # noqa: E402 - as above
 from localstack.steps import PartError, say  # noqa: E402 - as above
@@ -26,17 +27,17 @@ from localstack.steps import PartError, say  # noqa: E402 - as above
 CACHE = _ROOT / ".cache"
 JAR_FOLDER = CACHE / "kafka-jars"
 EMULATOR_VENV = CACHE / "localstack-venv"
+KAFKA_PORT = 9092
+LOCALSTACK_PORT = 4566
 
 
 class Parts:
-    """Both parts with their state in one folder; port 0 takes one that is free."""
+    """Both parts with their state in one folder."""
 
     def __init__(self, *, state: Path, kafka_port: int, localstack_port: int) -> None:
         self._state = state
-        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port or free_port())
-        self.emulator = Emulator(
-            folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port or free_port()
-        )
+        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port)
+        self.emulator = Emulator(folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port)
 
     def up(self, *, keep: bool) -> None:
         """Start what is not running; a broker begins empty unless `keep`, as LocalStack always does."""
@@ -96,10 +97,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--kafka-port", type=int, default=9092, help="the broker; its controller takes the next one"
-    )
-    parser.add_argument("--localstack-port", type=int, default=4566, help="the same")
+    parser.add_argument("--kafka-port", type=int, help=f"default {KAFKA_PORT}; the controller takes the next")
+    parser.add_argument("--localstack-port", type=int, help=f"default {LOCALSTACK_PORT}")
     parser.add_argument(
         "--state", type=Path, default=CACHE / "parts", help="pid files, logs and data of this instance"
     )
@@ -109,21 +108,41 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     up.add_argument("--keep", action="store_true", help="start the broker with the data of its last run")
     verbs.add_parser("down", help="stop what `up` started")
     verbs.add_parser("status", help="where they are; exit 1 when one does not run")
-    run = verbs.add_parser("run", help="run a command with both up, then leave things as they were")
+    run = verbs.add_parser("run", help="run a command with both up (where they are, or on free ports)")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after `--`; its exit code is ours")
-    asked = parser.parse_args(argv)
-    if asked.verb != "run" and 0 in (asked.kafka_port, asked.localstack_port):
-        parser.error(
-            f"port 0 (any that is free) is for `run`; `{asked.verb}` needs one that the next call knows"
-        )
-    return asked
+    return parser.parse_args(argv)
+
+
+def _port(asked: int | None, daemon: Daemon, default: int) -> int:
+    """The port that was asked for, or else the one the part runs at, or else the default."""
+    if asked is not None:
+        return asked
+    return default if daemon.address is None else int(daemon.address.rpartition(":")[2])
+
+
+def _parts(asked: argparse.Namespace) -> Parts:
+    # What only `run` needs is told to nobody else, so that it can be anywhere.
+    is_private = asked.verb == "run"
+    return Parts(
+        state=asked.state,
+        kafka_port=_port(
+            asked.kafka_port,
+            Daemon("kafka", asked.state / "kafka"),
+            free_port() if is_private else KAFKA_PORT,
+        ),
+        localstack_port=_port(
+            asked.localstack_port,
+            Daemon("localstack", asked.state / "localstack"),
+            free_port() if is_private else LOCALSTACK_PORT,
+        ),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; 0 when done, 1 with one sentence on stderr when not."""
     asked = _arguments(argv)
-    parts = Parts(state=asked.state, kafka_port=asked.kafka_port, localstack_port=asked.localstack_port)
     try:
+        parts = _parts(asked)
         match asked.verb:
             case "status":
                 return 0 if parts.status() else 1

@@ -1,0 +1,69 @@
+# Everything a person or a CI does with this tree. `make` or `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON := .venv/bin/python
+# Ports are given like this: make up KAFKA_PORT=19092 LOCALSTACK_PORT=14566
+PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),--localstack-port $(LOCALSTACK_PORT))
+PARTS := $(PYTHON) localstack/parts.py $(PORTS)
+# More for pytest, such as: make test PYTEST_ARGS='-x -k template'
+PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
+
+.PHONY: help setup java up down status check format test test-all demo bench latency faults clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@echo
+	@echo '  Ports: KAFKA_PORT (9092, and the next one), LOCALSTACK_PORT (4566). Without them, test, test-all and'
+	@echo '  faults use the parts of `make up` where they run, or free ports of their own where they do not.'
+
+setup: java  ## a virtual environment in .venv with the locked packages and the command headrace
+	@docker/make-venv .venv requirements-dev.lock docker/build.lock
+	@test -x .venv/bin/headrace || $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+
+java:
+	@command -v java > /dev/null || { echo 'There is no java on PATH; install a Java 17 runtime.' >&2; exit 1; }
+
+up: setup  ## start a Kafka broker and LocalStack, and wait until both answer
+	@$(PARTS) up
+
+down:  ## stop what `make up` started, and nothing else
+	@if [ -x $(PYTHON) ]; then $(PARTS) down; fi
+
+status: setup  ## where the broker and LocalStack are
+	@$(PARTS) status
+
+check: setup  ## lint, formatting, types
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+
+format: setup  ## let ruff mend what it can
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
+
+test: setup  ## all tests, units first, then those against the real parts (under 10 minutes)
+	@$(PYTEST) -m 'not parts and not long'
+	@$(PARTS) run -- $(PYTEST) -m 'parts and not long'
+
+test-all: setup  ## the same with the long tables (under 60 minutes)
+	@$(PYTEST) -m 'not parts' --hypothesis-profile=long
+	@$(PARTS) run -- $(PYTEST) -m 'parts'
+
+demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, counted at the end
+	@$(PYTHON) -m bench.demo
+
+bench: setup  ## JSON Lines throughput beside the produce-only rate and a plain script
+	@$(PYTHON) -m bench.throughput
+
+latency: setup  ## from upload to readable, one small object a second
+	@$(PYTHON) -m bench.latency
+
+faults: setup  ## kill things at random moments and account for every record
+	@$(PARTS) run -- $(PYTEST) tests/faults -m 'long or not long'
+
+clean: down  ## stop the parts and remove all that these targets made
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis dist build spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
