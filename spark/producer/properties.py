@@ -23,4 +23,4 @@ def producer_properties(given: Mapping[str, str]) -> dict[str, str]:
     # Java's and librdkafka's older spellings name the same property; two spellings of one must not meet.
     aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
     spelled = {aliases.get(name, name) for name in given}
-    return {name: value for name, value in DEFAULTS.items() if name not in spelled} | dict(given)
+    return {**{name: value for name, value in DEFAULTS.items() if name not in spelled}, **given}

@@ -58,6 +58,7 @@ class BatchRun:
         self._last_sent: tuple[int, Position] | None = None
         self._refused: set[tuple[int, Position]] = set()
         self._has_aborted = False
+        self._follows_refusal = False
         self._fetched_before = 0
         self._pipeline: Pipeline | None = None
         self._transaction = Transaction(
@@ -109,6 +110,14 @@ class BatchRun:
             self._transaction.commit()
         except RecordRefused as error:
             self._narrow(error)
+            return False
+        except TransactionAborted as error:
+            if not self._follows_refusal:
+                raise
+            # librdkafka 2.16 counts the refused records on in their sequence, so that the broker misses
+            # some in the next transaction; only that one's abort starts a new sequence (and epoch).
+            self._follows_refusal = False
+            self._abort_and_go_on(error)
             return False
         finally:
             self._pipeline.close()
@@ -274,9 +283,8 @@ class BatchRun:
         """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one."""
         transaction = self._transaction
         sent, touched = transaction.sent, transaction.touched()
-        if not transaction.abort():
-            raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
-        self._has_aborted = True
+        self._abort_and_go_on(error)
+        self._follows_refusal = True
         if sent > 1:
             transaction.limit = sent // 2
             return
@@ -287,6 +295,15 @@ class BatchRun:
         # A dead letter, or nothing but checkpoints: there is no smaller step.
         for progress in touched:
             progress.fail(error)
+
+    def _abort_and_go_on(self, error: HeadraceError) -> None:
+        """Abort in order to go on with the same producer, which is still the slot's newest one.
+
+        No initialisation happens here: the broker lets an aborted producer go on only under its own epoch.
+        """
+        self._has_aborted = True
+        if not self._transaction.abort():
+            raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
 
     # The end.
 

@@ -1,6 +1,6 @@
-"""One Spark session for all tests of the rooms that run on Spark, and a driver whose every step a test says."""
+"""One Spark session for all tests of what runs on Spark, and a driver whose every step a test says."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,12 +25,18 @@ def driver(
     """A factory of scripted drivers over a bucket, an output topic and a ledger topic of their own."""
     made: list[ScriptedDriver] = []
 
-    def make(*, linger_seconds: float = 30.0, partitions: int = 1, **options: str) -> ScriptedDriver:
+    def make(
+        *,
+        linger_seconds: float = 30.0,
+        partitions: int = 1,
+        topic_config: Mapping[str, str] | None = None,
+        **options: str,
+    ) -> ScriptedDriver:
         made.append(
             ScriptedDriver(
                 spark_session,
                 bucket=bucket,
-                topic=topic("out", partitions=partitions),
+                topic=topic("out", partitions=partitions, config=topic_config),
                 ledger=topic("ledger", config={"cleanup.policy": "compact"}),
                 bootstrap=kafka_bootstrap,
                 endpoint=s3_endpoint,

@@ -43,6 +43,7 @@ class ScriptedDriver:
     ) -> None:
         self.bucket, self.topic, self.ledger = bucket, topic, ledger
         self.name = aws.unique("ingester")
+        self.kafka = {"bootstrap.servers": bootstrap}
         given = {
             "name": self.name,
             "bootstrap.servers": bootstrap,
@@ -86,10 +87,24 @@ class ScriptedDriver:
             version_id=found.get("VersionId"),
         )
 
+    def delete(self, key: str) -> None:
+        """Remove an object."""
+        self._s3.delete_object(Bucket=self.bucket, Key=key)
+
+    def worker(self, slot: int) -> str:
+        """The name of the process that works for the slot now."""
+        worker = self.lanes._starts[slot].worker
+        assert worker is not None
+        return worker
+
+    def worker_pid(self, slot: int) -> int:
+        """Its process id."""
+        return int(self.worker(slot).split("-")[-2])
+
     def work(self, found: S3Object, **given: Any) -> Work:
-        """The object as work for partition-less output."""
-        partition = given.pop("partition", None)
-        return Work(object=found, route=Route(topic=self.topic, partition=partition), **given)
+        """The object as work; `topic` and `partition` say where its records go."""
+        route = Route(topic=given.pop("topic", self.topic), partition=given.pop("partition", None))
+        return Work(object=found, route=route, **given)
 
     def batch(
         self, *works: Work, slot: int = 0, max_seconds: float = 60, group: bytes | None = None

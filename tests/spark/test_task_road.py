@@ -1,14 +1,22 @@
 """The road of a slot on real parts: Spark, LocalStack, a broker, and a driver whose every step is said."""
 
+import json
+import os
+import signal
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
+from ingest.kafka.fencing import fence, slot_id
 from ingest.ledger import State
+from ingest.objects import ObjectId
 from ingest.positions import BytePosition
-from ingest.work import Outcome
-from spark.lanes import SlotEnded
+from ingest.work import Outcome, Work
+from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
+from tests.support.kafka import Record, TopicFactory
+from tests.support.proxy import Proxy, Slow
 
 pytestmark = pytest.mark.parts
 
@@ -38,3 +46,399 @@ def test_an_object_arrives_with_its_checkpoint(driver: Drivers) -> None:
     assert (entry.state, entry.records, entry.position) == (State.DONE, 1000, BytePosition(len(content)))
     one.lanes.end(0)
     assert one.expect(SlotEnded).clean
+
+
+def numbers(records: list[Record]) -> list[int]:
+    """The `n` of each record, in the order of the topic."""
+    return [json.loads(record.value or b"")["n"] for record in records]
+
+
+def rest(driver: ScriptedDriver, work: Work) -> Work:
+    """The work as it goes on from the ledger, as a driver that has fenced and read would plan it."""
+    entry = driver.entries().get(work.object.id)
+    if entry is None:
+        return work
+    return Work(object=work.object, route=work.route, start=entry.position, records=entry.records)
+
+
+def test_small_objects_share_a_transaction(driver: Drivers) -> None:
+    """Empty, blank and filled objects, each with its own end in the ledger."""
+    one = driver()
+    filled = [one.put(f"filled-{n}", lines(3)) for n in range(5)]
+    empty, folder, blank = one.put("empty", b""), one.put("folder/", b""), one.put("blank", b"\n \n\r\n")
+    one.ready()
+
+    finished = one.run(*(one.work(found) for found in [*filled, empty, folder, blank]))
+
+    assert finished.outcome is Outcome.CLEAN
+    assert len([event for event in one.seen if isinstance(event, BatchCommitted)]) == 1
+    entries = one.entries()
+    assert len(one.records()) == 15
+    assert [entries[found.id].state for found in filled] == [State.DONE] * 5
+    assert [(entries[found.id].state, entries[found.id].reason) for found in (empty, folder)] == [
+        (State.SKIPPED, "empty")
+    ] * 2
+    assert (entries[blank.id].state, entries[blank.id].records) == (State.DONE, 0)
+
+
+def test_a_bad_row_quarantines_at_its_position(driver: Drivers) -> None:
+    """What stands before it is produced, nothing after it; other objects go on."""
+    one = driver()
+    bad, good = one.put("bad", lines(2) + b"{]\n" + lines(2)), one.put("good", lines(2))
+    one.ready()
+
+    finished = one.run(one.work(bad), one.work(good))
+
+    assert (finished.outcome, finished.failures) == (Outcome.CLEAN, ())
+    assert len(one.records()) == 4
+    entry = one.entries()[bad.id]
+    assert (entry.state, entry.records, entry.position) == (
+        State.QUARANTINED,
+        2,
+        BytePosition(len(lines(2))),
+    )
+    assert one.entries()[good.id].state is State.DONE
+
+
+def test_tolerated_bad_rows_become_dead_letters(driver: Drivers, topic: TopicFactory) -> None:
+    """The raw row with its headers, in the same transaction as the rest of the object."""
+    letters = topic("letters")
+    one = driver(errors_tolerance="all", errors_deadletterqueue_topic_name=letters)
+    found = one.put("bad", lines(2) + b"{]\n" + lines(1) + b"nope\n")
+    one.ready()
+
+    one.run(one.work(found))
+
+    assert numbers(one.records()) == [0, 1, 0]
+    dead = one.records(letters)
+    assert [record.value for record in dead] == [b"{]", b"nope"]
+    headers = dict(dead[0].headers)
+    assert headers["__connect.errors.topic"] == one.topic.encode()
+    assert headers["headrace.key"] == b"bad"
+    assert json.loads(headers["headrace.position"] or b"") == {"byte": len(lines(2))}
+    entry = one.entries()[found.id]
+    assert (entry.state, entry.records, entry.bad) == (State.DONE, 3, 2)
+
+
+def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: Drivers) -> None:
+    """Gone, overwritten, a partition that is not there, a topic that is not there."""
+    one = driver(partitions=2)
+    gone = one.put("gone", lines(1))
+    one.delete("gone")
+    overwritten = one.put("twice", lines(1))
+    one.put("twice", lines(2))
+    good = one.put("good", lines(4))
+    nowhere = one.put("nowhere", lines(1))
+    one.ready()
+
+    finished = one.run(
+        one.work(gone),
+        one.work(overwritten),
+        one.work(nowhere, partition=2),
+        one.work(nowhere, topic="no-such-topic"),
+        one.work(good, partition=1),
+    )
+
+    assert finished.outcome is Outcome.CLEAN
+    assert [(failure.work.object.id.key, failure.kind, failure.reason) for failure in finished.failures] == [
+        ("gone", "ObjectMissing", None),
+        ("twice", "ObjectSuperseded", None),
+        ("nowhere", "ObjectUnfit", "unknown_partition"),
+        ("nowhere", "TopicMissing", None),
+    ]
+    assert {record.partition for record in one.records()} == {1}
+    assert set(one.entries()) == {good.id}
+
+
+def test_a_voided_task_commits_nothing_more(driver: Drivers) -> None:
+    """What it had open is never seen, and going on from the ledger gives each row once."""
+    one = driver(transaction_boundary_interval_ms="100", transaction_boundary_records="20000")
+    found = one.put("large", lines(150_000))
+    one.ready()
+    assert one.lanes.grant(0, one.batch(one.work(found)))
+    one.expect(BatchCommitted)
+
+    one.lanes.void(0)
+    fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
+    before = one.entries()[found.id]
+    seen = len(one.records())
+
+    assert before.state is State.PARTIAL
+    assert before.records == seen < 150_000
+    one.ready()
+    assert one.run(rest(one, one.work(found))).outcome is Outcome.CLEAN
+    assert numbers(one.records()) == list(range(150_000))
+
+
+def test_a_fenced_producer_ends_its_task(driver: Drivers) -> None:
+    """A newer producer of the slot exists: the batch writes nothing, and the slot is in doubt."""
+    one = driver()
+    found = one.put("object", lines(10))
+    one.ready()
+    fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
+
+    finished = one.run(one.work(found))
+
+    assert finished.outcome is Outcome.FENCED
+    ended = one.expect(SlotEnded)
+    assert not ended.clean
+    assert one.records() == []
+    assert one.entries() == {}
+    assert not one.lanes.grant(0, one.batch(one.work(found)))
+
+
+def test_a_batch_of_an_older_generation_writes_nothing(driver: Drivers) -> None:
+    """The group has moved on: the first request of the transaction is refused."""
+    one = driver()
+    found = one.put("object", lines(10))
+    one.ready()
+    group = one.leadership.metadata()
+    older = group[:7] + (int.from_bytes(group[7:11], "little") - 1).to_bytes(4, "little") + group[11:]
+
+    assert one.lanes.grant(0, one.batch(one.work(found), group=older))
+
+    assert one.expect(BatchFinished).finished.outcome is Outcome.FENCED
+    assert not one.expect(SlotEnded).clean
+    assert one.records() == []
+
+
+def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
+    """Kill -9 in mid-object: the slot ends unclean, and going on from the ledger gives each row once."""
+    one = driver(transaction_boundary_interval_ms="100")
+    found = one.put("large", lines(120_000))
+    one.ready()
+    assert one.lanes.grant(0, one.batch(one.work(found)))
+    one.expect(BatchCommitted)
+
+    os.kill(one.worker_pid(0), signal.SIGKILL)
+
+    ended = one.expect(SlotEnded)
+    assert not ended.clean
+    assert ended.error
+    fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
+    assert one.entries()[found.id].state is State.PARTIAL
+    one.ready()
+    assert one.run(rest(one, one.work(found))).outcome is Outcome.CLEAN
+    assert numbers(one.records()) == list(range(120_000))
+
+
+def test_a_batch_out_of_time_gives_its_rest_back(driver: Drivers) -> None:
+    """A seekable object stops at a checkpoint; what has not begun goes back as it was."""
+    one = driver()
+    large, small = one.put("large", lines(120_000)), one.put("small", lines(1))
+    one.ready()
+
+    finished = one.run(one.work(large), one.work(small), max_seconds=0.05)
+
+    assert finished.outcome is Outcome.CLEAN
+    stopped, untouched = finished.returned
+    assert untouched == one.work(small)
+    assert 0 < stopped.records < 120_000
+    assert one.run(stopped, untouched).returned == ()
+    assert numbers(one.records()) == [*range(120_000), 0]
+
+
+def test_an_end_in_mid_batch_commits_and_gives_the_rest_back(driver: Drivers) -> None:
+    """SIGTERM reaches the task as End: it commits at its next batch of rows."""
+    one = driver()
+    large = one.put("large", lines(120_000))
+    one.ready()
+    assert one.lanes.grant(0, one.batch(one.work(large)))
+
+    one.lanes.end(0)
+
+    finished = one.expect(BatchFinished).finished
+    assert finished.outcome is Outcome.CLEAN
+    assert one.expect(SlotEnded).clean
+    (stopped,) = finished.returned
+    assert len(one.records()) == stopped.records < 120_000
+
+
+def test_a_slot_that_returns_to_its_worker_keeps_its_producer(driver: Drivers) -> None:
+    """A producer that is fenced meanwhile shows whether it was kept; another worker initialises anew."""
+    one = driver()
+    kept = 0
+    for number in range(12):
+        one.ready()
+        assert one.run(one.work(one.put(f"before-{number}", lines(1)))).outcome is Outcome.CLEAN
+        before = one.worker(0)
+        one.lanes.end(0)
+        assert one.expect(SlotEnded).clean
+        fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
+
+        one.ready()
+        stays = one.worker(0) == before
+        finished = one.run(one.work(one.put(f"after-{number}", lines(1))))
+
+        assert finished.outcome is (Outcome.FENCED if stays else Outcome.CLEAN)
+        one.lanes.end(0)
+        one.expect(SlotEnded)
+        kept += stays
+        if kept:
+            break
+    assert kept
+
+
+def test_a_slot_that_was_fenced_initialises_anew(driver: Drivers) -> None:
+    """The driver forgets the worker, so that a cached producer is not used."""
+    one = driver()
+    for number in range(4):
+        one.ready()
+        assert one.run(one.work(one.put(f"object-{number}", lines(1)))).outcome is Outcome.CLEAN
+        one.lanes.end(0)
+        assert one.expect(SlotEnded).clean
+        fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
+        one.lanes.forget_worker(0)
+
+    assert len(one.records()) == 4
+
+
+def test_a_transaction_closes_in_time_while_a_read_stalls(driver: Drivers, s3_endpoint: str) -> None:
+    """Rows that were sent become visible though the object's next bytes do not come."""
+    with Proxy(s3_endpoint.removeprefix("http://")) as proxy:
+        one = driver(
+            aws_s3_endpoint=proxy.url, transaction_boundary_interval_ms="200", poll_interval_ms="1000"
+        )
+        found = one.put("slow", lines(400_000))
+        one.ready()
+        proxy.on(Slow(bytes_per_second=1_000_000), when=lambda request: request.method == "GET")
+        assert one.lanes.grant(0, one.batch(one.work(found)))
+
+        times = [one.expect(BatchCommitted).committed.seconds for _ in range(3)]
+
+        assert all(0.2 <= seconds < 1 for seconds in times)
+        proxy.off()
+        one.lanes.void(0)
+
+
+@pytest.mark.parametrize("letters_wanted", [False, True], ids=["quarantined", "dead letter"])
+def test_a_record_that_the_broker_refuses_is_found(
+    driver: Drivers, topic: TopicFactory, *, letters_wanted: bool
+) -> None:
+    """Though it was measured: the stretch is halved until it is alone, then it is a bad record."""
+    letters = topic("letters")
+    tolerant = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": letters}
+    one = driver(topic_config={"max.message.bytes": "3000"}, **(tolerant if letters_wanted else {}))
+    large = b'{"n":-1,"x":"%s"}\n' % os.urandom(4000).hex().encode()
+    found = one.put("object", lines(70) + large + lines(50))
+    one.ready()
+
+    finished = one.run(one.work(found))
+
+    assert finished.outcome is Outcome.ABORTED
+    assert (finished.failures, finished.returned) == ((), ())
+    entry = one.entries()[found.id]
+    if letters_wanted:
+        assert numbers(one.records()) == [*range(70), *range(50)]
+        assert [record.value for record in one.records(letters)] == [large.rstrip()]
+        assert (entry.state, entry.bad) == (State.DONE, 1)
+    else:
+        assert numbers(one.records()) == list(range(70))
+        assert (entry.state, entry.reason, entry.position) == (
+            State.QUARANTINED,
+            "refused",
+            BytePosition(len(lines(70))),
+        )
+    assert one.expect(SlotEnded).clean
+
+
+def test_at_least_once_writes_records_and_then_their_checkpoint(driver: Drivers) -> None:
+    """`exactly.once.support=disabled`: no transaction, the same records and the same ledger."""
+    one = driver(exactly_once_support="disabled")
+    found = one.put("object", lines(5000))
+    one.ready()
+
+    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+
+    assert numbers(one.records()) == list(range(5000))
+    assert one.entries()[found.id].state is State.DONE
+
+
+def test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once(driver: Drivers) -> None:
+    """Nothing is produced for the question; the slices are produced in the ledger's own entries."""
+    one = driver()
+    found = one.put("object", lines(1000))
+    one.ready()
+
+    ((_, cuts),) = one.run(one.work(found, pieces_wanted=3)).cuts
+    works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
+    assert one.entries() == {}
+    assert one.run(*works).outcome is Outcome.CLEAN
+
+    assert len(works) == 3
+    assert numbers(one.records()) == list(range(1000))
+    assert {type(key).__name__ for key in one.entries()} == {"SliceKey"}
+
+
+def test_after_a_failure_its_partition_is_held_back(driver: Drivers) -> None:
+    """`ordering=partition`: what is behind a failed object in its topic-partition goes back untouched."""
+    one = driver(
+        partitions=2,
+        ordering="partition",
+        file_name_template="{{partition}}-{{any}}",
+        file_name_match="exact",
+    )
+    torn = one.put("torn", b"\x1f\x8b\x08\x00broken gzip, by its first bytes")
+    behind, beside = one.put("behind", lines(1)), one.put("beside", lines(2))
+    one.ready()
+
+    finished = one.run(
+        one.work(torn, partition=0), one.work(behind, partition=0), one.work(beside, partition=1)
+    )
+
+    assert [failure.kind for failure in finished.failures] == ["ObjectCorrupt"]
+    assert finished.returned == (one.work(behind, partition=0),)
+    assert {record.partition for record in one.records()} == {1}
+
+
+def test_headers_and_timestamps_take_the_ordinary_path(driver: Drivers) -> None:
+    """Which rows arrive does not depend on the way they took."""
+    one = driver(record_headers="source", record_timestamp="object")
+    found = one.put("object", lines(3) + b"null\n")
+    one.ready()
+
+    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+
+    records = one.records()
+    assert [record.value for record in records] == [*lines(3).splitlines(), None]
+    assert {record.timestamp_ms for record in records} == {found.last_modified_ms}
+    assert dict(records[1].headers)["headrace.etag"] == found.id.etag.encode()
+
+
+def test_an_object_id_of_other_content_is_never_read(driver: Drivers) -> None:
+    """The ETag that was announced is the only one that is read, also when the key has another now."""
+    one = driver()
+    found = one.put("object", lines(3))
+    one.ready()
+    other = one.work(found)
+    lied = Work(
+        object=type(found)(
+            id=ObjectId(found.id.bucket, found.id.key, "0" * 32),
+            size=found.size,
+            last_modified_ms=found.last_modified_ms,
+        ),
+        route=other.route,
+    )
+
+    finished = one.run(lied)
+
+    assert [failure.kind for failure in finished.failures] == ["ObjectSuperseded"]
+    assert one.records() == []
+
+
+def test_slots_work_side_by_side(driver: Drivers) -> None:
+    """Two slots, two tasks, two producers."""
+    one = driver()
+    works = [one.work(one.put(f"object-{n}", lines(1000))) for n in range(4)]
+    one.lanes.start(0)
+    one.lanes.start(1)
+    one.expect(SlotReady)
+    one.expect(SlotReady)
+
+    assert one.lanes.grant(0, one.batch(*works[:2], slot=0))
+    assert one.lanes.grant(1, one.batch(*works[2:], slot=1))
+    finished = [one.expect(BatchFinished).finished.outcome for _ in range(2)]
+
+    assert finished == [Outcome.CLEAN] * 2
+    assert len(one.records()) == 4000
+    assert one.worker_pid(0) != one.worker_pid(1)
