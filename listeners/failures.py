@@ -29,6 +29,9 @@ _DENIED: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
+# SQS answers these with 403, too.
+_THROTTLED: Final = frozenset({"OverLimit", "RequestThrottled", "Throttling", "ThrottlingException"})
+_FORBIDDEN: Final = 403
 _UNKNOWN: Final = frozenset(
     {
         "404",
@@ -108,7 +111,9 @@ def _of_service(error: boto.ClientError, subject: str) -> HeadraceError:
         return AccessDenied(f"{subject} is refused ({code}): {message}")
     if code in _UNKNOWN:
         return AccessDenied(f"{subject} is not there ({code}): {message}")
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "?")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if status == _FORBIDDEN and code not in _THROTTLED:
+        return AccessDenied(f"{subject} is refused ({code}): {message}")
     return SourceUnavailable(f"{subject} answers {status} ({code}): {message}")
 
 

@@ -17,6 +17,8 @@ CASES: list[tuple[str, BaseException, type[HeadraceError]]] = [
     ("throttled", service_error("SlowDown", 503), SourceUnavailable),
     ("500", service_error("InternalError", 500), SourceUnavailable),
     ("unheard of", service_error("SomethingNew", 400), SourceUnavailable),
+    ("throttled by a 403", service_error("RequestThrottled", 403), SourceUnavailable),
+    ("another 403", service_error("RequestTimeTooSkewed", 403), AccessDenied),
     ("denied", service_error("AccessDenied", 403), AccessDenied),
     ("expired", service_error("ExpiredToken", 400), AccessDenied),
     ("wrong secret", service_error("SignatureDoesNotMatch", 403), AccessDenied),

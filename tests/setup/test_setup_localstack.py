@@ -20,7 +20,7 @@ def _plan(settings: Settings) -> tuple[Step, ...]:
 
 def _settings(bucket: str, queue: str, *, prefix: str = "in/") -> Settings:
     url = f"{aws.address()}/queue/{aws.REGION}/{aws.ACCOUNT}/{queue}"
-    return settings_for(bucket=bucket, queue_url=url, **{"aws.s3.prefix": prefix})
+    return settings_for(bucket=bucket, queue_url=url, options={"aws.s3.prefix": prefix})
 
 
 def _attributes(queue: str) -> dict[str, str]:

@@ -219,7 +219,7 @@ class Proxy:
                 async for piece in body:
                     up_writer.write(piece)
                     await up_writer.drain()
-                if not await _relay(head, up_reader, writer, fault):
+                if not await _relay(head, up_reader, reader, writer, fault):
                     return
 
     @contextlib.asynccontextmanager
@@ -253,12 +253,21 @@ async def _answer(writer: asyncio.StreamWriter, fault: Answer | Silent) -> None:
 
 
 async def _relay(
-    request: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: Fault | None
+    request: Head,
+    reader: asyncio.StreamReader,
+    client: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    fault: Fault | None,
 ) -> bool:
     """Hand the real part's answer on, damaged as wanted; whether the connections can be used again."""
-    head = await read_head(reader)
-    while head is not None and head.first[1] == "100":
-        head = await read_head(reader)
+    answer = asyncio.create_task(_final_head(reader))
+    while not answer.done():
+        await asyncio.wait({answer}, timeout=0.02)
+        if client.at_eof() or writer.is_closing():
+            # A client that gives up is seen to do so by the real part: an abandoned long poll takes messages.
+            answer.cancel()
+            return False
+    head = answer.result()
     if head is None:
         _reset(writer)
         return False
@@ -276,6 +285,13 @@ async def _relay(
     return not has_ended and (
         not is_open_ended or request.first[0] == "HEAD" or head.first[1] in {"204", "304"}
     )
+
+
+async def _final_head(reader: asyncio.StreamReader) -> Head | None:
+    head = await read_head(reader)
+    while head is not None and head.first[1] == "100":
+        head = await read_head(reader)
+    return head
 
 
 async def _deliver(pieces: AsyncIterator[bytes], writer: asyncio.StreamWriter, fault: Fault | None) -> None:
