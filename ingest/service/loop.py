@@ -10,14 +10,14 @@ import structlog
 
 from ingest.catalogue import Catalogue, Effects, ListingPage
 from ingest.errors import HeadraceError, ObjectForbidden, Unusable
-from ingest.kafka.follower import Applied
 from ingest.ledger import LedgerEntry
 from ingest.metrics import Metrics
 from ingest.notification import Ignored, ObjectEvents, TestEvent, Unreadable, parse_notification
 from ingest.objects import S3Object
 from ingest.planner import Planner
-from ingest.service.events import Fatal, HeldBack, OwnEvent, Recovered, Trouble, Written
+from ingest.service.events import Fatal, HeldBack, Recovered, Trouble, Written
 from ingest.service.idle import UntilIdle
+from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
@@ -43,24 +43,6 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 0.25
 # A hostile sender can invent any number of message shapes; one WARN each, up to here.
 _MAX_SHAPES: Final = 100
-
-AppliedBatch = tuple[Applied, ...]
-Event = (
-    OwnEvent
-    | AppliedBatch
-    | Received
-    | ListingBegun
-    | Page
-    | ListingFailed
-    | ModeChanged
-    | HeadAnswer
-    | Crashed
-    | SlotReady
-    | BatchCommitted
-    | BatchFinished
-    | SlotEnded
-)
-Inbox = queue.SimpleQueue[Event]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

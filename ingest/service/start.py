@@ -5,17 +5,15 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from importlib.metadata import version
 from typing import Final, TypeVar
 
 import structlog
-from pyspark.sql import SparkSession
 
 from ingest.catalogue import Baseline, Catalogue, Intake
 from ingest.errors import AccessDenied, LeadLost, SourceUnavailable, Unusable
 from ingest.exits import Exit
-from ingest.http import Endpoints, Response
+from ingest.http import Endpoints
 from ingest.kafka import controls
 from ingest.kafka.clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
@@ -24,14 +22,16 @@ from ingest.kafka.topics import OutputTopics, TopicCreation
 from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.planner import Backoff, Limits, Planner
-from ingest.printable import printable
 from ingest.routes import Routes
+from ingest.service.engine import Engine
 from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
+from ingest.service.inbox import Inbox
 from ingest.service.ledger_writes import LedgerWatch, LedgerWrites
-from ingest.service.loop import Inbox, Parts, Service, now_ms
+from ingest.service.loop import Parts, Service, now_ms
+from ingest.service.pages import look, pages
 from ingest.service.recovery import Recovery
-from ingest.service.slots import Slots, SlotState
+from ingest.service.slots import Slots
 from ingest.service.snapshot import Board, Snapshot
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally
@@ -43,8 +43,6 @@ from listeners.run import Listeners
 from spark.formats import CUTTERS
 from spark.lanes import Lanes
 from spark.s3 import new_s3_calls
-from spark.session import build_session, stop_session
-from spark.task.settings import task_settings
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -104,30 +102,10 @@ class _Run:
 
     def _serve(self, closing: ExitStack) -> None:
         listen = self._settings.http.listen
-        if listen is None:
-            return
-        endpoints = Endpoints(
-            listen.host,
-            listen.port,
-            {
-                "/health/live": lambda: Response.of_text("live\n"),
-                "/health/ready": self._ready,
-                "/metrics": self._exposition,
-                "/status": lambda: Response.of_json(self._board.snapshot.as_dict()),
-            },
-        )
-        endpoints.start()
-        closing.callback(endpoints.close)
-
-    def _ready(self) -> Response:
-        shown = self._board.snapshot
-        if shown.ready:
-            return Response.of_text(f"ready: {shown.role}\n")
-        reasons = "; ".join(shown.problems.values()) or f"{shown.role}"
-        return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-
-    def _exposition(self) -> Response:
-        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics.exposition())
+        if listen is not None:
+            endpoints = Endpoints(listen.host, listen.port, pages(self._board, self._metrics))
+            endpoints.start()
+            closing.callback(endpoints.close)
 
     # -- the road to the lead --------------------------------------------------------------------------------
 
@@ -136,12 +114,12 @@ class _Run:
         settings = self._settings
         self._serve(closing)
         topics = self._patiently(self._require_topics)
+        self._patiently(self._prepare_ledger)
+        # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
+        engine = Engine(settings, self._inbox)
+        closing.callback(engine.close)
+        engine.start()
         lead = self._join(closing)
-        # Spark takes seconds to start: a standby has it running when its turn comes.
-        session = build_session(
-            settings.spark.conf() | {"spark.master": settings.spark.master}, name=settings.name
-        )
-        closing.callback(stop_session, session)
         self._await_lead(lead)
         _log.info("leading", group=lead.group)
         ledger = DriverLedger(
@@ -157,11 +135,12 @@ class _Run:
         )
         closing.callback(ledger.close)
         cache = ledger.take_over(timeout=self._options.startup_seconds)
-        slots = settings.identity.tasks_max or session.sparkContext.defaultParallelism
-        ledger.raise_slots(slots)
         baseline = self._baseline(ledger)
-        catalogue, planner = self._decide(CacheView(cache), baseline, slots)
-        return self._serve_lead(closing, _Leading(lead, ledger, session, catalogue, planner, slots, baseline))
+        lanes = engine.lanes()
+        ledger.raise_slots(engine.slots)
+        catalogue, planner = self._decide(CacheView(cache), baseline, engine.slots)
+        leading = _Leading(lead, ledger, lanes, catalogue, planner, engine.slots, baseline)
+        return self._lead(closing, leading)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -199,18 +178,20 @@ class _Run:
         named = [settings.routing.topic, None if dead is None else dead.topic]
         return [topic.name for topic in topics.require(name for name in named if name is not None)]
 
+    def _prepare_ledger(self) -> None:
+        """The ledger's topic, there and ours; LedgerUnfit is exit 2."""
+        kafka = self._settings.kafka
+        creation = kafka.topic_creation
+        prepare_ledger(
+            self._clients,
+            name=self._settings.name,
+            topic=kafka.ledger_topic,
+            replication_factor=None if creation is None else creation.replication_factor,
+            accept_new_ledger=self._options.accept_new_ledger,
+        )
+
     def _join(self, closing: ExitStack) -> Leadership:
         settings = self._settings
-        creation = settings.kafka.topic_creation
-        self._patiently(
-            lambda: prepare_ledger(
-                self._clients,
-                name=settings.name,
-                topic=settings.kafka.ledger_topic,
-                replication_factor=None if creation is None else creation.replication_factor,
-                accept_new_ledger=self._options.accept_new_ledger,
-            )
-        )
         lead = Leadership(
             self._clients.consumer,
             name=settings.name,
@@ -293,14 +274,8 @@ class _Run:
         )
         return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
 
-    def _serve_lead(self, closing: ExitStack, leading: "_Leading") -> Exit:
+    def _lead(self, closing: ExitStack, leading: "_Leading") -> Exit:
         settings = self._settings
-        lanes = Lanes(
-            leading.session,
-            task_settings(settings, slots=leading.slots),
-            self._inbox.put,
-            linger_seconds=settings.jobs.linger_ms / 1000,
-        )
         counters = Counters(
             messages=lambda outcome, count: self._metrics.sqs_messages.labels(outcome).inc(count),
             heartbeats=self._metrics.sqs_heartbeats.inc,
@@ -310,7 +285,7 @@ class _Run:
             catalogue=leading.catalogue,
             planner=leading.planner,
             listeners=Listeners(settings, self._inbox.put, counters),
-            lanes=lanes,
+            lanes=leading.lanes,
             writes=LedgerWrites(leading.ledger, self._inbox.put),
             recovery=Recovery(leading.ledger, self._inbox.put, all_slots=leading.slots),
             metadata=leading.lead.metadata,
@@ -334,17 +309,26 @@ class _Run:
             else None,
         )
         self._metrics.leader.set(1)
-        lanes.warm(leading.slots)
         parts.listeners.start(skip_through=leading.baseline.start_key)
         service.begin()
         try:
-            service.run(lambda slots: self._publish(leading, slots))
+            service.run(lambda slots: self._board.show(self._look(leading, slots)))
         finally:
             self._metrics.leader.set(0)
             self.show(role="stopping", ready=False)
             self._close(service, parts)
         quarantined = leading.ledger.cache.counts()[State.QUARANTINED]
         return Exit.QUARANTINED if self._options.until_idle and quarantined else Exit.DONE
+
+    def _look(self, leading: "_Leading", slots: Slots) -> Snapshot:
+        return look(
+            self._board.snapshot,
+            catalogue=leading.catalogue,
+            ledger=leading.ledger.cache.counts(),
+            slots=slots,
+            tally=self._tally,
+            metrics=self._metrics,
+        )
 
     def _close(self, service: Service, parts: Parts) -> None:
         """Commit at the next batch of rows, settle what that finished, release the rest."""
@@ -357,43 +341,6 @@ class _Run:
         service.drain(lambda: True)
         parts.listeners.stop(seconds=3.0)
 
-    def _publish(self, leading: "_Leading", slots: Slots) -> None:
-        """Show how things are; called about four times a second by the service's thread."""
-        catalogue, tally = leading.catalogue, self._tally
-        now = now_ms()
-        oldest = catalogue.oldest_pending_ms
-        objects = {str(state): count for state, count in leading.ledger.cache.counts().items()}
-        objects |= {"pending": catalogue.counts["pending"], "active": catalogue.counts["active"]}
-        records_rate, bytes_rate = tally.rates()
-        self._board.show(
-            Snapshot(
-                name=self._settings.name,
-                version=self._board.snapshot.version,
-                role="leader",
-                ready=not tally.problems,
-                mode=tally.mode,
-                mode_reason=tally.mode_reason,
-                since_ms=self._board.snapshot.since_ms,
-                at_ms=now,
-                objects=objects,
-                pending_objects=catalogue.pending_objects,
-                pending_bytes=catalogue.pending_bytes,
-                oldest_pending_seconds=0.0 if oldest is None else max(0, now - oldest) / 1000,
-                slots={state.name.lower(): len(slots.of(state)) for state in SlotState},
-                records_total=tally.records,
-                records_per_second=round(records_rate, 1),
-                read_bytes_total=tally.bytes,
-                bytes_per_second=round(bytes_rate, 1),
-                transactions_total=tally.transactions,
-                last_full_listing_ms=tally.last_full_listing_ms,
-                problems=dict(tally.problems),
-                last_error=tally.last_error,
-                recent=tuple(tally.recent),
-            )
-        )
-        self._metrics.pending_objects.set(catalogue.pending_objects)
-        self._metrics.oldest_pending.set(self._board.snapshot.oldest_pending_seconds)
-
 
 @dataclass(frozen=True, slots=True)
 class _Leading:
@@ -401,7 +348,7 @@ class _Leading:
 
     lead: Leadership
     ledger: DriverLedger
-    session: SparkSession
+    lanes: Lanes
     catalogue: Catalogue
     planner: Planner
     slots: int

@@ -1,0 +1,26 @@
+"""The service's inbox: everything that any thread may tell it, in the order in which it was told."""
+
+import queue
+
+from ingest.kafka.follower import Applied
+from ingest.service.events import OwnEvent
+from listeners.posts import Crashed, HeadAnswer, ListingBegun, ListingFailed, ModeChanged, Page, Received
+from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+
+AppliedBatch = tuple[Applied, ...]
+Event = (
+    OwnEvent
+    | AppliedBatch
+    | Received
+    | ListingBegun
+    | Page
+    | ListingFailed
+    | ModeChanged
+    | HeadAnswer
+    | Crashed
+    | SlotReady
+    | BatchCommitted
+    | BatchFinished
+    | SlotEnded
+)
+Inbox = queue.SimpleQueue[Event]

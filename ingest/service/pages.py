@@ -1,0 +1,78 @@
+"""What the endpoints show of the service, and how a snapshot of it is taken."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from http import HTTPStatus
+
+from ingest.catalogue import Catalogue
+from ingest.http import Response, Route
+from ingest.ledger import State
+from ingest.metrics import Metrics
+from ingest.printable import printable
+from ingest.service.loop import now_ms
+from ingest.service.slots import Slots, SlotState
+from ingest.service.snapshot import Board, Snapshot
+from ingest.service.tally import Tally
+
+
+def pages(board: Board, metrics: Metrics) -> Mapping[str, Route]:
+    """The routes of `http.listen` (contract, section 6)."""
+
+    def ready() -> Response:
+        shown = board.snapshot
+        if shown.ready:
+            return Response.of_text(f"ready: {shown.role}\n")
+        reasons = "; ".join(shown.problems.values()) or shown.role
+        return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def exposition() -> Response:
+        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
+
+    return {
+        "/health/live": lambda: Response.of_text("live\n"),
+        "/health/ready": ready,
+        "/metrics": exposition,
+        "/status": lambda: Response.of_json(board.snapshot.as_dict()),
+    }
+
+
+def look(
+    before: Snapshot,
+    *,
+    catalogue: Catalogue,
+    ledger: Mapping[State, int],
+    slots: Slots,
+    tally: Tally,
+    metrics: Metrics,
+) -> Snapshot:
+    """How things are now, as the leader; for the service's thread only, which owns what is looked at."""
+    now = now_ms()
+    oldest_ms = catalogue.oldest_pending_ms
+    oldest = 0.0 if oldest_ms is None else max(0, now - oldest_ms) / 1000
+    counts = catalogue.counts
+    objects = {str(state): count for state, count in ledger.items()}
+    records_rate, bytes_rate = tally.rates()
+    metrics.pending_objects.set(catalogue.pending_objects)
+    metrics.oldest_pending.set(oldest)
+    return replace(
+        before,
+        role="leader",
+        ready=not tally.problems,
+        mode=tally.mode,
+        mode_reason=tally.mode_reason,
+        at_ms=now,
+        objects=objects | {"pending": counts["pending"], "active": counts["active"]},
+        pending_objects=catalogue.pending_objects,
+        pending_bytes=catalogue.pending_bytes,
+        oldest_pending_seconds=oldest,
+        slots={state.name.lower(): len(slots.of(state)) for state in SlotState},
+        records_total=tally.records,
+        records_per_second=round(records_rate, 1),
+        read_bytes_total=tally.bytes,
+        bytes_per_second=round(bytes_rate, 1),
+        transactions_total=tally.transactions,
+        last_full_listing_ms=tally.last_full_listing_ms,
+        problems=dict(tally.problems),
+        last_error=tally.last_error,
+        recent=tuple(tally.recent),
+    )
