@@ -186,7 +186,7 @@ class Books:
                 self.adopt(object_id, entry, now_ms, gathering)
             return
         unit.entry = entry
-        if entry.is_settled:
+        if entry.is_settled and not self.look_again(unit, entry):
             self.end(unit, gathering)
         elif entry.cuts is not None:
             self.split(unit, entry.cuts, now_ms, gathering)

@@ -12,7 +12,7 @@ from ingest.catalogue.expiry import Expiry
 from ingest.catalogue.intake import Intake, LeftOut
 from ingest.catalogue.listing import ListingPage, merged
 from ingest.catalogue.pending import Pending, Phase
-from ingest.catalogue.standing import Source, Standing, standing
+from ingest.catalogue.standing import Source, Standing, has_other_version, standing
 from ingest.catalogue.view import LedgerView
 from ingest.ledger import LedgerEntry, LedgerKey, State
 from ingest.notification import EventKind, ObjectEvent
@@ -342,7 +342,8 @@ class Catalogue:
         if unit.object.sequencer is None and unit.phase is Phase.WAITING:
             # A listing knew it first; the event says more: version, order, and that somebody waits.
             unit.object = _seen_again(unit.object, seen)
-        elif seen.last_modified_ms > unit.object.last_modified_ms:
+            table.wake(unit.object.id.key)  # another version may be the first one now
+        elif seen.last_modified_ms > unit.object.last_modified_ms or has_other_version(seen, unit.object):
             unit.newer = _seen_again(unit.object, seen)
         for part in (unit, *unit.slices):
             if not part.is_fresh:

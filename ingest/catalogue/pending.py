@@ -29,8 +29,9 @@ class Suspicion(Enum):
 class Pending:
     """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
 
-    `newer` is what an event or listing told of the same content since: it makes `missing` and `superseded`
-    worth another look. `trouble` is the reason of the last failure. `ticket` makes places in queues stale.
+    `newer` is what an event or listing told of the same content since, or of another version with it: it
+    makes `missing` and `superseded` worth another look. `trouble` is the reason of the last failure. `ticket`
+    makes places in queues stale.
     """
 
     __slots__ = (

@@ -29,10 +29,16 @@ class Standing(Enum):
     SETTLED = auto()
 
 
+def has_other_version(seen: S3Object, known: S3Object | LedgerEntry) -> bool:
+    """True when a version is named that was not the one known: it may be there where the other is not."""
+    return seen.version_id is not None and seen.version_id != known.version_id
+
+
 def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> Standing:
     """Where an object stands that `source` has just shown (contract, section 5).
 
-    An event is newer when its time is above the one known, both being S3's clock: a repeated event is not.
+    An event is newer when its time is above the one known, both being S3's clock, or when it names another
+    version: a repeated event is neither.
     """
     if entry is None:
         return Standing.UNKNOWN
@@ -40,7 +46,7 @@ def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: 
         return Standing.UNFINISHED
     if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
         return Standing.SETTLED
-    is_newer = seen.last_modified_ms > entry.last_modified_ms
+    is_newer = seen.last_modified_ms > entry.last_modified_ms or has_other_version(seen, entry)
     if entry.reason == "archived":
         match source:
             case Source.RESTORE:

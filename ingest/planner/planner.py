@@ -162,7 +162,8 @@ class Planner:
                 if unit.phase is not Phase.ACTIVE:
                     continue
                 entry = self._entry(key)
-                if entry is not None and entry.is_settled:
+                # A revived object still has the entry of the end that was not final: that is no news.
+                if entry is not None and entry.is_settled and entry != unit.entry:
                     self._books.record(unit, entry, gathering)
                     continue
                 unit.entry = entry
