@@ -12,7 +12,7 @@ from ingest.catalogue.deliveries import Deliveries
 from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
 from ingest.catalogue.intake import Intake, LeftOut
 from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
-from ingest.catalogue.slices import concluded, pieces_of, slice_keys
+from ingest.catalogue.slices import concluded, pieces_of
 from ingest.catalogue.view import LedgerView, Overlay
 from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
@@ -31,8 +31,8 @@ class Books:
         self.intake = intake
         self.max_pending_objects = max_pending_objects
         self.recent: deque[Ended] = deque(maxlen=_RECENT)
-        self.unwritten = 0
-        """Ledger records handed out in Effects and not yet acknowledged."""
+        self.unwritten: set[LedgerKey] = set()
+        """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True
         """The ledger may hold unfinished objects that are not pending here, for want of room."""
         self.unfinished_after: ObjectId | None = None
@@ -61,7 +61,9 @@ class Books:
                 unit.suspicion = Suspicion.SUSPECT
         self.table.add(unit)
         gathering.pending += 1
-        if seen.size == 0 and entry is None:
+        if seen.id in self.unwritten:
+            self.table.move(unit, Phase.WRITING)  # a tombstone, say: its commit comes first
+        elif seen.size == 0 and entry is None:
             self.propose(unit, entry_for(unit, State.SKIPPED, now_ms=now_ms, reason="empty"), gathering)
         elif entry is not None and entry.cuts is not None:
             self.split(unit, entry.cuts, now_ms, gathering)
@@ -100,8 +102,9 @@ class Books:
     def write(self, key: LedgerKey, entry: LedgerEntry | None, gathering: Gathering) -> None:
         """Have a record written; never one that a live plan may write (design, exactly once 6)."""
         assert key not in self.table.held, f"{key} is held by a live plan"
+        assert key not in self.unwritten, f"{key} has a record under way"
         gathering.writes.append(LedgerWrite(key=key, entry=entry))
-        self.unwritten += 1
+        self.unwritten.add(key)
 
     def propose(self, unit: Pending, entry: LedgerEntry, gathering: Gathering) -> None:
         """Have a record of this unit written; nothing else happens to it until it is."""
@@ -162,12 +165,12 @@ class Books:
     def written(self, writes: tuple[LedgerWrite, ...], now_ms: int) -> Effects:
         """What follows from an acknowledged transaction of the driver with these records."""
         gathering = Gathering()
-        self.unwritten -= len(writes)
         for write in writes:
+            self.unwritten.discard(write.key)
             self.ledger.committed(write.key, write.entry)
         for write in writes:
             unit = self.table.find_unit(write.key)
-            if isinstance(write.key, ObjectId) and write.entry is not None:
+            if isinstance(write.key, ObjectId):
                 self._object_written(unit, write.key, write.entry, now_ms, gathering)
             elif isinstance(write.key, SliceKey) and write.entry is not None and unit is not None:
                 self._slice_written(unit, write.entry, now_ms, gathering)
@@ -177,22 +180,22 @@ class Books:
         self,
         unit: Pending | None,
         object_id: ObjectId,
-        entry: LedgerEntry,
+        entry: LedgerEntry | None,
         now_ms: int,
         gathering: Gathering,
     ) -> None:
         if unit is None:
-            if not entry.is_settled:
+            if entry is not None and not entry.is_settled:
                 self.adopt(object_id, entry, now_ms, gathering)
-            return
-        unit.entry = entry
-        if entry.is_settled and not self.look_again(unit, entry):
-            self.end(unit, gathering)
-        elif entry.cuts is not None:
-            self.split(unit, entry.cuts, now_ms, gathering)
         else:
-            unit.slices = ()
-            self.table.move(unit, Phase.WAITING)
+            unit.entry = entry
+            if entry is not None and entry.is_settled and not self.look_again(unit, entry):
+                self.end(unit, gathering)
+            elif entry is not None and entry.cuts is not None:
+                self.split(unit, entry.cuts, now_ms, gathering)
+            else:
+                unit.slices = ()
+                self.table.move(unit, Phase.WAITING)
         self.apply_deferred(object_id, now_ms, gathering)
 
     def _slice_written(self, unit: Pending, entry: LedgerEntry, now_ms: int, gathering: Gathering) -> None:
@@ -209,14 +212,12 @@ class Books:
 
     def is_held(self, object_id: ObjectId) -> bool:
         """True when a live plan holds the object or a slice of it, or a record of it is under way."""
-        if object_id in self.table.held:
+        if object_id in self.table.held or object_id in self.unwritten:
             return True
         unit = self.table.find(object_id)
         if unit is None:
             return False
-        return unit.phase is Phase.WRITING or any(
-            piece.key in self.table.held or piece.phase is Phase.WRITING for piece in unit.slices
-        )
+        return any(piece.key in self.table.held or piece.key in self.unwritten for piece in unit.slices)
 
     def command(self, command: Command, seen: S3Object, now_ms: int, gathering: Gathering) -> None:
         """Apply a replay or mark to one object, now or when no plan holds it any more."""
@@ -224,10 +225,8 @@ class Books:
         if self.is_held(object_id):
             self.deferred[object_id] = (command, seen)
             return
-        known = self.ledger.slices(object_id)
         entry = self.ledger.get(object_id)
-        if entry is not None and entry.cuts is not None:
-            known = {key: known[key] for key in slice_keys(object_id, entry.cuts) if key in known}
+        known = {} if entry is None or entry.cuts is None else self.ledger.slices(object_id)
         unit = self.table.find(object_id)
         for write in command.writes(seen, entry, known, now_ms):
             self.write(write.key, write.entry, gathering)

@@ -127,7 +127,7 @@ class Catalogue:
         expired, warning = self._expiry.page_ends(page)
         if warning is not None:
             gathering.warnings.append(warning)
-        self._expire(expired, gathering)
+        self._expire(expired, now_ms, gathering)
         return gathering.effects()
 
     # What the ledger tells
@@ -384,13 +384,18 @@ class Catalogue:
         """The baseline is for what nobody has begun."""
         return self._intake.judge(seen.id.key)
 
-    def _expire(self, expired: Sequence[ObjectId], gathering: Gathering) -> None:
+    def _expire(self, expired: Sequence[ObjectId], now_ms: int, gathering: Gathering) -> None:
+        books = self.books
         for object_id in expired:
-            if self.books.table.find(object_id) is not None or self.books.is_held(object_id):
+            entry = books.ledger.get(object_id)
+            # Between its page and the end of the listing an entry may have got a new life.
+            if entry is None or not self._expiry.is_old(entry, now_ms):
                 continue
-            for key in self.books.ledger.slices(object_id):
-                self.books.write(key, None, gathering)
-            self.books.write(object_id, None, gathering)
+            if books.table.find(object_id) is None and not books.is_held(object_id):
+                if entry.cuts is not None:
+                    for key in books.ledger.slices(object_id):
+                        books.write(key, None, gathering)
+                books.write(object_id, None, gathering)
 
 
 def _as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Object:

@@ -50,12 +50,16 @@ class Expiry:
         if not self._is_counting or not object_id.key.startswith(self._prefix):
             return
         self._entries += 1
-        age_ms = now_ms - max(entry.updated_ms, entry.last_modified_ms)
-        if not entry.is_settled or age_ms <= self._retention_ms:
+        if not self.is_old(entry, now_ms):
             return
         self._absent += 1
         if len(self._candidates) < MAX_IN_ONE_PASS:
             self._candidates[object_id] = self._absent_since.get(object_id, self._begun_ms)
+
+    def is_old(self, entry: LedgerEntry, now_ms: int) -> bool:
+        """True when the entry's state is final and older than the retention."""
+        age_ms = now_ms - max(entry.updated_ms, entry.last_modified_ms)
+        return entry.is_settled and age_ms > self._retention_ms
 
     def unfit(self) -> None:
         """This listing cannot be relied on for absence."""
