@@ -131,8 +131,10 @@ class Service:
 
     def __init__(self, folder: Path, name: str, options: Mapping[str, object]) -> None:
         self.port = free_port()
-        self.file = folder / f"{name}.json"
-        self.log = folder / f"{name}.log"
+        # Two instances of one name are two processes, each with its own file and log.
+        stem = f"{name}-{self.port}"
+        self.file = folder / f"{stem}.json"
+        self.log = folder / f"{stem}.log"
         self.file.write_text(
             json.dumps({"name": name, **options, "http.listen": f"127.0.0.1:{self.port}"}, indent=2)
         )
@@ -198,7 +200,7 @@ class Service:
         """Kill with -9, and wait until it is gone."""
         self.signal(signal.SIGKILL)
         self.wait(10)
-        self._process = None
+        self._forget()
 
     def stop(self) -> int:
         """SIGTERM, and the exit code; kill after 40 s. Does nothing when it is not running."""
@@ -210,10 +212,14 @@ class Service:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
+        self._forget()
+        return code
+
+    def _forget(self) -> None:
         self._process = None
         if self._output is not None:
             self._output.close()
-        return code
+            self._output = None
 
     def tail(self, lines: int = 15) -> str:
         """The end of the log."""

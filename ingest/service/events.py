@@ -7,9 +7,10 @@ from ingest.catalogue.effects import LedgerWrite
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A transaction of the driver with these records was acknowledged."""
+    """A transaction of the driver was acknowledged, with these records and perhaps a step of a command."""
 
     writes: tuple[LedgerWrite, ...]
+    is_command: bool = False
 
 
 @dataclass(frozen=True, slots=True)

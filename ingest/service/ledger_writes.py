@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -11,6 +12,8 @@ import structlog
 from ingest.catalogue.effects import LedgerWrite
 from ingest.errors import HeadraceError, LeadLost, LedgerUnfit, TransactionAborted, Unusable
 from ingest.kafka.ledger import DriverLedger
+from ingest.kafka.writer import Write
+from ingest.ledger import ControlKey
 from ingest.service.events import Fatal, OwnEvent, Trouble, Written
 
 _log = structlog.get_logger(__name__)
@@ -19,7 +22,14 @@ _PART: Final = "ledger"
 _PAUSE_SECONDS: Final = 1.0
 # A transaction of the driver stays well below the broker's transaction.timeout.ms.
 _MAX_RECORDS: Final = 5_000
-_Request = tuple[LedgerWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Records that go into one transaction; `control` is a command's own record beside them."""
+
+    writes: tuple[LedgerWrite, ...]
+    control: tuple[ControlKey, bytes | None] | None = None
 
 
 class LedgerWrites:
@@ -37,9 +47,11 @@ class LedgerWrites:
         self._thread = threading.Thread(target=self._run, name="ledger-writes", daemon=True)
         self._thread.start()
 
-    def submit(self, writes: _Request) -> None:
-        """Have these records committed together. Does not block."""
-        self._requests.put(writes)
+    def submit(
+        self, writes: tuple[LedgerWrite, ...], control: tuple[ControlKey, bytes | None] | None = None
+    ) -> None:
+        """Have these records committed together, `control` with them. Does not block."""
+        self._requests.put(_Request(writes, control))
 
     def close(self, seconds: float) -> None:
         """Commit what was submitted, as far as `seconds` allow.
@@ -55,7 +67,7 @@ class LedgerWrites:
             while (requests := self._next()) is not None:
                 self._commit(requests)
                 for request in requests:
-                    self._post(Written(request))
+                    self._post(Written(request.writes, is_command=request.control is not None))
         except HeadraceError as error:
             self._post(Fatal(error))
 
@@ -64,7 +76,7 @@ class LedgerWrites:
         first = self._requests.get()
         if first is None:
             return None
-        together, records = [first], len(first)
+        together, records = [first], len(first.writes)
         while records < _MAX_RECORDS:
             try:
                 more = self._requests.get_nowait()
@@ -74,11 +86,15 @@ class LedgerWrites:
                 self._requests.put(None)
                 break
             together.append(more)
-            records += len(more)
+            records += len(more.writes)
         return together
 
     def _commit(self, requests: list[_Request]) -> None:
-        writes = [(write.key, write.entry) for request in requests for write in request]
+        writes: list[Write] = []
+        for request in requests:
+            writes += [(write.key, write.entry) for write in request.writes]
+            if request.control is not None:
+                writes.append(request.control)
         failed = False
         while True:
             try:

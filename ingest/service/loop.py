@@ -3,18 +3,20 @@
 import queue
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
 from ingest.catalogue import Catalogue, Effects, ListingPage
 from ingest.errors import HeadraceError, ObjectForbidden, Unusable
-from ingest.ledger import LedgerEntry
+from ingest.kafka.follower import Applied
+from ingest.ledger import ControlKey, LedgerEntry
 from ingest.metrics import Metrics
 from ingest.notification import Ignored, ObjectEvents, TestEvent, Unreadable, parse_notification
 from ingest.objects import S3Object
 from ingest.planner import Planner
+from ingest.service.commands import Commands
 from ingest.service.events import Fatal, HeldBack, Recovered, Trouble, Written
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
@@ -51,6 +53,7 @@ class Parts:
 
     catalogue: Catalogue
     planner: Planner
+    commands: Commands
     listeners: Listeners
     lanes: Lanes
     writes: LedgerWrites
@@ -153,8 +156,10 @@ class Service:
                 self._finished(event)
             case SlotEnded(slot=slot, start=start) if self._slots.is_current(slot, start):
                 self._ended(event)
-            case Written(writes):
+            case Written(writes, is_command):
                 self._do(self._parts.catalogue.written(writes, now_ms()))
+                if is_command:
+                    self._parts.commands.written()
             case Recovered(slots):
                 for slot in slots:
                     self._recovered(slot)
@@ -162,8 +167,7 @@ class Service:
                 self._void_all(slots)
             case tuple():
                 for applied in event:
-                    if isinstance(applied.entry, LedgerEntry | None):
-                        self._parts.catalogue.ledger_applied(applied.key, applied.entry)
+                    self._read_back(applied)
             case ModeChanged(mode=mode, why=why):
                 self._parts.tally.mode_changed(mode, why)
             case ListingBegun(listing_id=number, kind=ListingKind.FULL) if self._first_full_listing is None:
@@ -174,6 +178,14 @@ class Service:
                 self._parts.tally.trouble(part, sentence)
             case Fatal(error) | Crashed(error=error):
                 raise error
+
+    def _read_back(self, applied: Applied) -> None:
+        """The follower has read a record of the ledger."""
+        if isinstance(applied.key, ControlKey):
+            if isinstance(applied.entry, bytes):
+                self._parts.commands.take(applied.key, applied.entry)
+        elif isinstance(applied.entry, LedgerEntry | None):
+            self._parts.catalogue.ledger_applied(applied.key, applied.entry)
 
     # -- what listeners tell ---------------------------------------------------------------------------------
 
@@ -343,6 +355,10 @@ class Service:
         self._hold_listing()
         now = now_ms()
         self._do(parts.planner.tick(now))
+        step = parts.commands.step(now)
+        if step is not None:
+            self._do(replace(step.effects, writes=()))
+            parts.writes.submit(step.effects.writes, step.record)
         for slot in self._slots.of(SlotState.READY):
             if not self._plan_for(slot, now):
                 return
@@ -377,6 +393,10 @@ class Service:
             self._do(parts.planner.finished(plan, never, now))
         return True
 
+    def _is_idle(self) -> bool:
+        parts = self._parts
+        return parts.catalogue.is_idle and parts.commands.is_idle and not parts.planner.has_live_plans
+
     def _look_around(self, now: float) -> None:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
         parts = self._parts
@@ -385,7 +405,7 @@ class Service:
             raise Unusable(problem)
         if self._until_idle is None:
             return
-        if self._until_idle.is_over(is_idle=parts.catalogue.is_idle and not parts.planner.has_live_plans):
+        if self._until_idle.is_over(is_idle=self._is_idle()):
             self._is_over = True
             return
         troubles = parts.catalogue.troubles()

@@ -23,6 +23,7 @@ from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.planner import Backoff, Limits, Planner
 from ingest.routes import Routes
+from ingest.service.commands import Commands
 from ingest.service.engine import Engine
 from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
@@ -115,6 +116,7 @@ class _Run:
         self._serve(closing)
         topics = self._patiently(self._require_topics)
         self._patiently(self._prepare_ledger)
+        now_by_s3_ms = self._patiently(self._s3_clock_ms)
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
         engine = Engine(settings, self._inbox)
         closing.callback(engine.close)
@@ -135,7 +137,7 @@ class _Run:
         )
         closing.callback(ledger.close)
         cache = ledger.take_over(timeout=self._options.startup_seconds)
-        baseline = self._baseline(ledger)
+        baseline = self._baseline(ledger, now_by_s3_ms)
         lanes = engine.lanes()
         ledger.raise_slots(engine.slots)
         catalogue, planner = self._decide(CacheView(cache), baseline, engine.slots)
@@ -176,7 +178,10 @@ class _Run:
         )
         dead = settings.errors.dead_letter
         named = [settings.routing.topic, None if dead is None else dead.topic]
-        return [topic.name for topic in topics.require(name for name in named if name is not None)]
+        try:
+            return [topic.name for topic in topics.require(name for name in named if name is not None)]
+        except Unusable as error:
+            raise Unusable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
     def _prepare_ledger(self) -> None:
         """The ledger's topic, there and ours; LedgerUnfit is exit 2."""
@@ -214,14 +219,12 @@ class _Run:
             if lead.role is Role.JOINING and lead.problem and time.monotonic() > self._deadline:
                 raise Unusable(lead.problem)
 
-    def _baseline(self, ledger: DriverLedger) -> Baseline:
+    def _baseline(self, ledger: DriverLedger, now_by_s3_ms: int) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
         discovery = self._settings.discovery
         found = ledger.control(controls.FIRST_START)
         if not isinstance(found, controls.FirstStart):
-            found = controls.FirstStart(
-                at_ms=self._patiently(self._s3_clock_ms), start_key=discovery.native_start_key
-            )
+            found = controls.FirstStart(at_ms=now_by_s3_ms, start_key=discovery.native_start_key)
             ledger.commit([(controls.FIRST_START, controls.encode_control(found))])
         return Baseline(
             existing_before_ms=None if discovery.include_existing else found.at_ms,
@@ -281,9 +284,13 @@ class _Run:
             heartbeats=self._metrics.sqs_heartbeats.inc,
             list_requests=self._metrics.list_requests.inc,
         )
+        commands = Commands(leading.catalogue)
+        for key, raw in leading.ledger.cache.controls().items():
+            commands.take(key, raw)
         parts = Parts(
             catalogue=leading.catalogue,
             planner=leading.planner,
+            commands=commands,
             listeners=Listeners(settings, self._inbox.put, counters),
             lanes=leading.lanes,
             writes=LedgerWrites(leading.ledger, self._inbox.put),

@@ -33,7 +33,7 @@ def services() -> Iterator[list[Service]]:
     for service in made:
         if service.is_running:
             service.signal(signal.SIGCONT)
-            service.kill()
+        service.stop()
 
 
 @pytest.mark.parametrize("linger_ms", [0, 30_000], ids=["linger 0", "linger on"])

@@ -1,0 +1,132 @@
+"""Commands of people (`replay`, `mark`) as the leader finds them in the ledger, applied exactly once.
+
+A command's record lists objects. What is applied to an object and the object's leaving of that list are one
+transaction: whoever leads next finds on the list just those that are still to come. An object that a live
+plan holds stays on it until it rests.
+
+How the service wires it (its thread owns the `Commands` as it owns the catalogue):
+
+    at start, after take_over    for key, raw in cache.controls().items(): commands.take(key, raw)
+    Applied with a ControlKey    commands.take(applied.key, applied.entry)
+    every turn                   step = commands.step(now_ms()); if there is one, carry out step.effects as
+                                 always, but commit step.record in the same transaction as its writes
+    that transaction is written  catalogue.written(step.effects.writes, ..), then commands.written()
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from ingest.asking.orders import Order, decode_order
+from ingest.catalogue import Catalogue, Effects
+from ingest.kafka.controls import encode_control, is_command
+from ingest.ledger import ControlKey
+from ingest.objects import S3Object
+
+_log = structlog.get_logger(__name__)
+
+# One transaction of the driver; a batch of them would hold its other writes up.
+_AT_ONCE: Final = 1000
+_LOOK_AGAIN_MS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What follows from a command: the effects, and its record, which goes into the same transaction.
+
+    The record is what is left of the command, or None, a tombstone, when nothing is.
+    """
+
+    effects: Effects
+    record: tuple[ControlKey, bytes | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    key: ControlKey
+    order: Order
+    left: dict[S3Object, None]
+    """Those still to come, in order; a dict, so that one is taken out without a walk."""
+
+
+class Commands:
+    """Owned by the service's thread. One step at a time: the next sees what the last one wrote."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._waiting: dict[ControlKey, _Waiting] = {}
+        self._known: set[ControlKey] = set()
+        self._is_writing = False
+        self._look_again_ms = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True when no command waits and no step is being written."""
+        return not self._waiting and not self._is_writing
+
+    def take(self, key: ControlKey, raw: bytes | None) -> None:
+        """A control record was read. What is no command, known already, or a tombstone is passed over."""
+        if raw is None or not is_command(key) or key in self._known:
+            # Known: found at start and told of besides, or what we wrote ourselves, read back.
+            return
+        self._known.add(key)
+        order = decode_order(key, raw)
+        left = dict.fromkeys(order.object(wanted) for wanted in order.objects)
+        self._waiting[key] = _Waiting(key=key, order=order, left=left)
+        self._look_again_ms = 0
+        # Found at start they come in no order; those of one call are numbered.
+        by_age = sorted(self._waiting.values(), key=lambda one: (one.order.at_ms, one.key))
+        self._waiting = {one.key: one for one in by_age}
+
+    def step(self, now_ms: int) -> Step | None:
+        """The next transaction that commands ask for; None while there is none or the last is not written."""
+        if self._is_writing or not self._waiting or now_ms < self._look_again_ms:
+            return None
+        before: set[object] = set()
+        for waiting in self._waiting.values():
+            free = self._free(waiting, before)
+            if free or not waiting.left:
+                return self._applied(waiting, free, now_ms)
+            before.update(seen.id for seen in waiting.left)
+        self._look_again_ms = now_ms + _LOOK_AGAIN_MS
+        return None
+
+    def written(self) -> None:
+        """The last step's transaction was acknowledged."""
+        self._is_writing = False
+
+    def _free(self, waiting: _Waiting, before: set[object]) -> list[S3Object]:
+        """Objects that no plan holds and that no earlier command waits for."""
+        books = self._catalogue.books
+        free = []
+        for seen in waiting.left:
+            if seen.id not in before and not books.is_held(seen.id):
+                free.append(seen)
+                if len(free) == _AT_ONCE:
+                    break
+        return free
+
+    def _applied(self, waiting: _Waiting, free: list[S3Object], now_ms: int) -> Step:
+        order = waiting.order
+        effects = self._catalogue.apply_command(order.change, free, now_ms)
+        for seen in free:
+            del waiting.left[seen]
+        raw: bytes | None = None
+        if waiting.left:
+            names = {(seen.id.key, seen.id.etag) for seen in waiting.left}
+            rest = tuple(one for one in order.objects if (one.key, one.etag) in names)
+            raw = encode_control(msgspec.structs.replace(order, objects=rest))
+        else:
+            del self._waiting[waiting.key]
+        self._is_writing = True
+        _log.info(
+            "command_applied",
+            action=order.action,
+            command=waiting.key.name,
+            objects=len(free),
+            changed=len(effects.writes),
+            left=len(waiting.left),
+        )
+        return Step(effects=effects, record=(waiting.key, raw))
