@@ -1,12 +1,12 @@
 """Questions to the brokers' admin interface, bounded in time and with errors of ours."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,13 +21,25 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 )
 
 from ingest.errors import TopicMissing, Unusable
-from ingest.kafka.clients import Properties, new_admin
+from ingest.kafka.clients import Properties, new_admin, new_consumer
 from ingest.kafka.errors import kafka_error, translate
 
-T = TypeVar("T")
-
 _SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
+
+# What brokers say for a moment after they have started; the admin client does not ask again by itself.
+_NOT_YET: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
 
 
 class Admin:
@@ -38,13 +50,15 @@ class Admin:
     """
 
     def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
+        self._properties = properties
         self._client: AdminClient = new_admin(properties)
         self._timeout = timeout
 
     def cluster_id(self) -> str:
         """The id that the cluster was given when its storage was formatted."""
-        cluster = self._answer(
-            self._client.describe_cluster(request_timeout=self._timeout), "the cluster could not be described"
+        cluster = self._ask(
+            lambda seconds: self._client.describe_cluster(request_timeout=seconds),
+            "the cluster could not be described",
         )
         return str(cluster.cluster_id)
 
@@ -56,15 +70,21 @@ class Admin:
         """How many partitions the topic has."""
         return len(self._describe(topic).partitions)
 
-    def _describe(self, topic: str) -> Any:
-        futures = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
-        return self._answer(futures[topic], f"topic {topic!r} could not be described")
+    def has_topic(self, topic: str) -> bool:
+        """Whether the topic exists."""
+        try:
+            self._describe(topic)
+        except TopicMissing:
+            return False
+        return True
 
     def topic_configuration(self, topic: str) -> dict[str, str]:
         """The topic's settings in force, the brokers' defaults included."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        futures = self._client.describe_configs([resource], request_timeout=self._timeout)
-        entries = self._answer(futures[resource], f"the configuration of topic {topic!r} could not be read")
+        entries = self._ask(
+            lambda seconds: self._client.describe_configs([resource], request_timeout=seconds)[resource],
+            f"the configuration of topic {topic!r} could not be read",
+        )
         return {name: entry.value for name, entry in entries.items()}
 
     def create_topic(
@@ -99,45 +119,69 @@ class Admin:
         The second is the true end: watermarks and read-committed ends stop at the last stable offset, which
         an open transaction holds below commits that have already happened.
         """
-        where = TopicPartition(topic, 0)
-        what = f"the offsets of topic {topic!r} could not be read"
-        found = []
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
-            futures = self._client.list_offsets(
-                {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self._timeout
-            )
-            found.append(int(self._answer(futures[where], what).offset))
-        return found[0], found[1]
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library types no static methods
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return self._offset(topic, earliest), self._offset(topic, latest)
 
-    def group_offsets(self, group: str) -> dict[tuple[str, int], str]:
-        """The metadata of every offset that the group remembers, by topic and partition."""
-        futures = self._client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout
-        )
-        found = self._answer(futures[group], f"the offsets of consumer group {group!r} could not be read")
-        return {(p.topic, p.partition): p.metadata or "" for p in found.topic_partitions if p.error is None}
+    def group_offsets(self, group: str) -> dict[str, str]:
+        """The metadata of the offsets that the group remembers for partitions 0, by topic.
+
+        Asked through a consumer that joins nothing: librdkafka 2.16 dereferences NULL when an admin client's
+        list_consumer_group_offsets meets a coordinator that is starting or moving (tried: SIGSEGV).
+        """
+        what = f"the offsets of consumer group {group!r} could not be read"
+        # Uncommitted: a pending commit of a task must not keep us from what was committed before.
+        ours = {"group.id": group, "isolation.level": "read_uncommitted"}
+        consumer = new_consumer(self._properties, ours)
+        try:
+            names = consumer.list_topics(timeout=self._timeout).topics
+            places = [TopicPartition(name, 0) for name in names]
+            found = consumer.committed(places, timeout=self._timeout) if places else []
+        except KafkaException as error:
+            raise translate(error, what=what) from error
+        finally:
+            consumer.close()
+        return {place.topic: place.metadata for place in found if place.error is None and place.metadata}
 
     def group_topics(self, group: str) -> set[str]:
         """The topics whose partitions members of the group hold now."""
-        futures = self._client.describe_consumer_groups([group], request_timeout=self._timeout)
-        found = self._answer(futures[group], f"consumer group {group!r} could not be described")
+        found = self._ask(
+            lambda seconds: self._client.describe_consumer_groups([group], request_timeout=seconds)[group],
+            f"consumer group {group!r} could not be described",
+        )
         return {p.topic for member in found.members for p in member.assignment.topic_partitions}
 
-    def _answer(self, future: "Future[T]", what: str) -> T:
-        try:
-            return future.result(self._timeout + 1)
-        except KafkaException as error:
-            raise translate(error, what=what) from error
-        except FutureTimeout as error:
-            raise _unanswered(what) from error
+    def _describe(self, topic: str) -> Any:
+        wanted = TopicCollection([topic])
+        return self._ask(
+            lambda seconds: self._client.describe_topics(wanted, request_timeout=seconds)[topic],
+            f"topic {topic!r} could not be described",
+        )
 
-    def has_topic(self, topic: str) -> bool:
-        """Whether the topic exists."""
-        try:
-            self._describe(topic)
-        except TopicMissing:
-            return False
-        return True
+    def _offset(self, topic: str, spec: OffsetSpec) -> int:
+        where = TopicPartition(topic, 0)
+        found = self._ask(
+            lambda seconds: self._client.list_offsets(
+                {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds
+            )[where],
+            f"the offsets of topic {topic!r} could not be read",
+        )
+        return int(found.offset)
+
+    def _ask(self, question: "Callable[[float], Future[Any]]", what: str) -> Any:
+        """The answer; the question is put again while a broker says that it cannot tell yet."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            left = max(1.0, deadline - time.monotonic())
+            try:
+                # The client has its own timeout; ours is for a client that keeps none.
+                return question(left).result(left + 1)
+            except KafkaException as error:
+                if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise translate(error, what=what) from error
+                time.sleep(_PAUSE_SECONDS)
+            except FutureTimeout as error:
+                raise _unanswered(what) from error
 
 
 def _unanswered(what: str) -> Unusable:

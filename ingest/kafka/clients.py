@@ -1,6 +1,7 @@
 """Kafka clients from translated properties, in one place, so that all of them log and identify alike."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,6 +14,28 @@ LOGGER: Final = logging.getLogger("headrace.librdkafka")
 
 # What bounds a transaction whose owner is gone (design, "Exactly once"); fencing normally comes long before.
 TRANSACTION_TIMEOUT_MS: Final = 15_000
+
+_QUIET_SECONDS: Final = 10.0
+
+
+class _Sparing(logging.Filter):
+    """Lets one line of each kind through in ten seconds: a broker that is away gives ten a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[int, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # confluent-kafka gives the kind as the first of the arguments: FAIL, TXNERR, ..
+        kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else str(record.msg)
+        now = time.monotonic()
+        if now - self._said.get((record.levelno, kind), -_QUIET_SECONDS) < _QUIET_SECONDS:
+            return False
+        self._said[record.levelno, kind] = now
+        return True
+
+
+LOGGER.addFilter(_Sparing())
 
 Properties = Mapping[str, str]
 OnError = Callable[[KafkaError], None]

@@ -27,19 +27,19 @@ class _Mark(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemory:
-    """What the group's offsets say about its ledger: the marks, by the topic and partition they lie at."""
+    """What the group's offsets say about its ledger: its name and id, by the topic that the offset is for."""
 
     group: str
-    marks: dict[tuple[str, int], tuple[str, str]]
+    marks: dict[str, tuple[str, str]]
 
     @property
     def is_empty(self) -> bool:
         """Whether the group remembers no ledger: a first start, or seven idle days."""
         return not self.marks
 
-    def places(self, anchors: Collection[str]) -> set[tuple[str, int]]:
-        """Where to commit the mark: partition 0 of these topics, and wherever an older one lies."""
-        return {(anchor, 0) for anchor in anchors} | set(self.marks)
+    def places(self, anchors: Collection[str]) -> set[str]:
+        """The topics to commit the mark for: these, and wherever an older one lies."""
+        return set(anchors) | set(self.marks)
 
     def refuse_other(self, topic: str, topic_id: str | None) -> None:
         """LedgerUnfit when the group remembers another ledger than this one (id None: missing)."""
@@ -55,14 +55,14 @@ class GroupMemory:
 
 
 def recall(admin: Admin, group: str) -> GroupMemory:
-    """What the group remembers; metadata that is not ours is passed over. Blocks on one call."""
+    """What the group remembers; metadata that is not ours is passed over. Blocks on two calls."""
     marks = {}
-    for place, metadata in admin.group_offsets(group).items():
+    for topic, metadata in admin.group_offsets(group).items():
         try:
             mark = msgspec.json.decode(metadata, type=_Mark)
         except msgspec.DecodeError:
             continue
-        marks[place] = (mark.headrace_ledger, mark.topic_id)
+        marks[topic] = (mark.headrace_ledger, mark.topic_id)
     return GroupMemory(group=group, marks=marks)
 
 

@@ -308,9 +308,9 @@ class DriverLedger:
     def _marks(self) -> list[TopicPartition]:
         assert self._found is not None
         anchors = frozenset(self._anchors)
-        places = sorted(recall(self._admin, self._group).places(anchors))
+        places = recall(self._admin, self._group).places(anchors)
         # A commit for a topic that is gone would be refused with all others.
-        there = {topic: self._admin.has_topic(topic) for topic in {topic for topic, _ in places}}
-        self._remembered = (time.monotonic(), frozenset(anchor for anchor in anchors if there[anchor]))
+        there = sorted(topic for topic in places if self._admin.has_topic(topic))
+        self._remembered = (time.monotonic(), anchors.intersection(there))
         mark = mark_of(self._found.identity)
-        return [TopicPartition(topic, partition, 0, mark) for topic, partition in places if there[topic]]
+        return [TopicPartition(topic, 0, 0, mark) for topic in there]

@@ -1,0 +1,167 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from ingest.errors import LeadLost, TopicMissing, Unusable
+from ingest.kafka.clients import ClientProperties
+from ingest.kafka.fencing import driver_id
+from ingest.kafka.leadership import Leadership
+from ingest.kafka.ledger import prepare_ledger
+from ingest.kafka.membership import read_membership
+from ingest.kafka.writer import LedgerWriter, Write
+from ingest.ledger import ControlKey, encode_entry, encode_key
+from tests.kafka.ingester import DONE, Ingester, object_id
+from tests.support.kafka import BrokerFactory, Record, read_committed
+from tests.support.until import until_sync
+
+pytestmark = pytest.mark.parts
+
+
+def writer_of(ingester: Ingester, lead: Leadership) -> LedgerWriter:
+    """The driver's writer under this lead."""
+    made = LedgerWriter(
+        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=lead.metadata
+    )
+    ingester.stack.callback(made.close)
+    return made
+
+
+def written(records: list[Record]) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values in their order."""
+    return [(record.key, record.value) for record in records]
+
+
+def test_writes_are_records_of_the_ledger(ingester: Ingester) -> None:
+    """Entries, control records and tombstones, in order, with the group's offsets beside."""
+    writer = writer_of(ingester, ingester.lead())
+    control = ControlKey("slots")
+    writes: list[Write] = [(object_id(1), DONE), (control, b'{"v":1,"slots":2}'), (object_id(2), None)]
+    writer.commit(writes, offsets=[TopicPartition(ingester.output, 0, 0, "remembered")])
+    assert written(read_committed(ingester.topic)) == [
+        (encode_key(object_id(1)), encode_entry(DONE)),
+        (encode_key(control), b'{"v":1,"slots":2}'),
+        (encode_key(object_id(2)), None),
+    ]
+    group = f"headrace-{ingester.name}"
+    until_sync(lambda: ingester.admin.group_offsets(group).get(ingester.output) == "remembered")
+
+
+def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
+    """The first must not initialise again: that would fence the one that leads now.
+
+    Mutation tried: without `_fenced` the first one's next commit succeeds, and the second is refused.
+    """
+    lead = ingester.lead()
+    first, second = writer_of(ingester, lead), writer_of(ingester, lead)
+    first.commit([(object_id(1), DONE)])
+    second.commit([(object_id(2), DONE)])
+    for _ in range(2):
+        with pytest.raises(LeadLost, match=driver_id(ingester.name)):
+            first.commit([(object_id(3), DONE)])
+    with pytest.raises(LeadLost):
+        first.initialise(10)
+    second.commit([(object_id(4), DONE)])
+    keys = [record.key for record in read_committed(ingester.topic)]
+    assert keys == [encode_key(object_id(number)) for number in (1, 2, 4)]
+
+
+def test_a_writer_without_the_lead_fences_nobody(ingester: Ingester) -> None:
+    """The lead is asked for before a producer is made."""
+    lead = ingester.lead()
+    leading = writer_of(ingester, lead)
+    leading.commit([(object_id(1), DONE)])
+    standby = ingester.member()
+    with pytest.raises(LeadLost):
+        writer_of(ingester, standby).commit([(object_id(2), DONE)])
+    leading.commit([(object_id(3), DONE)])
+
+
+def test_a_raised_generation_is_waited_for(ingester: Ingester) -> None:
+    """A standby has come, and the news of it after the refusal: the transaction is made again under it."""
+    lead = ingester.lead()
+    old = lead.metadata()
+    standby = ingester.member()
+    until_sync(lambda: lead.metadata() != old)
+    asked: list[bytes] = []
+
+    def metadata() -> bytes:
+        asked.append(old if len(asked) < 5 else lead.metadata())
+        return asked[-1]
+
+    writer = LedgerWriter(
+        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=metadata
+    )
+    writer.commit([(object_id(1), DONE)])
+    writer.close()
+    assert len(asked) >= 6
+    assert len(read_committed(ingester.topic)) == 1
+    assert not standby.is_leader
+
+
+def test_a_refusal_that_stays_is_a_lost_lead(ingester: Ingester) -> None:
+    """The group knows this member no more, though nobody has told us: nothing is written."""
+    lead = ingester.lead()
+    metadata = lead.metadata()
+    lead.close()
+    writer = LedgerWriter(
+        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=lambda: metadata
+    )
+    with pytest.raises(LeadLost, match="refuses"):
+        writer.commit([(object_id(1), DONE)], timeout=1)
+    writer.close()
+    assert read_committed(ingester.topic) == []
+    assert read_membership(metadata).is_checked_by_broker
+
+
+def test_an_offset_of_a_missing_topic_is_said_so(ingester: Ingester) -> None:
+    """At once, and the writer goes on."""
+    writer = writer_of(ingester, ingester.lead())
+    with pytest.raises(TopicMissing):
+        writer.commit([(object_id(1), DONE)], offsets=[TopicPartition("no-such-topic", 0, 0)])
+    writer.commit([(object_id(2), DONE)])
+    assert [record.key for record in read_committed(ingester.topic)] == [encode_key(object_id(2))]
+
+
+def test_a_writer_is_bounded(ingester: Ingester) -> None:
+    """A broker that is not there ends in Unusable when the time is up."""
+    lead = ingester.lead()
+    away = LedgerWriter(
+        {"bootstrap.servers": "127.0.0.1:1"}, name="a", ledger_topic="a", metadata=lead.metadata
+    )
+    with pytest.raises(Unusable, match=r"'a-driver'.*bootstrap\.servers"):
+        away.commit([(object_id(1), DONE)], timeout=1)
+    away.close()
+
+
+def test_a_killed_broker_is_outlasted(own_broker: BrokerFactory) -> None:
+    """Killed amid transactions and started again with its data: every acknowledged write is there.
+
+    The commits that were not answered are repeated until they are.
+    """
+    broker = own_broker()
+    properties = {"bootstrap.servers": broker.bootstrap}
+    clients = ClientProperties(producer=properties, consumer=properties, admin=properties)
+    prepare_ledger(clients, name="a", topic="a-offsets")
+    lead = Leadership(properties, name="a", ledger_topic="a-offsets", session_timeout_ms=30_000)
+    lead.join()
+    assert lead.wait_for_lead(20, threading.Event())
+    writer = LedgerWriter(properties, name="a", ledger_topic="a-offsets", metadata=lead.metadata)
+    writer.commit([(object_id(0), DONE)])
+
+    def write_all() -> None:
+        for number in range(1, 120):
+            writer.commit([(object_id(number), DONE)], timeout=60)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write_all)
+        until_sync(lambda: len(read_committed("a-offsets", bootstrap=broker.bootstrap)) > 5, seconds=20)
+        broker.kill()
+        broker.start()
+        writing.result(90)
+    writer.close()
+    assert lead.is_leader, "the session outlasts a restart of the broker"
+    lead.close()
+    keys = {record.key for record in read_committed("a-offsets", bootstrap=broker.bootstrap)}
+    assert keys == {encode_key(object_id(number)) for number in range(120)}
