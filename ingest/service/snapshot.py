@@ -39,7 +39,6 @@ class Snapshot:
     pending_objects: int = 0
     pending_bytes: int = 0
     oldest_pending_seconds: float = 0.0
-    held_messages: int = 0
     slots: Mapping[str, int] = field(default_factory=dict)
     records_total: int = 0
     records_per_second: float = 0.0
