@@ -1,0 +1,200 @@
+"""Getting orders done: handed to whoever leads, or, with nobody leading, by taking the lead for them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from ingest.asking.intake import intake_of
+from ingest.asking.ledger import LedgerReading, client_properties, has_leader
+from ingest.asking.sending import LETTERS_AT_ONCE, Letter, send
+from ingest.catalogue import Catalogue
+from ingest.errors import Unusable
+from ingest.kafka.admin import Admin
+from ingest.kafka.controls import encode_control
+from ingest.kafka.leadership import Leadership
+from ingest.kafka.ledger import DriverLedger
+from ingest.kafka.writer import Write
+from ingest.service.commands import Commands
+from ingest.service.view import CacheView
+from ingest.settings import Settings
+
+# How long a leader gets to apply what it was handed before the command says that it waits.
+APPLY_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 2.0
+_MS: Final = 1000
+
+Tell = Callable[[int, int], None]
+"""Called with the number of objects done, and of all."""
+
+
+class Outcome(StrEnum):
+    """What became of the orders."""
+
+    APPLIED_BY_LEADER = "applied_by_leader"
+    APPLIED_HERE = "applied_here"
+    HANDED_OVER = "handed_over"  # committed, not applied yet; the leader, or the next one, will
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Errand:
+    settings: Settings
+    reading: LedgerReading
+    letters: Sequence[Letter]
+    tell: Tell
+    deadline: float
+
+    @property
+    def left(self) -> float:
+        """Seconds until patience ends, one at least."""
+        return max(1.0, self.deadline - time.monotonic())
+
+
+def hand_over(
+    settings: Settings, reading: LedgerReading, letters: Sequence[Letter], *, tell: Tell, timeout: float
+) -> Outcome:
+    """What became of these orders: applied, or at least committed, exactly once. Blocks.
+
+    Unusable after `timeout` seconds without one or the other, AccessDenied, LedgerUnfit.
+    """
+    errand = _Errand(
+        settings=settings,
+        reading=reading,
+        letters=letters,
+        tell=tell,
+        deadline=time.monotonic() + timeout,
+    )
+    admin = Admin(client_properties(settings).admin)
+    is_sent = False
+    while True:
+        if has_leader(admin, settings.name):
+            if not is_sent:
+                send(
+                    client_properties(settings),
+                    reading,
+                    letters,
+                    name=settings.name,
+                    topic=settings.kafka.ledger_topic,
+                    timeout=errand.left,
+                )
+                is_sent = True
+                errand = _with_patience(errand)
+            if _watch(errand, admin):
+                return Outcome.APPLIED_BY_LEADER
+        elif _lead_and_apply(errand, is_sent=is_sent):
+            return Outcome.APPLIED_HERE
+        if time.monotonic() >= errand.deadline:
+            if is_sent:
+                return Outcome.HANDED_OVER
+            raise Unusable(
+                f"Nobody leads the ingester {settings.name!r}, and this command could not take the lead. "
+                "Try again when the group has settled (lead.session.timeout.ms)."
+            )
+
+
+def _with_patience(errand: _Errand) -> _Errand:
+    return _Errand(
+        settings=errand.settings,
+        reading=errand.reading,
+        letters=errand.letters,
+        tell=errand.tell,
+        deadline=time.monotonic() + APPLY_SECONDS,
+    )
+
+
+def _watch(errand: _Errand, admin: Admin) -> bool:
+    """Whether the orders, which were sent, are applied; False when patience or the leader is gone."""
+    reading = errand.reading
+    all_objects = sum(len(order.objects) for _, order in errand.letters)
+
+    def is_done() -> bool:
+        controls = reading.cache.controls()
+        left = sum(len(order.objects) for key, order in errand.letters if key in controls)
+        # What was sent has been seen before its absence means that it was applied.
+        if not all(reading.has_seen(key) for key, _ in errand.letters):
+            left = all_objects
+        errand.tell(all_objects - left, all_objects)
+        return left == 0
+
+    while time.monotonic() < errand.deadline:
+        if reading.wait_for(is_done, min(_LOOK_SECONDS, errand.left)):
+            return True
+        if not has_leader(admin, errand.settings.name):
+            return False
+    return False
+
+
+def _lead_and_apply(errand: _Errand, *, is_sent: bool) -> bool:
+    """Whether this process got the lead and applied every command there is; False when another leads."""
+    settings = errand.settings
+    clients = client_properties(settings)
+    lead = Leadership(
+        clients.consumer,
+        name=settings.name,
+        ledger_topic=settings.kafka.ledger_topic,
+        session_timeout_ms=settings.identity.lead_session_timeout_ms,
+        # Never instance.id: a static member of the service's would be fenced by us.
+    )
+    lead.join()
+    try:
+        # A member that died holds the lead for a session timeout still.
+        patience = settings.identity.lead_session_timeout_ms / _MS + 5
+        if not lead.wait_for_lead(min(patience, errand.left), threading.Event()):
+            if lead.problem is not None:
+                raise Unusable(lead.problem)
+            return False
+        ledger = DriverLedger(
+            clients,
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            lead=lead,
+            state_dir=settings.state_dir,
+            anchors=[] if settings.routing.topic is None else [settings.routing.topic],
+            boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
+        )
+        try:
+            ledger.take_over(timeout=max(errand.left, 30.0))
+            _apply(errand, ledger, is_sent=is_sent)
+        finally:
+            ledger.close()
+    finally:
+        lead.close()
+    return True
+
+
+def _apply(errand: _Errand, ledger: DriverLedger, *, is_sent: bool) -> None:
+    """Every command that the ledger holds, and ours if they are not among them, as the service would."""
+    cache = ledger.cache
+    # No room: nothing becomes pending here, the next leader finds it in the ledger.
+    catalogue = Catalogue(
+        bucket=errand.settings.s3.bucket,
+        view=CacheView(cache),
+        intake=intake_of(errand.settings),
+        max_pending_objects=0,
+        retention_ms=errand.settings.ledger.retention_ms,
+    )
+    if not is_sent:
+        # Into the ledger first, as if sent: should the lead go in the middle, the next leader does the rest.
+        for begin in range(0, len(errand.letters), LETTERS_AT_ONCE):
+            part = errand.letters[begin : begin + LETTERS_AT_ONCE]
+            ledger.commit([(key, encode_control(order)) for key, order in part])
+    commands = Commands(catalogue)
+    for key, raw in cache.controls().items():
+        commands.take(key, raw)
+    for key, order in errand.letters if not is_sent else ():
+        commands.take(key, encode_control(order))
+    all_objects = sum(len(order.objects) for _, order in errand.letters)
+    done = 0
+    while (step := commands.step(_now_ms())) is not None:
+        writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
+        ledger.commit([*writes, step.record])
+        catalogue.written(step.effects.writes, _now_ms())
+        commands.written()
+        done += sum(len(order.objects) for key, order in errand.letters if key == step.record[0])
+        errand.tell(min(done, all_objects), all_objects)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

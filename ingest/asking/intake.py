@@ -1,0 +1,41 @@
+"""What `run` would take in, and where to, decided by the same settings and the same rules."""
+
+from ingest.catalogue import Baseline, Intake
+from ingest.kafka import controls
+from ingest.kafka.cache import LedgerCache
+from ingest.routes import Routes
+from ingest.settings import Settings
+from ingest.template import KeyTemplate
+
+
+def intake_of(settings: Settings, baseline: Baseline = Baseline()) -> Intake:  # noqa: B008 - it is frozen
+    """The intake of these settings."""
+    template = KeyTemplate.compile(
+        settings.routing.file_name_template,
+        match=settings.routing.file_name_match,
+        prefix=settings.s3.prefix,
+    )
+    return Intake(
+        route=Routes(template, topic=settings.routing.topic).route,
+        prefix=settings.s3.prefix,
+        include=settings.discovery.include,
+        exclude=settings.discovery.exclude,
+        baseline=baseline,
+        min_age_ms=settings.discovery.min_age_ms,
+    )
+
+
+def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> Baseline:
+    """What the first start left to the past; where there was none yet, what it would leave if it were now."""
+    discovery = settings.discovery
+    raw = None if cache is None else cache.controls().get(controls.FIRST_START)
+    found = None if raw is None else controls.decode_control(controls.FIRST_START, raw)
+    if isinstance(found, controls.FirstStart):
+        return Baseline(
+            existing_before_ms=None if discovery.include_existing else found.at_ms,
+            start_key=found.start_key,
+        )
+    return Baseline(
+        existing_before_ms=None if discovery.include_existing else now_ms,
+        start_key=discovery.native_start_key,
+    )

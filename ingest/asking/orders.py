@@ -1,0 +1,125 @@
+"""What `replay` and `mark` ask of the leader, as control records of the ledger: `{"control":"command:<id>"}`.
+
+A record carries all that the leader needs: objects that `mark` names may be unknown to the ledger.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from ingest.catalogue import Command as Change
+from ingest.catalogue import Mark, Replay, Selection
+from ingest.errors import LedgerUnfit
+from ingest.kafka.controls import Command, command_key
+from ingest.ledger import VERSION, ControlKey, State
+from ingest.objects import ObjectId, S3Object
+
+Action = Literal["replay", "mark"]
+
+# Well below the smallest max.message.bytes in use (1 MiB), and one transaction of the leader each.
+MAX_BYTES: Final = 400_000
+MAX_OBJECTS: Final = 1000
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True):
+    """One object as it was chosen."""
+
+    key: str
+    etag: str
+    size: int
+    last_modified_ms: int
+    version_id: str | None = None
+
+
+class Order(Command, frozen=True, kw_only=True):
+    """A command with what was known of its objects; `ids` stays empty.
+
+    `states` are those in which an object is still meant when the leader comes to it (none: any): what came
+    to another end meanwhile is not what a person was shown.
+    """
+
+    ids: tuple[tuple[str, str, str], ...] = ()
+    bucket: str
+    objects: tuple[Wanted, ...]
+    states: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> Change:
+        """The change that is asked for, as the catalogue applies it to one object at a time."""
+        selection = Selection(states=frozenset(State(state) for state in self.states))
+        if self.action == "replay":
+            return Replay(selection=selection, is_from_start=self.from_start)
+        return Mark(selection=selection)
+
+    def object(self, wanted: Wanted) -> S3Object:
+        """The object that an item of `objects` names."""
+        return S3Object(
+            id=ObjectId(self.bucket, wanted.key, wanted.etag),
+            size=wanted.size,
+            last_modified_ms=wanted.last_modified_ms,
+            version_id=wanted.version_id,
+        )
+
+
+def new_orders(
+    action: Action,
+    objects: Iterable[S3Object],
+    *,
+    states: Iterable[State] = (),
+    from_start: bool = False,
+    at_ms: int,
+) -> list[tuple[ControlKey, Order]]:
+    """Orders for these objects of one bucket, in their order, each small enough for one record."""
+    chosen = tuple(sorted(str(state) for state in states))
+    batch = uuid.uuid4().hex
+    return [
+        (
+            # Numbered, so that a leader who finds several takes them in the order in which they were given.
+            command_key(f"{batch}-{number:06d}"),
+            Order(
+                action=action,
+                bucket=part[0].id.bucket,
+                objects=tuple(_wanted(seen) for seen in part),
+                states=chosen,
+                from_start=from_start,
+                at_ms=at_ms,
+            ),
+        )
+        for number, part in enumerate(_cut(objects))
+    ]
+
+
+def decode_order(key: ControlKey, raw: bytes) -> Order:
+    """The order in a command's record; LedgerUnfit for one of a newer version, or not ours."""
+    try:
+        order = msgspec.json.decode(raw, type=Order)
+    except msgspec.DecodeError as error:
+        raise LedgerUnfit(
+            f"The ledger's control record {key.name!r} is not Headrace's: {raw[:200]!r}."
+        ) from error
+    if order.v != VERSION or order.action not in {"replay", "mark"}:
+        raise LedgerUnfit(
+            f"The ledger holds a command {order.action!r} in format {order.v!r}, which this version does "
+            "not know. Run the newer version of Headrace that wrote it."
+        )
+    return order
+
+
+def _wanted(seen: S3Object) -> Wanted:
+    return Wanted(seen.id.key, seen.id.etag, seen.size, seen.last_modified_ms, seen.version_id)
+
+
+def _cut(objects: Iterable[S3Object]) -> Iterator[list[S3Object]]:
+    part: list[S3Object] = []
+    size = 0
+    for seen in objects:
+        length = len(msgspec.json.encode(_wanted(seen))) + 1
+        if part and (len(part) >= MAX_OBJECTS or size + length > MAX_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(seen)
+        size += length
+    if part:
+        yield part

@@ -1,0 +1,90 @@
+"""`headrace mark`: count objects as done without reading them."""
+
+from ingest import logs
+from ingest.asking.aws import aws_clients
+from ingest.asking.choosing import Chosen, chosen_for_mark, moment_ms
+from ingest.asking.ledger import LedgerReading, client_properties, open_reading
+from ingest.catalogue import Selection
+from ingest.cli.choosing import ByKey, ByPrefix, DryRun, Request, Until, Yes, carry_out
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Sets,
+    StartupTimeout,
+    WorkerConfig,
+)
+from ingest.kafka.ledger import prepare_ledger
+from ingest.settings import Settings
+
+
+def mark(
+    config: Config,
+    *,
+    key: ByKey = None,
+    prefix: ByPrefix = "",
+    until: Until = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Mark objects as done without reading them, for taking over from another tool.
+
+    Lists the bucket, shows the objects that are not done yet, and asks. Before the first start: stop the
+    other tool, mark what it has brought to Kafka (--until its last object's time, say), then `headrace run`
+    takes up the rest. `headrace replay --from-start` undoes it. Works beside a running service too.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    logs.configure(level=log_level.value, style=log_format.value)
+    selection = Selection(
+        key=key,
+        prefix=prefix,
+        until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
+    )
+    reading = _reading(settings, startup_timeout, creates=not dry_run)
+    try:
+        request = Request(
+            settings=settings,
+            action="mark",
+            chosen=_chosen(settings, reading, selection),
+            from_start=False,
+            dry_run=dry_run,
+            yes=yes,
+            as_json=as_json,
+            timeout=startup_timeout,
+        )
+        carry_out(request, reading)
+    finally:
+        if reading is not None:
+            reading.close()
+
+
+def _chosen(settings: Settings, reading: LedgerReading | None, selection: Selection) -> list[Chosen]:
+    clients = aws_clients(settings)
+    try:
+        cache = None if reading is None else reading.cache
+        return list(chosen_for_mark(clients.s3, cache, settings, selection))
+    finally:
+        clients.close()
+
+
+def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerReading | None:
+    """The ledger; before the first start it is made, unless for a dry run, which gets None."""
+    if creates:
+        creation = settings.kafka.topic_creation
+        prepare_ledger(
+            client_properties(settings),
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            replication_factor=None if creation is None else creation.replication_factor,
+        )
+    return open_reading(settings, timeout=timeout)

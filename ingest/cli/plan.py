@@ -1,0 +1,167 @@
+"""`headrace plan`: what `run` would do with the bucket as it is; reads no object, writes nothing."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ingest import logs
+from ingest.asking.amounts import bytes_text
+from ingest.asking.aws import AwsClients, aws_clients
+from ingest.asking.bucket import KeysPage, list_pages
+from ingest.asking.forecast import Amount, Forecast, Place
+from ingest.asking.intake import baseline_of, intake_of
+from ingest.asking.ledger import open_reading
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Sets,
+    StartupTimeout,
+    WorkerConfig,
+)
+from ingest.kafka.cache import LedgerCache
+from ingest.ledger import LedgerEntry
+from ingest.objects import ObjectId, S3Object
+from ingest.printable import printable
+from ingest.settings import Settings
+
+_MAX_PLACES = 40
+_HEADINGS = ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
+_REASONS = {
+    "unmatched": "do not match file.name.template",
+    "excluded": "are left out by object.include or object.exclude",
+    "start_key": "come before native.start.key",
+    "existing": "were there before the first start (include.existing=false)",
+    "folder": "are folder markers (their keys end in /)",
+    "internal": "are other tools' bookkeeping",
+    "outside_prefix": "do not begin with aws.s3.prefix",
+}
+
+
+def plan(
+    config: Config,
+    *,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Show what `run` would do now: objects and bytes by topic-partition, done, pending, and left out.
+
+    Lists the bucket and reads the ledger, if there is one. Opens no object and writes nothing, so it is safe
+    at any time, also beside a running service. Use it before the first start: a key under "left out" is one
+    that `run` will never touch.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    logs.configure(level=log_level.value, style=log_format.value)
+    reading = open_reading(settings, timeout=startup_timeout)
+    try:
+        clients = aws_clients(settings)
+        try:
+            forecast = forecast_of(settings, clients, None if reading is None else reading.cache)
+        finally:
+            clients.close()
+    finally:
+        if reading is not None:
+            reading.close()
+    if as_json:
+        shape = {
+            "bucket": settings.s3.bucket,
+            "prefix": settings.s3.prefix,
+            "ledger": None if reading is None else settings.kafka.ledger_topic,
+            **forecast.as_dict(),
+        }
+        typer.echo(json.dumps(shape, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(lines_of(settings, forecast, has_ledger=reading is not None)))
+
+
+def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | None) -> Forecast:
+    """The forecast for the bucket's listing; blocks until all of it has come, with a progress bar."""
+    now_ms = time.time_ns() // 1_000_000
+    forecast = Forecast(intake_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
+    columns = (TextColumn("listing"), BarColumn(), TextColumn("{task.completed:,.0f} objects"))
+    known = None if cache is None else sum(cache.counts().values()) or None
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not sys.stderr.isatty()
+    ) as progress:
+        # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
+        task = progress.add_task("listing", total=known)
+        for page in list_pages(clients.s3, settings.s3, prefix=settings.s3.prefix):
+            forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
+            progress.update(task, completed=forecast.listed.objects)
+    return forecast
+
+
+def lines_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> Iterator[str]:
+    """What people are shown."""
+    total = forecast.total()
+    yield f"s3://{settings.s3.bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.listed)}"
+    yield (
+        f"ledger {settings.kafka.ledger_topic}: "
+        + ("read" if has_ledger else "not there yet, so nothing counts as done")
+    )
+    yield ""
+    rows: list[tuple[str, ...]] = [
+        ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
+    ]
+    rows += [_row(place, forecast) for place in forecast.places()[:_MAX_PLACES]]
+    rows.append(
+        (
+            "total",
+            "",
+            *map(_amount, (total.pending, total.begun, total.done, total.skipped, total.quarantined)),
+        )
+    )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if len(forecast.shares) > _MAX_PLACES:
+        more = len(forecast.shares) - _MAX_PLACES
+        yield f".. {more} more topic-partitions are in the total; --json shows all"
+    for reason, found in sorted(forecast.left_out.items()):
+        yield ""
+        yield f"left out: {_amount(found)} {_REASONS.get(reason, reason)}, such as"
+        yield from (f"    {printable(key)}" for key in found.examples)
+    if "unmatched" in forecast.left_out:
+        yield "    (`headrace explain CONFIG KEY` says how far the template gets)"
+    if forecast.archived.objects:
+        yield ""
+        yield f"skipped until they are restored from an archive: {_amount(forecast.archived)}, such as"
+        yield from (f"    {printable(key)}" for key in forecast.archived.examples)
+
+
+def _beside_ledger(
+    bucket: str, page: KeysPage, cache: LedgerCache | None
+) -> Iterator[tuple[S3Object, LedgerEntry | None]]:
+    """Each listed object with its entry: one scan of the same stretch of keys, not a look-up for each."""
+    found: dict[ObjectId, LedgerEntry] = {}
+    if cache is not None:
+        wanted = {seen.id for seen in page.objects}
+        through = page.objects[-1].id.key if page.objects else page.through_key
+        after = page.after_key or ""
+        found = {known.id: known.entry for known in cache.scan(bucket, after, through) if known.id in wanted}
+    for seen in page.objects:
+        yield seen, found.get(seen.id)
+
+
+def _row(place: Place, forecast: Forecast) -> tuple[str, ...]:
+    topic, partition = place
+    share = forecast.shares[place]
+    amounts = (share.pending, share.begun, share.done, share.skipped, share.quarantined)
+    return (topic, "by key" if partition is None else str(partition), *map(_amount, amounts))
+
+
+def _amount(amount: Amount) -> str:
+    return f"{amount.objects:,} ({bytes_text(amount.bytes)})" if amount.objects else "-"

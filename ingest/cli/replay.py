@@ -1,0 +1,108 @@
+"""`headrace replay`: ingest objects again, from where they stopped or from their start."""
+
+from typing import Annotated
+
+import typer
+
+from ingest import logs
+from ingest.asking.choosing import chosen_for_replay, moment_ms, states_of
+from ingest.asking.ledger import open_reading
+from ingest.catalogue import Selection
+from ingest.cli.choosing import ByKey, ByPrefix, DryRun, Request, Since, Until, Yes, carry_out
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Sets,
+    StartupTimeout,
+    WorkerConfig,
+)
+from ingest.exits import ConfigurationUnfit
+from ingest.ledger import State
+
+InStates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="In this state; may be repeated. Without it: quarantined and failed, with --from-start any.",
+    ),
+]
+FromStart = Annotated[
+    bool,
+    typer.Option(
+        "--from-start",
+        help="Produce the objects whole again. Records that are in Kafka already come a second time.",
+    ),
+]
+
+
+def replay(
+    config: Config,
+    *,
+    key: ByKey = None,
+    prefix: ByPrefix = "",
+    since: Since = None,
+    until: Until = None,
+    state: InStates = None,
+    from_start: FromStart = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Ingest objects again: those in quarantine go on from where they stopped, and nothing is repeated.
+
+    Shows the objects and asks. Repair the cause first: set errors.tolerance=all, say, and replay the
+    quarantined objects; each then goes on behind its last good record. Objects that are done need
+    --from-start, which repeats their records. Works beside a running service, which applies it in its own
+    transaction, and without one.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    logs.configure(level=log_level.value, style=log_format.value)
+    selection = Selection(
+        key=key,
+        prefix=prefix,
+        since_ms=None if since is None else moment_ms(since, "--since"),
+        until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
+        states=states_of(state or ()),
+    )
+    if from_start and selection == Selection():
+        raise ConfigurationUnfit(
+            "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until or "
+            "--state."
+        )
+    if State.DONE in selection.states and not from_start:
+        raise ConfigurationUnfit(
+            "--state done needs --from-start: such an object has been produced whole, and doing it again "
+            "repeats its records."
+        )
+    opened = open_reading(settings, timeout=startup_timeout)
+    if opened is None:
+        raise ConfigurationUnfit(
+            f"There is no ledger {settings.kafka.ledger_topic!r}, so nothing was ingested under the name "
+            f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
+        )
+    with opened as reading:
+        chosen = list(chosen_for_replay(reading.cache, settings.s3.bucket, selection, from_start=from_start))
+        carry_out(
+            Request(
+                settings=settings,
+                action="replay",
+                chosen=chosen,
+                from_start=from_start,
+                dry_run=dry_run,
+                yes=yes,
+                as_json=as_json,
+                timeout=startup_timeout,
+            ),
+            reading,
+        )

@@ -1,0 +1,178 @@
+"""`headrace status`: how an ingester is, as its service says or, when that is silent, as its ledger does."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ingest import logs
+from ingest.asking.amounts import bytes_text, counted
+from ingest.asking.choosing import states_of
+from ingest.asking.status import Asking, Shape
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Sets,
+    StartupTimeout,
+    WorkerConfig,
+)
+from ingest.printable import printable
+
+_STATES = ("pending", "active", "partial", "failed", "new", "quarantined", "skipped", "done")
+_MAX_ENTRIES = 50
+
+OfStates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="List the objects in this state: partial, failed, new, quarantined, skipped, done. "
+        "May be repeated.",
+    ),
+]
+OfKey = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="Show what the ledger says of this object.")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Ask again and again, until Ctrl-C.")]
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="How often `--watch` asks.")
+]
+
+
+def status(
+    config: Config,
+    *,
+    state: OfStates = None,
+    key: OfKey = None,
+    watch: Watch = False,
+    interval: Interval = 1.0,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Say how an ingester is: role, objects by state, rates, backlog, mode, the last error.
+
+    The running service is asked at http.listen. When it does not answer, the ledger is read instead (which
+    knows no rates), and the first line says so. With --state or --key, objects are listed from the ledger.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    logs.configure(level=log_level.value, style=log_format.value)
+    asking = Asking(settings, timeout=startup_timeout)
+    states = states_of(state or ())
+    lists = bool(states) or key is not None
+
+    def ask() -> Shape:
+        shape = asking.status()
+        return shape | {"entries": asking.entries(states, key)} if lists else shape
+
+    try:
+        if watch:
+            _watch(ask, interval, as_json=as_json)
+        else:
+            shape = ask()
+            typer.echo(json.dumps(shape, ensure_ascii=False) if as_json else "\n".join(lines_of(shape)))
+    except KeyboardInterrupt:
+        # How a watch is ended, so nothing went wrong.
+        return
+    finally:
+        asking.close()
+
+
+def lines_of(shape: Shape) -> Iterator[str]:
+    """What people are shown."""
+    yield f"{printable(shape['name'])}: {shape['role']}{_source(shape)}"
+    if shape.get("mode"):
+        reason = shape.get("mode_reason")
+        yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
+    yield f"objects   {_counts(shape['objects'])}"
+    yield f"backlog   {_backlog(shape)}"
+    if shape["source"] == "service":
+        yield (
+            f"rates     {shape['records_per_second']:,.0f} records/s, "
+            f"{bytes_text(shape['bytes_per_second'])}/s"
+        )
+        yield (
+            f"produced  {counted(shape['records_total'], 'record')} of "
+            f"{bytes_text(shape['read_bytes_total'])} in "
+            f"{counted(shape['transactions_total'], 'transaction')} since the start"
+        )
+        yield f"listed    {_moment(shape['last_full_listing_ms'])}"
+    for part, sentence in shape["problems"].items():
+        yield f"problem   {printable(part)}: {printable(sentence)}"
+    if shape.get("last_error"):
+        yield f"error     {printable(shape['last_error'])}"
+    if "entries" in shape:
+        yield from _entries(shape["entries"])
+
+
+def _watch(ask: Callable[[], Shape], interval: float, *, as_json: bool) -> None:
+    if as_json or not sys.stdout.isatty():
+        # A line, or a block, each time: what a pipe or a log can hold.
+        while True:
+            shape = ask()
+            typer.echo(
+                json.dumps(shape, ensure_ascii=False) if as_json else "\n".join([*lines_of(shape), ""])
+            )
+            time.sleep(interval)
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            live.update(Text("\n".join(lines_of(ask()))), refresh=True)
+            time.sleep(interval)
+
+
+def _source(shape: Shape) -> str:
+    if shape["source"] == "service":
+        return "" if shape["ready"] else ", not ready"
+    return f" (read from the ledger: {printable(shape['why'])})"
+
+
+def _counts(objects: dict[str, int]) -> str:
+    known = [f"{objects[state]:,} {state}" for state in _STATES if objects.get(state)]
+    return ", ".join(known) or "none yet"
+
+
+def _backlog(shape: Shape) -> str:
+    text = f"{counted(shape['pending_objects'], 'object')}, {bytes_text(shape['pending_bytes'])}"
+    if shape["oldest_pending_seconds"]:
+        text += f", the oldest waits for {shape['oldest_pending_seconds']:,.0f} s"
+    return text if shape["source"] == "service" else f"{text} begun or failed; what is unknown is not counted"
+
+
+def _entries(entries: list[Shape]) -> Iterator[str]:
+    yield ""
+    for entry in entries[:_MAX_ENTRIES]:
+        reason = f" ({printable(entry['reason'])})" if entry["reason"] else ""
+        place = "" if entry["topic"] is None else f" to {entry['topic']}"
+        partition = "" if entry["partition"] is None else f"[{entry['partition']}]"
+        yield f"{entry['state']}{reason}  {printable(entry['key'])}"
+        yield (
+            f"    {counted(entry['records'], 'record')}{place}{partition}, {entry['bad']:,} bad, "
+            f"{bytes_text(entry['size'])}, attempts {entry['attempts']}, {_moment(entry['updated_ms'])}"
+        )
+        if entry["error"]:
+            yield f"    {printable(entry['error'])}"
+    if len(entries) > _MAX_ENTRIES:
+        yield f".. and {len(entries) - _MAX_ENTRIES:,} more; --json shows all"
+    if not entries:
+        yield "no such object in the ledger"
+
+
+def _moment(at_ms: int | None) -> str:
+    if not at_ms:
+        return "not yet"
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
