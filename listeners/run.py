@@ -32,16 +32,16 @@ class _Parts:
 class Listeners:
     """Learns of objects and posts what it learns. Every method may be called from any thread.
 
-    `start` and `stop` once each. `post` is called in the listeners' thread. After `stop` the other methods do
-    nothing.
+    `start` and `stop` once each. `post` is called in the listeners' thread. Before `start` and after `stop`
+    the other methods do nothing.
     """
 
     def __init__(self, settings: Settings, post: Post, counters: Counters) -> None:
         self._settings = settings
         self._post = post
         self._counters = counters
-        self._thread = threading.Thread(target=self._main, name="listeners", daemon=True)
-        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._watch = Watch(settings, post)
         self._stop = asyncio.Event()
         self._stop_seconds = 5.0
@@ -55,14 +55,16 @@ class Listeners:
         `skip_through` leaves out keys up to and including it in every listing (the baseline's start key).
         """
         self._skip_through = skip_through
+        self._loop = loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._main, args=[loop], name="listeners", daemon=True)
         self._thread.start()
 
     def stop(self, *, seconds: float) -> None:
         """Receive no more, delete what is settled, release the rest; blocks, hardly longer than `seconds`."""
         self._stop_seconds = seconds
-        with suppress(RuntimeError):  # the loop is closed: the listeners have ended
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(seconds + 2.0)
+        self._in_loop(self._stop.set)
+        if self._thread is not None:
+            self._thread.join(seconds + 2.0)
 
     def settle(self, message_ids: Iterable[str]) -> None:
         """Delete these messages: all they name is committed."""
@@ -104,8 +106,12 @@ class Listeners:
         self._call(lambda parts: None if parts.sqs is None else act(parts.sqs))
 
     def _call(self, act: Callable[["_Parts"], None]) -> None:
-        with suppress(RuntimeError):  # as above
-            self._loop.call_soon_threadsafe(self._once_open, act)
+        self._in_loop(lambda: self._once_open(act))
+
+    def _in_loop(self, act: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the listeners have ended
+                self._loop.call_soon_threadsafe(act)
 
     def _once_open(self, act: Callable[["_Parts"], None]) -> None:
         if self._parts is None:
@@ -113,9 +119,9 @@ class Listeners:
         else:
             act(self._parts)
 
-    def _main(self) -> None:
+    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(self._run())
         except Exception as error:  # noqa: BLE001 - handed to the service, whose thread ends the process with it
             self._post(Crashed(error=error))

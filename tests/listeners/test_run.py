@@ -9,6 +9,7 @@ from ingest.errors import AccessDenied, ObjectMissing
 from ingest.objects import ObjectId, S3Object
 from listeners.posts import (
     Crashed,
+    Event,
     HeadAnswer,
     ListingBegun,
     ListingFailed,
@@ -17,9 +18,11 @@ from listeners.posts import (
     ModeChanged,
     Page,
 )
+from listeners.run import Listeners
 from tests.support import aws
 from tests.support.configuration import settings_for
 from tests.support.listener_host import ListenerHost
+from tests.support.listening import Inbox
 from tests.support.proxy import Answer, Cut, Proxy, Refuse, Silent
 from tests.support.until import until_sync
 
@@ -280,6 +283,34 @@ def test_a_head_of_a_version() -> None:
     found = service.of(HeadAnswer)[0].answer
     assert isinstance(found, S3Object)
     assert (found.version_id, found.size) == (old["VersionId"], 7)
+
+
+def test_a_bug_is_handed_to_the_service() -> None:
+    """Nothing that is not an outside failure is retried or lost: `Crashed` is the last thing posted."""
+    events: list[Event] = []
+
+    def post(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Page):
+            raise ValueError("a bug")  # noqa: TRY004 - any exception will do
+
+    settings = settings_for(bucket=aws.new_bucket(), queue_url=None, options=QUICK)
+    listeners = Listeners(settings, post, Inbox().counters)
+    listeners.start()
+    until_sync(lambda: isinstance(events[-1], Crashed))
+    listeners.stop(seconds=1)
+    crashed = events[-1]
+    assert isinstance(crashed, Crashed)
+    assert isinstance(crashed.error, ExceptionGroup)
+    assert crashed.error.subgroup(ValueError) is not None
+
+
+def test_listeners_that_never_began_can_be_stopped() -> None:
+    """And asked for things."""
+    settings = settings_for(bucket="never-asked-for", queue_url=None)
+    listeners = Listeners(settings, lambda _event: None, Inbox().counters)
+    listeners.settle(["m"])
+    listeners.stop(seconds=1)
 
 
 def _stop_quickly(service: ListenerHost) -> float:
