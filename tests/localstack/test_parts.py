@@ -1,0 +1,62 @@
+"""The command line of the parts: what `run` starts it also stops, and what was there stays."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from localstack.daemon import Daemon
+from localstack.ports import is_listening
+from tests.support.until import until_sync
+
+_SCRIPT = Path(__file__).resolve().parents[2] / "localstack" / "parts.py"
+_SHOW = (
+    "import os; print(os.environ['HEADRACE_TEST_KAFKA'], os.environ['HEADRACE_TEST_S3']); raise SystemExit(7)"
+)
+_SQUAT = (
+    "import socket, time; one = socket.create_server(('127.0.0.1', 0)); "
+    "print(one.getsockname()[1], flush=True); time.sleep(600)"
+)
+
+pytestmark = pytest.mark.parts
+
+
+def _parts(state: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    # From another folder: the scripts are run by path, and find the tree by themselves.
+    return subprocess.run(
+        [sys.executable, str(_SCRIPT), "--state", str(state), *arguments],
+        cwd=state,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_run_gives_the_command_both_parts_and_stops_them(tmp_path: Path) -> None:
+    """The command's exit code comes back, its environment names the parts, and nothing is left running."""
+    done = _parts(tmp_path, "run", "--", sys.executable, "-c", _SHOW)
+
+    assert done.returncode == 7, done.stdout + done.stderr
+    (addresses,) = [line for line in done.stdout.splitlines() if line.startswith("127.0.0.1:")]
+    kafka, s3 = addresses.split()
+    assert s3.startswith("http://127.0.0.1:")
+    assert not any(is_listening(int(address.rpartition(":")[2])) for address in (kafka, s3))
+    assert _parts(tmp_path, "status").returncode == 1
+
+
+def test_a_part_that_cannot_start_takes_the_started_one_with_it(tmp_path: Path) -> None:
+    """LocalStack's port is taken here, after the broker was started: the broker is stopped again."""
+    squatter = Daemon("squatter", tmp_path)
+    squatter.start([sys.executable, "-c", _SQUAT], address="", folder=tmp_path, environment={})
+    try:
+        until_sync(squatter.log.read_text, what="a port is taken")
+        port = squatter.log.read_text().strip()
+        done = _parts(tmp_path, "--localstack-port", port, "run", "--", "true")
+    finally:
+        squatter.kill()
+
+    assert done.returncode == 1
+    assert f"localstack: port {port} is in use" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert Daemon("kafka", tmp_path / "kafka").pid is None
