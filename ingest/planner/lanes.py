@@ -93,6 +93,10 @@ class FreeLanes:
     def over(self, units: list[Pending]) -> None:
         """A plan is over; here nothing waits for that by itself."""
 
+    def is_next(self, unit: Pending) -> bool:
+        """True when the unit may be taken out of turn."""
+        return self._table.is_clear(unit)
+
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None

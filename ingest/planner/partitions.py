@@ -96,6 +96,11 @@ class PartitionLanes:
             partition.is_held = False
             self._queue(partition, is_fresh=unit.is_fresh)
 
+    def is_next(self, unit: Pending) -> bool:
+        """True when nothing of its topic-partition goes before this waiting unit."""
+        partition = self._partitions.get((unit.route.topic, unit.route.partition))
+        return partition is not None and bool(partition.heap) and partition.heap[0][1] == unit.object.id.key
+
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None

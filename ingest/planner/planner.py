@@ -27,6 +27,7 @@ class _Lanes(Protocol):
     def put(self, unit: Pending, now_ms: int) -> None: ...
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]: ...
     def over(self, units: list[Pending]) -> None: ...
+    def is_next(self, unit: Pending) -> bool: ...
     def next_due_ms(self) -> int | None: ...
 
 
@@ -333,7 +334,12 @@ class Planner:
 
     def _arm_suspects(self, now_ms: int, gathering: Gathering) -> None:
         """Write the next attempts of as many suspects as there are slots; then they may run, alone."""
-        armed = sum(unit.suspicion is Suspicion.ARMED for unit in self._suspects)
+        # An armed one that has to wait for its turn takes no place, or the one before it could not be armed.
+        armed = sum(
+            unit.suspicion is Suspicion.ARMED
+            and (unit.phase is not Phase.WAITING or self._lanes.is_next(unit))
+            for unit in self._suspects
+        )
         for unit in list(self._suspects):
             if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
                 del self._suspects[unit]
@@ -342,6 +348,7 @@ class Planner:
                 and unit.phase is Phase.WAITING
                 and armed < self._limits.slots
                 and self._table.is_clear(unit)
+                and self._lanes.is_next(unit)
             ):
                 armed += 1
                 self._arm(unit, now_ms, gathering)
