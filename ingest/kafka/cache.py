@@ -119,10 +119,9 @@ class LedgerCache:
             self._database = self._opened()
 
     def close(self) -> None:
-        """Close the file and give its lock back."""
+        """Close the file. Its home stays whoever's it is."""
         with self._lock:
             self._database.close()
-            self._home.close()
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from ingest.errors import TopicMissing, Unusable
 from ingest.kafka import controls
 from ingest.kafka.admin import Admin
 from ingest.kafka.cache import LedgerCache, found_identity, open_cache
-from ingest.kafka.cache_home import find_home
+from ingest.kafka.cache_home import CacheHome, find_home
 from ingest.kafka.clients import ClientProperties
 from ingest.kafka.controls import Control, Owner, Slots, decode_control, encode_control
 from ingest.kafka.errors import CommitUnknown, ReadHeldBack
@@ -27,7 +27,7 @@ from ingest.kafka.identity import (
     refuse_other_owner,
 )
 from ingest.kafka.leadership import group_id
-from ingest.kafka.ledger_topic import LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
+from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
 from ingest.kafka.rows import gather_rows
 from ingest.kafka.writer import LedgerWriter, Write
 from ingest.ledger import ControlKey
@@ -56,12 +56,14 @@ def prepare_ledger(
     topic: str,
     replication_factor: int | None = None,
     accept_new_ledger: bool = False,
+    timeout: float = _CALL_SECONDS,
 ) -> LedgerTopic:
     """The ledger's topic, fit to be led over, created when missing: to be called before joining the group.
 
-    LedgerUnfit when the group remembers another ledger, or another configuration runs under this name.
+    LedgerUnfit when the group remembers another ledger, or another configuration runs under this name;
+    Unusable when a call to the brokers takes longer than `timeout` seconds.
     """
-    admin = Admin(clients.admin)
+    admin = Admin(clients.admin, timeout=timeout)
     group = group_id(name)
     if not accept_new_ledger:
         # Before the topic is made, so that a lost one is not replaced on the way to the error.
@@ -102,6 +104,7 @@ class DriverLedger:
         self._on_applied = on_applied
         self._admin = Admin(clients.admin)
         self._writer = LedgerWriter(clients.producer, name=name, ledger_topic=topic, metadata=lead.metadata)
+        self._home: CacheHome | None = None
         self._cache: LedgerCache | None = None
         self._follower: Follower | None = None
         self._found: LedgerTopic | None = None
@@ -191,12 +194,11 @@ class DriverLedger:
 
         LedgerUnfit when not (exit 2); Unusable while the brokers do not answer; whatever ended the reading.
         """
-        assert self._found is not None
         try:
             found = look_at_ledger_topic(self._admin, self._topic).identity
         except TopicMissing:
             found = None
-        refuse_changed(self._found.identity, found)
+        refuse_changed(self._identity(), found)
         refuse_other_members(self._admin, self._group, self._topic)
         self._reading().check()
         at, anchors = self._remembered
@@ -210,13 +212,15 @@ class DriverLedger:
         self._writer.close()
         if self._cache is not None:
             self._cache.close()
+        if self._home is not None:
+            self._home.close()
 
     # -- taking over, step by step -------------------------------------------------------------------------
 
     def _open(self) -> None:
         found = self._found = look_at_ledger_topic(self._admin, self._topic)
         memory = recall(self._admin, self._group)
-        home = find_home(self._state_dir, self._name)
+        home = self._home = find_home(self._state_dir, self._name)
         if not self._accept_new_ledger:
             memory.refuse_other(self._topic, found.identity.topic_id)
             cached = found_identity(home)
@@ -241,6 +245,10 @@ class DriverLedger:
     def _reading(self) -> Follower:
         assert self._follower is not None, "take_over comes first"
         return self._follower
+
+    def _identity(self) -> LedgerIdentity:
+        assert self._found is not None, "take_over comes first"
+        return self._found.identity
 
     def _counted_slots(self) -> int:
         found = self.control(controls.SLOTS)
@@ -306,11 +314,10 @@ class DriverLedger:
         self.commit(claim, offsets=self._marks())
 
     def _marks(self) -> list[TopicPartition]:
-        assert self._found is not None
         anchors = frozenset(self._anchors)
         places = recall(self._admin, self._group).places(anchors)
         # A commit for a topic that is gone would be refused with all others.
         there = sorted(topic for topic in places if self._admin.has_topic(topic))
         self._remembered = (time.monotonic(), anchors.intersection(there))
-        mark = mark_of(self._found.identity)
+        mark = mark_of(self._identity())
         return [TopicPartition(topic, 0, 0, mark) for topic in there]

@@ -52,7 +52,7 @@ def test_a_cache_gives_back_what_was_applied(home: CacheHome) -> None:
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((whole, entry(State.PARTIAL, size=20)), (cut, entry(size=10))), 7, at_end_ms=5)
         cache.apply(Rows({}, {"slots": b'{"v":1,"slots":2}'}), 8)
-    with LedgerCache(find_home(home.path.parent.parent, "name") if home.path else home, OURS) as cache:
+    with LedgerCache(home, OURS) as cache:
         assert cache.get(whole) == entry(State.PARTIAL, size=20)
         assert cache.slices(whole) == {cut: entry(size=10)}
         assert cache.controls() == {ControlKey("slots"): b'{"v":1,"slots":2}'}
@@ -320,6 +320,7 @@ def test_an_unusable_state_dir_costs_a_re_read_only(tmp_path: Path) -> None:
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((thing("k"), entry())), 1)
         assert cache.get(thing("k")) == entry()
+    home.close()
 
 
 def test_the_identity_of_no_file_is_unknown(home: CacheHome) -> None:
