@@ -243,10 +243,8 @@ def stage(name: str) -> Iterator[Stage]:
         yield Stage(parts, folder)
     except BaseException:
         say(name, f"it did not end well; logs are in {folder}")
-        raise
-    else:
-        # The state of the broker is of no use to anybody any more.
-        os.sync()
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
         parts.down()
+        raise
+    # The pid files are in the folder: first down, then away with it.
+    parts.down()
+    shutil.rmtree(folder, ignore_errors=True)
