@@ -119,7 +119,7 @@ def test_no_tracked_file_names(what: str) -> None:
         ("a path of one machine", "open('/{}/main/x')".format("work")),
         ("a path of one machine", "/{}/.cache".format("root")),
         ("a package registry", "https://repo1.{}.org/maven2/x".format("maven")),
-        ("a package registry", "https://repo.maven.{}.org/maven2/x".format("apache")),
+        ("a package registry", "https://repo.{}.apache.org/maven2/x".format("maven")),
         ("a package registry", "--index-url https://{}.org/simple".format("pypi")),
         ("a package registry", "https://files.{}.org/packages/ab".format("pythonhosted")),
     ],
