@@ -1,0 +1,10 @@
+"""What `headrace check` makes of what it found: each finding one small function. Pure.
+
+    finding   what a finding is, and what all of them together come to
+    bucket    the bucket: region, permissions, archives, keys, clocks
+    queue     the queue and the bucket's notification to it
+    kafka     brokers, topics, the ledger, transactions
+
+The facts are gathered in `ingest.asking.looking`; here nothing asks anybody anything. A function answers None
+where there is nothing to say: no queue is configured, or an earlier finding stands in the way.
+"""

@@ -1,0 +1,143 @@
+"""`headrace check`: the configuration, then what it points at, one line each, with the remedy."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from ingest import logs
+from ingest.asking.aws import aws_clients
+from ingest.asking.intake import intake_of
+from ingest.asking.looking import look_at_bucket, look_at_kafka, look_at_queue
+from ingest.catalogue import Baseline
+from ingest.checks.bucket import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
+from ingest.checks.kafka import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
+from ingest.checks.queue import QUEUE_CHECKS, Place, QueueFacts, filters_fit
+from ingest.cli.configuration import read_settings
+from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
+from ingest.errors import HeadraceError
+from ingest.exits import ConfigurationUnfit, Exit
+from ingest.printable import printable
+from ingest.settings import Settings
+
+
+def check(
+    config: Config,
+    *,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.ERROR,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Check the configuration and what it points at: bucket, queue, topics, ledger, transactions.
+
+    One line each, and under those that need it, what to do. Reads one byte of one object and writes nothing,
+    so it is safe beside a running service. Ends with 0, with 2 when the configuration is wrong, or with 3
+    when something it points at is not usable; warnings do not count.
+    """
+    logs.configure(level=log_level.value, style=log_format.value)
+    findings = []
+    for finding in findings_of(config, tuple(sets or ()), worker_config):
+        findings.append(finding)
+        if as_json:
+            typer.echo(json.dumps(finding.as_dict(), ensure_ascii=False))
+        else:
+            typer.echo("\n".join(lines_of(finding)))
+    code = exit_of(findings)
+    if not as_json:
+        typer.echo(_summary(findings))
+    if code is not Exit.DONE:
+        raise typer.Exit(int(code))
+
+
+def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None) -> Iterator[Finding]:
+    """All findings, each group as soon as it is known. Blocks."""
+    try:
+        settings = read_settings(config, sets=sets, worker_config=worker_config)
+    except ConfigurationUnfit as error:
+        yield misconfigured(
+            "configuration", str(error), "Correct these options; docs/options.md describes each."
+        )
+        return
+    yield ok("configuration", f"{config} is valid")
+    for warning in settings.warnings:
+        yield warn("configuration", warning, "It works; leave it out, or see docs/options.md.")
+    yield from _findings(settings)
+
+
+def lines_of(finding: Finding) -> Iterator[str]:
+    """What people are shown."""
+    first, *rest = finding.sentence.splitlines() or [""]
+    yield f"{finding.verdict:<4}  {finding.name}: {printable(first)}"
+    yield from (f"      {printable(line)}" for line in rest)
+    if finding.remedy is not None:
+        yield f"      -> {printable(finding.remedy)}"
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    bucket: BucketFacts | None = None
+    try:
+        clients = aws_clients(settings)
+    except HeadraceError as error:
+        yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+    else:
+        try:
+            # Without a baseline: what is there already shows what keys look like as well.
+            bucket = look_at_bucket(settings, clients, intake_of(settings, Baseline()))
+            yield from bucket_findings(settings, bucket)
+            if settings.sqs is None:
+                yield ok("queue", "no queue is configured: objects are found by listing the bucket")
+            else:
+                queue = look_at_queue(settings, clients, bucket_region=bucket.region)
+                yield from queue_findings(settings, queue, bucket)
+        finally:
+            clients.close()
+    survey = None if bucket is None else bucket.survey
+    yield from kafka_findings(
+        settings, look_at_kafka(settings, survey.topics if isinstance(survey, Survey) else {})
+    )
+
+
+def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]:
+    """The findings about the bucket."""
+    for one in BUCKET_CHECKS:
+        if (finding := one(settings.s3, facts)) is not None:
+            yield finding
+
+
+def queue_findings(settings: Settings, facts: QueueFacts, bucket: BucketFacts) -> Iterator[Finding]:
+    """The findings about the queue; the keys that were seen tell whether a filter hides them."""
+    assert settings.sqs is not None, "no queue is configured"
+    place = Place(settings.s3, settings.sqs)
+    for one in QUEUE_CHECKS:
+        if (finding := one(place, facts)) is not None:
+            yield finding
+    keys = bucket.survey.keys if isinstance(bucket.survey, Survey) else []
+    if (finding := filters_fit(place, facts, keys)) is not None:
+        yield finding
+
+
+def kafka_findings(settings: Settings, facts: KafkaFacts) -> Iterator[Finding]:
+    """The findings about Kafka: those of each topic, then those of the ledger."""
+    brokers = brokers_there(settings, facts)
+    yield brokers
+    if brokers.verdict is Verdict.FAIL:
+        return
+    for topic in facts.topics:
+        for of_topic in TOPIC_CHECKS:
+            if (finding := of_topic(settings, facts, topic)) is not None:
+                yield finding
+    for one in KAFKA_CHECKS:
+        if (finding := one(settings, facts)) is not None:
+            yield finding
+
+
+def _summary(findings: list[Finding]) -> str:
+    failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    warnings = sum(finding.verdict is Verdict.WARN for finding in findings)
+    if failures:
+        return f"{failures} to correct, {warnings} to look at."
+    return "Ready to run." if not warnings else f"Ready to run; {warnings} to look at."
