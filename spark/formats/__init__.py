@@ -3,6 +3,8 @@
 options     what decoders need to know of the settings
 jsonl       JSON Lines: lines, json_check
 chunks      bytes
+avro        object container files: avro_container and avro_schema, avro_columns and avro_data read them,
+            avro_rows writes JSON
 parquet     Parquet: ranged_file, parquet_pages, and arrow_rows and arrow_scalars for its JSON
 """
 
@@ -11,7 +13,7 @@ from typing import Final, Protocol
 
 from ingest.positions import Position
 from ingest.settings.choices import InputFormat
-from spark.formats import chunks, jsonl, parquet
+from spark.formats import avro, chunks, jsonl, parquet
 from spark.formats.options import DecodeOptions
 from spark.rows import RowBatch
 from spark.source import Source
@@ -52,11 +54,13 @@ class Cutter(Protocol):
 DECODERS: Final[dict[InputFormat, Decoder]] = {
     InputFormat.JSONL: jsonl.decode,
     InputFormat.BYTES: chunks.decode,
+    InputFormat.AVRO: avro.decode,
     InputFormat.PARQUET: parquet.decode,
 }
 
 CUTTERS: Final[dict[InputFormat, Cutter]] = {
     InputFormat.JSONL: jsonl.cuts,
     InputFormat.BYTES: chunks.cuts,
+    InputFormat.AVRO: avro.cuts,
     InputFormat.PARQUET: parquet.cuts,
 }

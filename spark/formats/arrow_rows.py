@@ -19,7 +19,7 @@ def json_rows(batch: Any, style: JsonFormat) -> Any:
 
 def json_values(array: Any, style: JsonFormat) -> Any:
     """A string array with the JSON of each value; a null is `null`. NotImplementedError for unknown types."""
-    return _joined(_pieces(array, style), len(array))
+    return joined(_pieces(array, style), len(array))
 
 
 def as_column(text: Any) -> Column:
@@ -44,7 +44,7 @@ def _pieces(array: Any, style: JsonFormat) -> Pieces:
     pieces = _filled_pieces(array, style)
     if not nulls:
         return pieces
-    return [pc.if_else(array.is_valid(), _joined(pieces, len(array)), "null")]
+    return [pc.if_else(array.is_valid(), joined(pieces, len(array)), "null")]
 
 
 def _filled_pieces(array: Any, style: JsonFormat) -> Pieces:
@@ -94,8 +94,8 @@ def _struct(array: Any, style: JsonFormat) -> Pieces:
 
 def _list(array: Any, style: JsonFormat) -> Pieces:
     elements = array.flatten()
-    texts = _joined(_pieces(elements, style), len(elements))
-    return ["[", _gathered(texts, pc.list_value_length(array)), "]"]
+    texts = joined(_pieces(elements, style), len(elements))
+    return ["[", gathered(texts, pc.list_value_length(array)), "]"]
 
 
 def _map(array: Any, style: JsonFormat) -> Pieces:
@@ -105,10 +105,10 @@ def _map(array: Any, style: JsonFormat) -> Pieces:
     lengths, entries = pc.list_value_length(lists), lists.flatten()
     keys, values = (_pieces(entries.field(index), style) for index in (0, 1))
     if _has_text_keys(kind):
-        texts = _joined([*keys, ":", *values], len(entries))
-        return ["{", _gathered(texts, lengths), "}"]
-    texts = _joined(["[", *keys, ",", *values, "]"], len(entries))
-    return ["[", _gathered(texts, lengths), "]"]
+        texts = joined([*keys, ":", *values], len(entries))
+        return ["{", gathered(texts, lengths), "}"]
+    texts = joined(["[", *keys, ",", *values, "]"], len(entries))
+    return ["[", gathered(texts, lengths), "]"]
 
 
 def _has_text_keys(kind: Any) -> bool:
@@ -116,7 +116,7 @@ def _has_text_keys(kind: Any) -> bool:
     return bool(pa.types.is_string(key) or pa.types.is_large_string(key) or pa.types.is_string_view(key))
 
 
-def _gathered(texts: Any, lengths: Any) -> Any:
+def gathered(texts: Any, lengths: Any) -> Any:
     """The texts of each list joined by commas; `lengths` says how many each list has, null being none."""
     counts = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
     offsets = np.zeros(len(counts) + 1, np.int32)
@@ -124,7 +124,7 @@ def _gathered(texts: Any, lengths: Any) -> Any:
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
 
 
-def _joined(pieces: Pieces, length: int) -> Any:
+def joined(pieces: Pieces, length: int) -> Any:
     """One string array of the pieces side by side."""
     merged: Pieces = []
     for piece in pieces:

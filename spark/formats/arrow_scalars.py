@@ -73,7 +73,7 @@ def _string(array: Any, _style: JsonFormat) -> Pieces:
 
 def escaped(text: Any) -> Any:
     """Strings with what JSON does not allow inside quotes escaped; everything else stays as it is."""
-    octets = _octets(text)
+    octets = string_octets(text)
     if not len(octets):
         return text
     if (octets == ord("\\")).any():
@@ -88,8 +88,8 @@ def escaped(text: Any) -> Any:
     return text
 
 
-def _octets(text: Any) -> Any:
-    """All bytes of a string column, slices respected."""
+def string_octets(text: Any) -> Any:
+    """All bytes of a string or binary column, slices respected."""
     _, offsets, content = text.buffers()
     if content is None or not len(text):
         return np.zeros(0, np.uint8)
@@ -121,13 +121,17 @@ def _timestamp(array: Any, style: JsonFormat) -> Pieces:
 
 
 def _moment(array: Any, suffix: str) -> Pieces:
-    """ISO 8601 text; what is too far away for a calendar stays the number that it is."""
-    text = pc.cast(array, pa.string())
-    text = pc.replace_substring(text, " ", "T", max_replacements=1)
-    beyond = pc.match_substring(text, "<")
+    text = pc.replace_substring(pc.cast(array, pa.string()), " ", "T", max_replacements=1)
+    return _within_calendar(array, text, suffix)
+
+
+def _within_calendar(array: Any, text: Any, suffix: str) -> Pieces:
+    """ISO 8601 text; what lies beyond the calendar, or the day, stays the number that it is."""
+    beyond = pc.match_substring(text, "<")  # <value out of range: ..>
     if pc.any(beyond, min_count=0).as_py():
         whole = pc.binary_join_element_wise(_QUOTE, text, suffix, "")
-        return [pc.if_else(beyond, pc.cast(array.cast(pa.int64()), pa.string()), whole)]
+        width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
+        return [pc.if_else(beyond, pc.cast(array.cast(width), pa.string()), whole)]
     return [_QUOTE, text, suffix]
 
 
@@ -135,14 +139,14 @@ def _date(array: Any, style: JsonFormat) -> Pieces:
     days = array.cast(pa.date32())
     if style is JsonFormat.CONNECT:
         return [pc.cast(days.cast(pa.int32()), pa.string())]
-    return [_QUOTE, pc.cast(days, pa.string()), _QUOTE]
+    return _within_calendar(days, pc.cast(days, pa.string()), _QUOTE)
 
 
 def _time(array: Any, style: JsonFormat) -> Pieces:
     if style is JsonFormat.CONNECT:
         number = pa.int32() if pa.types.is_time32(array.type) else pa.int64()
         return [_milliseconds(array.cast(number).cast(pa.int64()), array.type.unit)]
-    return [_QUOTE, pc.cast(array, pa.string()), _QUOTE]
+    return _within_calendar(array, pc.cast(array, pa.string()), _QUOTE)
 
 
 def _milliseconds(numbers: Any, unit: str) -> Any:

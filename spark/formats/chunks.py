@@ -10,6 +10,7 @@ from ingest.positions import BytePosition, Position
 from ingest.settings.choices import Compression
 from spark.compression import plain_stream, stored_codec
 from spark.formats.options import DecodeOptions
+from spark.records.shape import Shaper
 from spark.rows import Column, RowBatch
 from spark.source import Source
 
@@ -41,16 +42,17 @@ def decode(
         offset = start.byte if start is not None else 0
         stream = plain_stream(source, offset, sniffed=options.format.compression is not Compression.NONE)
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // size))
+    shaper = Shaper.of(options)
     carry = b""
     for chunk in stream:
         buffer = carry + chunk if carry else chunk
         whole = len(buffer) // size * size
         for at in range(0, whole, rows * size):
-            yield _batch(buffer, at, min(at + rows * size, whole), offset, size)
+            yield shaper.shape(_batch(buffer, at, min(at + rows * size, whole), offset, size))
         offset += whole
         carry = buffer[whole:]
     if carry:
-        yield _batch(carry, 0, len(carry), offset, size)
+        yield shaper.shape(_batch(carry, 0, len(carry), offset, size))
 
 
 def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:

@@ -12,6 +12,7 @@ from spark.compression import plain_stream, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault
 from spark.formats.lines import LongLine, Stretch, lines
 from spark.formats.options import DecodeOptions
+from spark.records.shape import Shaper
 from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from spark.source import Source
 
@@ -42,13 +43,14 @@ def decode(
         chunks, offset = _slice_stream(source, start, begin, source.size if end is None else end)
     if offset == 0:
         chunks, offset = _without_bom(chunks)
+    shaper = Shaper.of(options)
     for found in lines(chunks, offset=offset, limit=options.row_max_bytes):
         if end is not None and (found.offset if isinstance(found, Stretch) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
             yield _too_long(found, options)
         else:
-            yield from _batches(found, options, end)
+            yield from map(shaper.shape, _batches(found, options, end))
             if end is not None and found.offset + len(found.buffer) >= end:
                 return
 

@@ -9,9 +9,13 @@ import pyarrow.parquet as pq
 
 from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
 from ingest.positions import Position, RowPosition
+from ingest.settings.choices import ValueFormat
 from spark.formats.arrow_rows import as_column, json_rows
 from spark.formats.options import DecodeOptions
+from spark.formats.parquet_avro import AvroRows
 from spark.formats.ranged_file import RangedFile
+from spark.records.registry import registry_prefix
+from spark.records.shape import Shaper, needs_fields
 from spark.rows import BadRow, RowBatch
 from spark.source import Source
 
@@ -46,10 +50,11 @@ def decode(
     with _Translated(source, file):
         reader = _open(source, file)
         metadata = reader.metadata
+        writer = _Writer(reader.schema_arrow, options)
         last = metadata.num_row_groups if end is None else min(end, metadata.num_row_groups)
         for group in range(at.group, last):
             skip = at.row if group == at.group else 0
-            yield from _group_rows(reader, group, skip, file, options)
+            yield from _group_rows(reader, group, skip, file, writer)
 
 
 def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
@@ -113,7 +118,7 @@ def _open(source: Source, file: RangedFile) -> Any:
 
 
 def _group_rows(
-    reader: Any, group: int, skip: int, file: RangedFile, options: DecodeOptions
+    reader: Any, group: int, skip: int, file: RangedFile, writer: "_Writer"
 ) -> Iterator[RowBatch]:
     """The rows of a group from row `skip` on."""
     count = reader.metadata.row_group(group).num_rows
@@ -121,7 +126,7 @@ def _group_rows(
     for batch in _group_batches(reader, group, file):
         if row + batch.num_rows > skip:
             for first, part in _parts(batch, max(0, skip - row)):
-                yield _batch(part, group, row + first, count, options)
+                yield writer.batch(part, group, row + first, count)
         row += batch.num_rows
 
 
@@ -157,37 +162,62 @@ def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
         yield first, batch.slice(first, step)
 
 
-def _batch(batch: Any, group: int, first: int, count: int, options: DecodeOptions) -> RowBatch:
-    """The rows of an Arrow batch whose first is row `first` of `count` in its group."""
+class _Writer:
+    """Makes rows of Arrow batches into records' values; one for each object."""
 
-    def position(row: int) -> RowPosition:
-        return RowPosition(group, row) if row < count else RowPosition(group + 1, 0)
+    def __init__(self, schema: Any, options: DecodeOptions) -> None:
+        self._style = options.format.json_format
+        self._shaper = Shaper.of(options, lambda path: _is_bytes(schema, path))
+        self._wants_json = True
+        self._avro: AvroRows | None = None
+        self._prefix = b""
+        if options.format.value_format is ValueFormat.AVRO:
+            self._avro = AvroRows(schema)
+            self._prefix = registry_prefix(options, self._avro.schema)
+            self._wants_json = needs_fields(options.format)
 
-    unfit = _undecodable(batch)
-    rows = np.arange(first, first + batch.num_rows)
-    bad = tuple(
-        BadRow(
-            index=row - number,
-            position=position(first + row),
-            after=position(first + row + 1),
-            reason="not_utf8",
-            message="a text of the row is not UTF-8",
+    def batch(self, batch: Any, group: int, first: int, count: int) -> RowBatch:
+        """The rows of an Arrow batch whose first is row `first` of `count` in its group."""
+
+        def position(row: int) -> RowPosition:
+            return RowPosition(group, row) if row < count else RowPosition(group + 1, 0)
+
+        unfit = _undecodable(batch)
+        after = position(first + batch.num_rows)
+        rows = np.arange(first, first + batch.num_rows)
+        bad = tuple(
+            BadRow(
+                index=row - number,
+                position=position(first + row),
+                after=position(first + row + 1),
+                reason="not_utf8",
+                message="a text of the row is not UTF-8",
+            )
+            for number, row in enumerate(unfit)
         )
-        for number, row in enumerate(unfit)
-    )
-    if unfit:
-        rows = np.delete(rows, unfit)
-        batch = batch.take(pa.array(rows - first))
-    after = position(first + batch.num_rows + len(unfit))
+        if unfit:
+            rows = np.delete(rows, unfit)
+            batch = batch.take(pa.array(rows - first))
 
-    def positions(index: int, /) -> RowPosition:
-        return position(int(rows[index])) if index < len(rows) else after
+        def positions(index: int, /) -> RowPosition:
+            return position(int(rows[index])) if index < len(rows) else after
 
-    return RowBatch(
-        values=as_column(json_rows(batch, options.format.json_format)),
-        after=after,
-        positions=positions,
-        bad=bad,
+        texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
+        values = texts if self._avro is None else self._avro.write(batch, self._prefix)
+        assert values is not None
+        return self._shaper.shape(RowBatch(values=values, after=after, positions=positions, bad=bad), texts)
+
+
+def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
+    """True when the column at `path` holds bytes, which JSON shows as base64."""
+    kind = pa.struct(list(schema))
+    for name in path:
+        index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            return False
+        kind = kind.field(index).type
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     )
 
 

@@ -1,0 +1,189 @@
+"""Blocks of one Avro object as batches of rows: columns where they serve, else datum by datum."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import ObjectUnfit
+from ingest.positions import BlockPosition
+from ingest.settings.choices import ValueFormat
+from spark.formats.arrow_rows import as_column
+from spark.formats.avro_columns import ColumnReader
+from spark.formats.avro_container import Block
+from spark.formats.avro_data import Datum, DatumReader
+from spark.formats.avro_rows import ValueFault, column_texts, value_texts
+from spark.formats.avro_schema import Node
+from spark.formats.avro_skip import DatumError
+from spark.formats.options import DecodeOptions
+from spark.records.shape import Shaper, needs_fields
+from spark.rows import BadRow, Column, RowBatch
+
+BATCH_ROWS: Final = 10_000
+BATCH_BYTES: Final = 1024 * 1024
+
+
+class BlockReader:
+    """Turns blocks, with their content decompressed, into batches; make one for each object.
+
+    `prefix` stands before each datum where the registry's framing is asked for.
+    """
+
+    def __init__(
+        self, node: Node, options: DecodeOptions, shaper: Shaper, *, name: str, prefix: bytes = b""
+    ) -> None:
+        settings = options.format
+        self._node = node
+        self._style = settings.json_format
+        self._shaper = shaper
+        self._name = name
+        self._prefix = prefix
+        self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
+        self._wants_json = not self._wants_data or needs_fields(settings)
+        self._data = DatumReader(node)
+        self._columns = None if self._wants_data or not ColumnReader.serves(node) else ColumnReader(node)
+
+    @property
+    def joins_blocks(self) -> bool:
+        """True when several small blocks are better read together."""
+        return self._columns is not None
+
+    def read(self, blocks: list[tuple[Block, bytes]], skip: int) -> Iterator[RowBatch]:
+        """The rows of neighbouring blocks, without the first `skip` of the first one.
+
+        ContainerError behind the last row before damage, ObjectUnfit for data that are nested too deep.
+        """
+        if self._columns is not None:
+            batches = self._by_columns(self._columns, blocks, skip)
+            if batches is not None:
+                yield from batches
+                return
+        for block, content in blocks:
+            yield from self._by_data(block, content, skip)
+            skip = 0
+
+    def _by_columns(
+        self, columns: ColumnReader, blocks: list[tuple[Block, bytes]], skip: int
+    ) -> list[RowBatch] | None:
+        counts = [block.count for block, _ in blocks]
+        total = sum(counts)
+        array = columns.read([content for _, content in blocks], total)
+        if array is None:
+            return None
+        firsts = np.array([0, *accumulate(counts)])
+        offsets = [block.offset for block, _ in blocks]
+        behind = blocks[-1][0].after
+
+        def position(row: int) -> BlockPosition:
+            if row >= total:
+                return BlockPosition(behind, 0)
+            index = int(np.searchsorted(firsts, row, side="right")) - 1
+            return BlockPosition(offsets[index], row - int(firsts[index]))
+
+        size = sum(len(content) for _, content in blocks)
+        step = max(1, min(BATCH_ROWS, 2 * BATCH_BYTES * total // max(size, 1)))
+        batches = []
+        try:
+            for first in range(skip, total, step):
+                part = array.slice(first, min(step, total - first))
+                texts = column_texts(part, self._node, self._style)
+                batches.append(self._shaper.shape(_good_batch(as_column(texts), first, position)))
+        except (ValueFault, pa.ArrowInvalid):
+            return None  # some value is wrong; one by one it is found
+        return batches
+
+    def _by_data(self, block: Block, content: bytes, skip: int) -> Iterator[RowBatch]:
+        """One block, datum by datum."""
+        held: list[Datum] = []
+        first = size = 0
+        row = 0
+        try:
+            for datum in self._data.read(content, block.count):
+                if row < skip:
+                    first = row + 1
+                else:
+                    held.append(datum)
+                    size += datum.end - datum.begin
+                row += 1
+                if len(held) >= BATCH_ROWS or size >= BATCH_BYTES:
+                    yield self._data_batch(block, content, held, first)
+                    held, first, size = [], row, 0
+        except (DatumError, ValueError) as error:
+            if held:
+                yield self._data_batch(block, content, held, first)
+            if not isinstance(error, DatumError):
+                raise
+            where = f"record {row} of the Avro block at byte {block.offset}"
+            raise ObjectUnfit(
+                f"{self._name}: {where} cannot be read: {error}.", reason=error.reason
+            ) from error
+        if held:
+            yield self._data_batch(block, content, held, first)
+
+    def _data_batch(self, block: Block, content: bytes, data: list[Datum], first: int) -> RowBatch:
+        def position(row: int) -> BlockPosition:
+            return BlockPosition(block.offset, row) if row < block.count else BlockPosition(block.after, 0)
+
+        faults = {index: datum.fault for index, datum in enumerate(data) if datum.fault is not None}
+        good = [index for index in range(len(data)) if index not in faults]
+        texts = self._texts([data[index].value for index in good]) if self._wants_json else None
+        if texts is not None:
+            for index, text in zip(good, texts, strict=True):
+                if text is None:
+                    faults[index] = "a value is none of its type"
+            good = [index for index in good if index not in faults]
+        bad = tuple(
+            BadRow(
+                index=index - number,
+                position=position(first + index),
+                after=position(first + index + 1),
+                reason="not_utf8" if "UTF-8" in (faults[index] or "") else "not_avro",
+                message=f"the datum cannot be decoded: {faults[index]}",
+                raw=content[data[index].begin : data[index].end],
+                size=data[index].end - data[index].begin,
+            )
+            for number, index in enumerate(sorted(faults))
+        )
+        rows = None
+        if texts is not None:
+            rows = as_column(pa.array([text for text in texts if text is not None], pa.string()))
+        values = self._datum_column(content, [data[index] for index in good]) if self._wants_data else rows
+        assert values is not None
+        after = position(first + len(data))
+
+        def positions(index: int, /) -> BlockPosition:
+            return position(first + good[index]) if index < len(good) else after
+
+        batch = RowBatch(values=values, after=after, positions=positions, bad=bad)
+        return self._shaper.shape(batch, rows)
+
+    def _texts(self, values: list[Any]) -> list[str | None]:
+        """JSON of each value, None for one that its schema's type cannot hold."""
+        try:
+            texts: list[str | None] = value_texts(values, self._node, self._style).to_pylist()
+        except (ValueFault, pa.ArrowException, OverflowError):
+            if len(values) == 1:
+                return [None]
+            middle = len(values) // 2
+            return self._texts(values[:middle]) + self._texts(values[middle:])
+        return texts
+
+    def _datum_column(self, content: bytes, data: list[Datum]) -> Column:
+        starts = np.array([datum.begin for datum in data], np.int64)
+        lengths = np.array([datum.end for datum in data], np.int64) - starts
+        if not self._prefix:
+            return Column(buffer=content, starts=starts, lengths=lengths)
+        framed = [self._prefix + content[datum.begin : datum.end] for datum in data]
+        lengths = lengths + len(self._prefix)
+        return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
+
+
+def _good_batch(values: Column, first: int, position: Any) -> RowBatch:
+    count = len(values)
+    return RowBatch(
+        values=values,
+        after=position(first + count),
+        positions=lambda index, /: position(first + index),
+    )

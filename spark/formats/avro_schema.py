@@ -1,0 +1,211 @@
+"""Avro schemas as a tree of nodes, with what matters for decoding known of each.
+
+https://avro.apache.org/docs/1.12.0/specification/
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+# Logical types by the kinds that may carry them; any other combination is ignored, as the specification says.
+_LOGICAL: Final = {
+    "decimal": {"bytes", "fixed"},
+    "uuid": {"string", "fixed"},
+    "date": {"int"},
+    "time-millis": {"int"},
+    "time-micros": {"long"},
+    "timestamp-millis": {"long"},
+    "timestamp-micros": {"long"},
+    "timestamp-nanos": {"long"},
+    "local-timestamp-millis": {"long"},
+    "local-timestamp-micros": {"long"},
+    "local-timestamp-nanos": {"long"},
+}
+# Kinds whose data always take the same number of bytes.
+WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+
+_UUID_BYTES: Final = 16
+_SCHEMA_DEPTH_MAX: Final = 100
+
+
+class SchemaError(ValueError):
+    """The schema in the file's header is none."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Node:
+    """One schema. Nodes of named types are shared, so a recursive type is a cycle.
+
+    `kind` is the Avro type, `logical` its logical type where it is a valid one. `fields` are a record's,
+    `items` an array's or a map's values, `branches` a union's, `symbols` an enum's, `size` a fixed's.
+    """
+
+    kind: str
+    logical: str | None = None
+    name: str | None = None
+    fields: list[tuple[str, "Node"]] = field(default_factory=list)
+    items: "Node | None" = None
+    branches: list["Node"] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    size: int = 0
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def content(self) -> "Node":
+        """What an array holds, or a map's values."""
+        assert self.items is not None
+        return self.items
+
+    @property
+    def nullable(self) -> "Node | None":
+        """The other branch of a union of null and one more, in either order; else None."""
+        if self.kind == "union" and len(self.branches) == 2:  # noqa: PLR2004  # null and another
+            first, second = self.branches
+            if first.kind == "null" and second.kind != "null":
+                return second
+            if second.kind == "null" and first.kind != "null":
+                return first
+        return None
+
+    @property
+    def children(self) -> list["Node"]:
+        """The nodes directly below."""
+        below = [node for _, node in self.fields] + self.branches
+        return below if self.items is None else [*below, self.items]
+
+
+def parse_schema(text: bytes | str) -> Node:
+    """The tree of a schema's JSON; SchemaError for anything that is none."""
+    try:
+        shape = json.loads(text)
+        return _Parser().node(shape, None, 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SchemaError(f"the schema is none: {str(error)[:200]}") from error
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._named: dict[str, Node] = {}
+
+    def node(self, shape: Any, namespace: str | None, depth: int) -> Node:
+        if depth > _SCHEMA_DEPTH_MAX:
+            raise SchemaError("it is nested too deep")
+        if isinstance(shape, list):
+            return Node(kind="union", branches=[self.node(each, namespace, depth + 1) for each in shape])
+        if isinstance(shape, str):
+            return self._reference(shape, namespace)
+        kind = shape["type"]
+        if isinstance(kind, dict | list):
+            return self.node(kind, namespace, depth + 1)
+        if kind in ("array", "map"):
+            items = shape["items" if kind == "array" else "values"]
+            return Node(kind=kind, items=self.node(items, namespace, depth + 1))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._definition(shape, namespace, depth)
+        node = self._reference(kind, namespace)
+        # A named type brings its own logical type; it is shared and must not take another.
+        return node if node.name else _with_logical(node, shape)
+
+    def _reference(self, name: str, namespace: str | None) -> Node:
+        if name in PRIMITIVES:
+            return Node(kind=name)
+        for full in (name if "." in name or not namespace else f"{namespace}.{name}", name):
+            if full in self._named:
+                return self._named[full]
+        raise SchemaError(f"the type {name[:100]!r} is not defined")
+
+    def _definition(self, shape: dict[str, Any], namespace: str | None, depth: int) -> Node:
+        name = shape["name"]
+        namespace = name.rpartition(".")[0] if "." in name else shape.get("namespace", namespace)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        kind = "record" if shape["type"] == "error" else shape["type"]
+        if full in self._named:
+            raise SchemaError(f"the type {full[:100]!r} is defined twice")
+        node = self._named[full] = Node(kind=kind, name=full)
+        if kind == "record":
+            for each in shape["fields"]:
+                node.fields.append((str(each["name"]), self.node(each["type"], namespace, depth + 1)))
+        elif kind == "enum":
+            node.symbols = [str(symbol) for symbol in shape["symbols"]]
+        else:
+            node.size = int(shape["size"])
+            if node.size < 0:
+                raise SchemaError("a fixed has a negative size")
+            return _with_logical(node, shape)
+        return node
+
+
+def _with_logical(node: Node, shape: dict[str, Any]) -> Node:
+    logical = shape.get("logicalType")
+    if not isinstance(logical, str) or node.kind not in _LOGICAL.get(logical, ()):
+        return node
+    if logical == "decimal":
+        precision, scale = shape.get("precision"), shape.get("scale", 0)
+        if (
+            type(precision) is not int
+            or type(scale) is not int
+            or not 0 <= scale <= precision
+            or not precision
+        ):
+            return node
+        node.precision, node.scale = precision, scale
+    if logical == "uuid" and node.kind == "fixed" and node.size != _UUID_BYTES:
+        return node
+    node.logical = logical
+    return node
+
+
+def is_recursive(root: Node) -> bool:
+    """True when a type holds itself, so that data can be nested without a bound."""
+    open_nodes: set[int] = set()
+    closed: set[int] = set()
+
+    def meets_itself(node: Node) -> bool:
+        if id(node) in open_nodes:
+            return True
+        if id(node) in closed:
+            return False
+        open_nodes.add(id(node))
+        found = any(meets_itself(child) for child in node.children)
+        open_nodes.discard(id(node))
+        closed.add(id(node))
+        return found
+
+    return meets_itself(root)
+
+
+def minimal_size(node: Node, known: dict[int, int] | None = None) -> int:
+    """The fewest bytes that a datum takes, at least 0; `known` holds those of nodes met before."""
+    if node.kind in WIDTHS:
+        return WIDTHS[node.kind]
+    if node.kind == "fixed":
+        return node.size
+    if node.kind != "record":
+        return 1
+    known = {} if known is None else known
+    if id(node) not in known:
+        known[id(node)] = 0  # what a record holds of itself adds nothing to the least
+        known[id(node)] = sum(minimal_size(child, known) for _, child in node.fields)
+    return known[id(node)]
+
+
+def all_nodes(root: Node) -> list[Node]:
+    """Every node of the schema, once."""
+    found: dict[int, Node] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += node.children
+    return list(found.values())
+
+
+def is_guarded(root: Node) -> bool:
+    """True where a few bytes can claim unbounded depth or number, so that each datum is walked first."""
+    return is_recursive(root) or any(
+        node.kind == "array" and minimal_size(node.content) == 0 for node in all_nodes(root)
+    )

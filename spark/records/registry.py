@@ -1,0 +1,98 @@
+"""The schema registry's framing of Avro values and keys: a zero byte, the schema's id, the datum.
+
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+import json
+from functools import lru_cache
+from typing import Any, Final
+
+from ingest.errors import ObjectUnfit, SourceUnavailable
+from ingest.settings.choices import SubjectNameStrategy, ValueFormat
+from ingest.settings.model import RegistrySettings
+from spark.formats.avro_columns import varint
+from spark.formats.options import DecodeOptions
+
+# One short of the registry's own answers; what it cannot answer at all is its trouble, not the object's.
+_SERVER_TROUBLE: Final = 500
+_TOO_MANY_REQUESTS: Final = 429
+
+
+def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
+    """What stands before each value of this Avro schema; empty unless the settings ask for the framing.
+
+    Registers the schema under its subject, or looks it up where registering is off; blocks on the registry
+    once for each schema and process. Raises SourceUnavailable while the registry does not answer, ObjectUnfit
+    (`schema_refused`) when it refuses the schema or does not have it.
+    """
+    settings = options.format
+    if settings.value_format is not ValueFormat.AVRO or settings.registry is None:
+        return b""
+    text = schema if isinstance(schema, str) else schema.decode()
+    return frame(settings.registry, subject(settings.registry, options.topic, text), text)
+
+
+def framed_key(registry: RegistrySettings, topic: str, text: str | None) -> bytes | None:
+    """A text key in the framing, as an Avro string under `<topic>-key`; None stays None."""
+    if text is None:
+        return None
+    octets = text.encode()
+    return frame(registry, f"{topic}-key", '"string"') + varint(len(octets)) + octets
+
+
+def subject(registry: RegistrySettings, topic: str, schema: str) -> str:
+    """The subject of a value's schema, by the strategy of the settings."""
+    name = _record_name(schema)
+    match registry.subject_name_strategy:
+        case SubjectNameStrategy.RECORD:
+            return name
+        case SubjectNameStrategy.TOPIC_RECORD:
+            return f"{topic}-{name}"
+        case _:
+            return f"{topic}-value"
+
+
+def _record_name(schema: str) -> str:
+    """The full name of a named type, or the name of the kind for others."""
+    shape: Any = json.loads(schema)
+    if not isinstance(shape, dict):
+        return str(shape)
+    name = str(shape.get("name", shape.get("type")))
+    namespace = shape.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+@lru_cache(maxsize=1000)
+def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
+    """The five bytes before each datum; remembered for the life of the process."""
+    # Its HTTP client and logins take a while to import, and few ask for them.
+    from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.common._httpx_compat import httpx
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = _client(registry)
+    wanted = Schema(schema, "AVRO")
+    try:
+        if registry.auto_register:
+            number = client.register_schema(subject_name, wanted)
+        else:
+            number = client.lookup_schema(subject_name, wanted).schema_id
+    except SchemaRegistryError as error:
+        if error.http_status_code >= _SERVER_TROUBLE or error.http_status_code == _TOO_MANY_REQUESTS:
+            raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
+        raise ObjectUnfit(
+            f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register a "
+            "compatible schema, or set schema.registry.subject.name.strategy.",
+            reason="schema_refused",
+        ) from error
+    except (httpx.HTTPError, OSError) as error:
+        raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error
+    return b"\x00" + int(number).to_bytes(4, "big")
+
+
+@lru_cache(maxsize=8)
+def _client(registry: RegistrySettings) -> Any:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    # new_client gives the in-memory registry for mock:// addresses.
+    return SchemaRegistryClient.new_client(registry.client())

@@ -1,0 +1,163 @@
+"""Rows turned into records: key, value, headers and timestamp taken out of each row's JSON."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ingest.settings.choices import Envelope
+from ingest.settings.model import FormatSettings
+from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
+from spark.formats.options import DecodeOptions
+from spark.records.constant import position_header
+from spark.records.envelope import EnvelopeReader
+from spark.records.fields import FieldReader, Path
+from spark.records.parts import Fault, Parts
+from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
+
+# Says whether the field at a path holds bytes, which JSON shows as base64.
+IsBytes = Callable[[Path], bool]
+
+
+def needs_fields(settings: FormatSettings) -> bool:
+    """True when something of the record comes from the row's fields, so that its JSON is needed."""
+    return settings.envelope is not Envelope.NONE or any(
+        isinstance(source, FieldSource | FieldHeaders)
+        for source in (settings.key_source, settings.value_source, settings.headers, settings.timestamp)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shaper:
+    """Gives each batch of one object its records; make one for each object."""
+
+    options: DecodeOptions
+    read: Callable[[bytes], Parts] | None
+
+    @classmethod
+    def of(cls, options: DecodeOptions, is_bytes: IsBytes = lambda _path: False) -> "Shaper":
+        """A shaper for what the options ask for."""
+        settings = options.format
+        if settings.envelope is not Envelope.NONE:
+            return cls(options, EnvelopeReader(settings, is_bytes))
+        return cls(options, FieldReader(settings, is_bytes) if needs_fields(settings) else None)
+
+    def shape(self, batch: RowBatch, rows: Column | None = None) -> RowBatch:
+        """The batch with keys, values, headers and timestamps as asked for; too large records are bad rows.
+
+        `rows` is the JSON of each row where `batch.values` is something else.
+        """
+        if self.read is not None:
+            batch = self._with_parts(batch, batch.values if rows is None else rows)
+        if isinstance(self.options.format.headers, ObjectHeaders):
+            headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
+            batch = replace(batch, headers=headers)
+        return self._within_limit(batch)
+
+    def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
+        assert self.read is not None
+        settings = self.options.format
+        found: list[Parts | None] = []
+        faults: dict[int, tuple[str, str, int]] = {}
+        for index in range(len(rows)):
+            try:
+                found.append(self.read(rows.get(index) or b"null"))
+            except Fault as fault:
+                found.append(None)
+                faults[index] = (fault.reason, str(fault), max(0, int(batch.values.lengths[index])))
+        batch = _without(batch, faults, keep_raw=True)
+        parts = [each for each in found if each is not None]
+        changes: dict[str, Any] = {}
+        if settings.envelope is not Envelope.NONE or isinstance(settings.key_source, FieldSource):
+            changes["keys"] = column_of([each.key for each in parts])
+        if settings.envelope is not Envelope.NONE or isinstance(settings.value_source, FieldSource):
+            changes["values"] = column_of([each.value for each in parts])
+        if settings.envelope is not Envelope.NONE or isinstance(settings.headers, FieldHeaders):
+            changes["headers"] = tuple(each.headers for each in parts)
+        if settings.envelope is not Envelope.NONE or isinstance(settings.timestamp, FieldSource):
+            changes["timestamps_ms"] = np.array([each.timestamp_ms for each in parts], np.int64)
+        return replace(batch, **changes)
+
+    def _within_limit(self, batch: RowBatch) -> RowBatch:
+        sizes = np.maximum(batch.values.lengths, 0)
+        if batch.keys is not None:
+            sizes = sizes + np.maximum(batch.keys.lengths, 0)
+        if batch.headers is not None:
+            of_headers = [
+                sum(len(name.encode()) + len(value or b"") for name, value in headers)
+                for headers in batch.headers
+            ]
+            sizes = sizes + np.array(of_headers, np.int64)
+        large = np.flatnonzero(sizes > self.options.row_max_bytes)
+        if not len(large):
+            return batch
+        limit, overhead = self.options.record_max_bytes, self.options.overhead_bytes
+        faults = {}
+        for index in large.tolist():
+            size = int(sizes[index]) + overhead
+            faults[index] = (
+                "too_large",
+                f"the record of {size} bytes exceeds record.max.bytes ({limit})",
+                size,
+            )
+        return _without(batch, faults, keep_raw=False)
+
+
+def column_of(values: list[bytes | None]) -> Column:
+    """Byte strings as a column over one new buffer."""
+    lengths = np.array([NULL_LENGTH if value is None else len(value) for value in values], np.int64)
+    ends = np.cumsum(np.maximum(lengths, 0))
+    return Column(
+        buffer=b"".join(value for value in values if value is not None),
+        starts=ends - np.maximum(lengths, 0),
+        lengths=lengths,
+    )
+
+
+_NOTHING: Final[dict[int, tuple[str, str, int]]] = {}
+
+
+def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
+    """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
+    if not faults:
+        return batch
+    good = np.ones(len(batch), bool)
+    good[list(faults)] = False
+    behind = np.cumsum(good) - good  # how many good rows stand before each
+    positions = batch.positions
+    bad = [
+        BadRow(
+            index=int(behind[index]),
+            position=positions(index),
+            after=positions(index + 1) if index + 1 < len(batch) else batch.after,
+            reason=reason,
+            message=message,
+            raw=batch.values.get(index) if keep_raw else None,
+            raw_key=batch.keys.get(index) if keep_raw and batch.keys is not None else None,
+            size=size,
+        )
+        for index, (reason, message, size) in faults.items()
+    ]
+    before = [
+        replace(row, index=int(behind[row.index]) if row.index < len(batch) else int(good.sum()))
+        for row in batch.bad
+    ]
+    kept = np.flatnonzero(good)
+
+    def kept_positions(index: int, /) -> Any:
+        return positions(int(kept[index])) if index < len(kept) else batch.after
+
+    return RowBatch(
+        values=_picked(batch.values, good),
+        after=batch.after,
+        positions=kept_positions,
+        keys=None if batch.keys is None else _picked(batch.keys, good),
+        headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
+        timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
+        bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
+    )
+
+
+def _picked(column: Column, good: Any) -> Column:
+    return Column(buffer=column.buffer, starts=column.starts[good], lengths=column.lengths[good])
