@@ -334,22 +334,20 @@ class Planner:
 
     def _arm_suspects(self, now_ms: int, gathering: Gathering) -> None:
         """Write the next attempts of as many suspects as there are slots; then they may run, alone."""
+        for unit in list(self._suspects):
+            if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
+                del self._suspects[unit]
         # An armed one that has to wait for its turn takes no place, or the one before it could not be armed.
         armed = sum(
             unit.suspicion is Suspicion.ARMED
             and (unit.phase is not Phase.WAITING or self._lanes.is_next(unit))
             for unit in self._suspects
         )
-        for unit in list(self._suspects):
-            if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
-                del self._suspects[unit]
-            elif (
-                unit.suspicion is Suspicion.SUSPECT
-                and unit.phase is Phase.WAITING
-                and armed < self._limits.slots
-                and self._table.is_clear(unit)
-                and self._lanes.is_next(unit)
-            ):
+        for unit in self._suspects:
+            if armed >= self._limits.slots:
+                return
+            is_idle = unit.suspicion is Suspicion.SUSPECT and unit.phase is Phase.WAITING
+            if is_idle and self._table.is_clear(unit) and self._lanes.is_next(unit):
                 armed += 1
                 self._arm(unit, now_ms, gathering)
 

@@ -138,7 +138,7 @@ class World:
         is_old = event.event_time_ms is not None and event.event_time_ms < self.now_ms - RETENTION
         # An end that was not for good counts for the events before it, whatever has come after.
         ends = [each for key, each in self.ledger.log if key == object_id and each and each.is_settled]
-        assert is_old or (ends and entry is not None), f"{event} settled at {entry}"
+        assert is_old or ends, f"{event} settled at {entry}"
 
     def _check_absent(self, object_id: ObjectId) -> None:
         """An entry goes only when its content was not there as the listing began."""

@@ -1,0 +1,90 @@
+"""A million entries and a hundred thousand pending objects: bounded in memory, merged in passing."""
+
+import time
+import tracemalloc
+
+import pytest
+
+from ingest.catalogue import Catalogue, Intake, ListingPage
+from ingest.ledger import LedgerEntry, State
+from ingest.objects import ObjectId, Route, S3Object
+from ingest.planner import Backoff, Limits, Planner
+from tests.ingest.catalogue.fake_ledger import FakeView
+
+PAGE = 1000
+
+
+def key_of(number: int) -> str:
+    """A key of usual length."""
+    return f"year=2026/month=01/day=31/topic-name-00-{number:012}.jsonl.gz"
+
+
+def test_pending_objects_are_small() -> None:
+    """100,000 of them stay under 100 MB, keys and all."""
+    count = 20_000
+    catalogue = Catalogue(
+        bucket="bucket",
+        view=FakeView(),
+        intake=Intake(route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))),
+    )
+    planner = Planner(catalogue, limits=Limits(slots=2), backoff=Backoff(first_ms=1, longest_ms=1))
+    tracemalloc.start()
+    for first in range(0, count, PAGE):
+        objects = tuple(
+            S3Object(
+                id=ObjectId("bucket", key_of(number), f"{number:032x}"),
+                size=1000 + number,
+                last_modified_ms=1_700_000_000_000 + number * 1000,
+            )
+            for number in range(first, first + PAGE)
+        )
+        page = ListingPage(
+            listing_id=1,
+            is_full=True,
+            after_key=None if first == 0 else key_of(first - 1),
+            through_key=key_of(first + PAGE - 1),
+            objects=objects,
+        )
+        catalogue.observe(page, 1_800_000_000_000)
+        planner.tick(1_800_000_000_000)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    print(f"{size / count:.0f} bytes for a pending object")  # noqa: T201 - the figure is the point
+    assert catalogue.pending_objects == count
+    assert size / count < 1000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_million_finished_objects_are_listed_in_passing() -> None:
+    """A thousand scans, no look-up, nothing kept."""
+    count = 1_000_000
+    entries = [
+        (ObjectId("bucket", key_of(number), "e"), LedgerEntry(state=State.DONE)) for number in range(count)
+    ]
+    view = FakeView()
+    view.fill(entries)
+    catalogue = Catalogue(bucket="bucket", view=view, intake=Intake(route=lambda _: Route(topic="topic")))
+    seconds = 0.0
+    for first in range(0, count, PAGE):
+        objects = tuple(
+            S3Object(id=ObjectId("bucket", key_of(number), "e"), size=1, last_modified_ms=0)
+            for number in range(first, first + PAGE)
+        )
+        page = ListingPage(
+            listing_id=1,
+            is_full=True,
+            after_key=None if first == 0 else key_of(first - 1),
+            through_key=None if first + PAGE == count else key_of(first + PAGE - 1),
+            objects=objects,
+        )
+        begun = time.perf_counter()
+        effects = catalogue.observe(page, 1_800_000_000_000)
+        seconds += time.perf_counter() - begun
+        assert effects.pending == 0
+    print(f"{seconds:.1f} s to merge {count} listed objects")  # noqa: T201 - the figure is the point
+    assert (view.scans, view.gets) == (count // PAGE, 0)
+    assert catalogue.is_idle is False  # the ledger has not been asked for unfinished objects yet
+    catalogue.resume(0)
+    assert catalogue.is_idle
+    assert seconds < 60

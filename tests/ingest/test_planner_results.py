@@ -1,0 +1,660 @@
+"""What slots report, turned into the ledger's words: failures, slices, suspects, lost slots, commands."""
+
+from typing import Any
+
+import pytest
+
+from ingest.catalogue import LedgerWrite, Mark, Replay, Selection
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.objects import S3Object
+from ingest.planner import Limits
+from ingest.positions import BytePosition
+from ingest.settings.choices import Ordering
+from ingest.work import Checkpoint, Outcome
+from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.ingest.catalogue.fake_ledger import FakeLedger
+
+DONE = LedgerEntry(state=State.DONE, records=1)
+EVERYTHING = Selection()
+
+
+class TestFailures:
+    """One entry for each failure that needs one."""
+
+    def test_attempts_end_in_quarantine(self) -> None:
+        """Counted in the ledger; the message goes with the last."""
+        desk = Desk(limits=Limits(slots=1, max_attempts=3))
+        desk.announce("m", event("a"))
+        seen = []
+        for _ in range(3):
+            desk.fail(desk.plan(), "ObjectCorrupt")
+            entry = desk.entry("a")
+            assert entry is not None
+            seen.append((entry.state, entry.reason, entry.attempts, entry.error))
+            desk.now_ms += 60_000
+        said = "ObjectCorrupt said why"
+        assert seen == [
+            (State.FAILED, "corrupt", 1, said),
+            (State.FAILED, "corrupt", 2, said),
+            (State.QUARANTINED, "corrupt", 3, said),
+        ]
+        assert desk.settled == ["m"]
+
+    def test_attempts_survive_a_restart(self) -> None:
+        """They are the ledger's, not the memory's."""
+        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk.announce("m", event("a"))
+        desk.fail(desk.plan(), "ObjectForbidden")
+        again = Desk(ledger=desk.ledger, limits=Limits(slots=1, max_attempts=2))
+        again.fail(again.plan(), "ObjectForbidden")
+        entry = again.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+
+    def test_another_reason_counts_anew(self) -> None:
+        """Two misfortunes are not one."""
+        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk.announce("m", event("a"))
+        for kind, attempts in (("ObjectForbidden", 1), ("ObjectCorrupt", 1)):
+            desk.fail(desk.plan(), kind)
+            entry = desk.entry("a")
+            assert entry is not None
+            assert (entry.state, entry.attempts) == (State.FAILED, attempts)
+            desk.now_ms += 60_000
+
+    def test_progress_between_attempts_keeps_the_count(self) -> None:
+        """Rows before the damage are kept, and it is still the second attempt."""
+        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk.announce("m", event("a"))
+        desk.fail(desk.plan(), "ObjectCorrupt")
+        desk.now_ms += 60_000
+        plan = desk.plan()
+        partial = LedgerEntry(state=State.PARTIAL, records=5, attempts=1, position=BytePosition(50))
+        desk.commit(plan, object_id("a"), partial)
+        desk.fail(plan, "ObjectCorrupt")
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.attempts, entry.records) == (State.QUARANTINED, 2, 5)
+        assert entry.position == BytePosition(50)
+
+    def test_a_missing_topic_is_said_once(self) -> None:
+        """It is failed, without a number, and not written again at each try."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        for _ in range(9):
+            desk.fail(desk.plan(), "TopicMissing")
+            desk.now_ms += 60_000
+        assert len(desk.ledger.log) == 1
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.reason, entry.attempts) == (State.FAILED, "topic_missing", 0)
+        assert desk.catalogue.troubles() == {"topic_missing": 1}
+        assert not desk.catalogue.is_idle
+
+    def test_a_permanent_refusal_keeps_its_reason(self) -> None:
+        """At once, with the words of the error."""
+        desk = Desk()
+        desk.announce("m", event("a-3-7"))
+        desk.fail(desk.plan(), "ObjectUnfit", reason="unknown_partition")
+        entry = desk.entry("a-3-7")
+        assert entry is not None
+        assert (entry.state, entry.reason, entry.partition) == (State.QUARANTINED, "unknown_partition", 3)
+        assert (desk.settled, desk.catalogue.is_idle) == (["m"], True)
+
+    def test_a_quarantine_that_the_task_committed_is_its_end(self) -> None:
+        """A bad record under `errors.tolerance=none`."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("a"), LedgerEntry(state=State.QUARANTINED, reason="bad_json"))
+        desk.finish(plan)
+        assert (desk.settled, desk.catalogue.is_idle) == (["m"], True)
+
+    def test_nothing_settles_before_the_write_is_acknowledged(self) -> None:
+        """The driver's transaction may still fail."""
+        desk = Desk()
+        desk.announce("m", event("a", size=0))
+        effects = desk.catalogue.announce("n", [event("b", size=0)], NOW)
+        assert effects.settled == ()
+        assert desk.works[desk.plan()] == ()
+        assert not desk.catalogue.is_idle
+        assert desk.catalogue.written(effects.writes, NOW).settled == ("n",)
+
+
+class TestLostSlots:
+    """Void, fence, read, plan."""
+
+    @pytest.mark.parametrize("outcome", [Outcome.FENCED, Outcome.UNKNOWN, None])
+    def test_work_stays_reserved_until_recovered(self, outcome: Outcome | None) -> None:
+        """Whatever the task said last."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        plan = desk.plan()
+        if outcome is None:
+            desk.planner.lost(plan)
+        else:
+            desk.finish(plan, outcome=outcome)
+        assert desk.works[desk.plan(1)] == ()
+        # A commit that nobody acknowledged is in the ledger.
+        desk.ledger.commit(object_id("a"), DONE)
+        for key, entry in desk.ledger.follow():
+            desk.catalogue.ledger_applied(key, entry)
+        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        assert desk.keys(desk.plan(1)) == ["b"]
+        assert desk.settled == []
+        desk.complete(desk.plans)
+        assert desk.settled == ["m"]
+
+    def test_the_ledger_wins_over_what_was_reported(self) -> None:
+        """After a fence it says how far the object is."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("a"), LedgerEntry(state=State.PARTIAL, records=1))
+        desk.ledger.commit(object_id("a"), LedgerEntry(state=State.PARTIAL, records=2))
+        desk.die(0, plan)
+        desk.tick()
+        (work,) = desk.works[desk.plan()]
+        assert work.records == 2
+        assert len(desk.catalogue.books.ledger) == 1  # the suspect's entry, not read back yet
+
+    def test_late_reports_of_a_void_plan_say_nothing(self) -> None:
+        """The socket delivered them after the fence."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        desk.planner.lost(plan)
+        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        late = [Checkpoint(key=object_id("a"), entry=DONE)]
+        assert desk.planner.committed(plan, late).settled == ()
+        assert desk.finish(plan).settled == ()
+        desk.planner.lost(plan)
+        assert desk.keys(desk.plan()) == ["a"]
+
+    def test_other_slots_are_untouched(self) -> None:
+        """Recovery is for one slot."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        desk.plan(0, idle_slots=2)
+        other = desk.plan(1)
+        desk.die(0, 1)
+        desk.complete(other)
+        desk.tick()
+        assert desk.keys(desk.plan(1)) == ["a"]
+
+
+class TestSuspects:
+    """What may kill workers runs alone, each attempt in the ledger before it begins."""
+
+    def test_a_killer_is_found_out_and_the_others_go_on(self) -> None:
+        """Three lonely deaths are enough."""
+        desk = Desk(limits=Limits(slots=2))
+        desk.announce("m", event("good"), event("killer"), event("fine"))
+        deaths = 0
+        batches: list[list[str]] = []
+        while not desk.catalogue.is_idle:
+            desk.tick(1000)
+            plan = desk.plan()
+            keys = desk.keys(plan)
+            if not keys:
+                continue
+            batches.append(keys)
+            if "killer" in keys:
+                deaths += 1
+                entry = desk.entry("killer")
+                assert (entry.attempts if entry else 0) == deaths - 1
+                desk.die(0, plan)
+            else:
+                desk.complete(plan)
+        assert batches[0] == ["good", "killer", "fine"]
+        assert sorted(batches[1:]) == [["fine"], ["good"], ["killer"], ["killer"], ["killer"]]
+        entry = desk.entry("killer")
+        assert entry is not None
+        assert (entry.state, entry.reason, entry.attempts) == (State.QUARANTINED, "worker_died", 3)
+        assert desk.settled == ["m"]
+
+    def test_no_suspect_runs_before_its_attempt_is_written(self) -> None:
+        """The driver may die with the worker."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        desk.die(0, desk.plan())
+        assert desk.works[desk.plan()] == ()
+        effects = desk.planner.tick(NOW)
+        (write,) = effects.writes
+        assert write.entry is not None
+        assert (write.entry.state, write.entry.reason, write.entry.attempts) == (
+            State.FAILED,
+            "worker_died",
+            1,
+        )
+        assert desk.works[desk.plan()] == ()
+        desk.do(effects)
+        assert desk.keys(desk.plan()) == ["a"]
+
+    def test_no_more_are_armed_than_there_are_slots(self) -> None:
+        """A restart must not count attempts against a thousand innocent objects."""
+        desk = Desk(limits=Limits(slots=2))
+        desk.announce("m", *(event(f"o{number}") for number in range(9)))
+        desk.die(0, desk.plan())
+        assert len(desk.tick().writes) == 2
+        assert len(desk.tick().writes) == 0
+        desk.complete(desk.plan())
+        assert len(desk.tick().writes) == 1
+
+    def test_who_survives_alone_is_no_suspect_any_more(self) -> None:
+        """And its attempts are forgotten, or restarts would add up."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        desk.die(0, desk.plan())
+        desk.tick()
+        plan = desk.plan()
+        (key,) = desk.keys(plan)
+        desk.finish(plan)
+        entry = desk.entry(key)
+        assert entry is not None
+        assert (entry.state, entry.attempts) == (State.PARTIAL, 0)
+        assert desk.keys(desk.plan()) == [key]
+
+    def test_suspicion_survives_a_restart(self) -> None:
+        """The ledger remembers how often it was alone."""
+        ledger = FakeLedger()
+        for key, attempts in (("a", 2), ("b", 3)):
+            entry = LedgerEntry(state=State.FAILED, reason="worker_died", attempts=attempts, size=1)
+            ledger.commit(object_id(key), entry)
+        desk = Desk(ledger=ledger)
+        assert desk.works[desk.plan()] == ()
+        desk.tick()
+        assert desk.keys(desk.plan()) == ["a"]
+        for key, state in (("a", State.FAILED), ("b", State.QUARANTINED)):
+            known = desk.entry(key)
+            assert known is not None
+            assert (known.state, known.attempts) == (state, 3)
+
+    def test_named_by_the_service(self) -> None:
+        """Whatever is waiting can be made a suspect."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        desk.planner.suspect([object_id("a"), object_id("unknown")])
+        desk.tick()
+        assert [desk.keys(desk.plan(slot)) for slot in range(2)] == [["b"], ["a"]]
+
+    def test_in_a_topic_partition_the_first_one_is_armed(self) -> None:
+        """Or the armed one would wait for the one that waits to be armed."""
+        desk = Desk(limits=Limits(slots=1, ordering=Ordering.PARTITION))
+        desk.announce("m", event("a-0-5"), event("a-0-6"))
+        desk.die(0, desk.plan())
+        desk.tick()
+        desk.announce("m", event("a-0-1"))
+        desk.planner.suspect([object_id("a-0-1")])
+        order = []
+        for _ in range(3):
+            desk.tick()
+            plan = desk.plan()
+            order += desk.keys(plan)
+            desk.complete(plan)
+        assert order == ["a-0-1", "a-0-5", "a-0-6"]
+
+
+class TestSlices:
+    """`ordering=none`: a large object is cut where its format allows."""
+
+    CUTS = (0, 400, 800, 1000)
+
+    def desk(self, ledger: FakeLedger | None = None) -> Desk:
+        """A desk that cuts what is larger than 400 bytes."""
+        limits = Limits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True)
+        return Desk(ledger=ledger, limits=limits)
+
+    def cut(self, desk: Desk) -> list[LedgerKey]:
+        """An object of a thousand bytes, cut into three slices."""
+        desk.announce("m", event("a", size=1000))
+        plan = desk.plan()
+        (work,) = desk.works[plan]
+        assert work.pieces_wanted == 10
+        desk.finish(plan, cuts=((work, self.CUTS),))
+        return [SliceKey(object_id("a"), begin, end) for begin, end in ((0, 400), (400, 800), (800, 1000))]
+
+    def end(self, desk: Desk, slot: int, entry: LedgerEntry = DONE) -> Any:
+        """One slot takes a slice and ends it."""
+        plan = desk.plan(slot)
+        (work,) = desk.works[plan]
+        assert work.begin is not None
+        assert work.end is not None
+        desk.commit(plan, SliceKey(work.object.id, work.begin, work.end), entry)
+        return desk.finish(plan)
+
+    def test_the_cuts_are_committed_before_a_slice_is_planned(self) -> None:
+        """They never change for that ETag."""
+        desk = self.desk()
+        self.cut(desk)
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.cuts) == (State.PARTIAL, self.CUTS)
+        first, second = desk.works[desk.plan(0)], desk.works[desk.plan(1)]
+        assert [(work.begin, work.end) for work in (*first, *second)] == [(0, 400), (400, 800)]
+        assert desk.catalogue.counts["active"] == 1
+
+    def test_done_when_all_slices_are(self) -> None:
+        """With the slices' tombstones in one transaction, and not before the last plan is over."""
+        desk = self.desk()
+        keys = self.cut(desk)
+        assert self.end(desk, 0).writes == ()
+        assert self.end(desk, 0).writes == ()
+        plan = desk.plan()
+        assert desk.commit(plan, keys[2], DONE).writes == ()
+        effects = desk.finish(plan)
+        assert [(write.key, write.entry is None) for write in effects.writes] == [
+            (object_id("a"), False),
+            *((key, True) for key in keys),
+        ]
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.records, entry.cuts) == (State.DONE, 3, None)
+        assert desk.settled == ["m"]
+        assert set(desk.ledger.truth) == {object_id("a")}
+
+    def test_an_object_that_cannot_be_cut_is_read_whole(self) -> None:
+        """A gzip stream, found out by the task."""
+        desk = self.desk()
+        desk.announce("m", event("a", size=1000))
+        plan = desk.plan()
+        desk.finish(plan, cuts=((desk.works[plan][0], (0, 1000)),))
+        (work,) = desk.works[desk.plan()]
+        assert (work.pieces_wanted, work.begin) == (0, None)
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            Limits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=False),
+            Limits(slots=2, max_bytes=400, ordering=Ordering.OBJECT, can_cut=True),
+            Limits(slots=1, max_bytes=400, ordering=Ordering.NONE, can_cut=True),
+            Limits(slots=2, max_bytes=1000, ordering=Ordering.NONE, can_cut=True),
+        ],
+        ids=["format", "ordering", "one slot", "small"],
+    )
+    def test_no_cuts_are_asked_for(self, limits: Limits) -> None:
+        """Where they cannot help."""
+        desk = Desk(limits=limits)
+        desk.announce("m", event("a", size=1000))
+        assert desk.works[desk.plan()][0].pieces_wanted == 0
+
+    def test_no_cuts_once_it_was_begun(self) -> None:
+        """Its position is one of the whole object."""
+        desk = self.desk()
+        ledger = desk.ledger
+        begun = LedgerEntry(state=State.PARTIAL, position=BytePosition(7), size=1000)
+        ledger.commit(object_id("a"), begun)
+        again = self.desk(ledger)
+        (work,) = again.works[again.plan()]
+        assert (work.pieces_wanted, work.start) == (0, BytePosition(7))
+
+    def test_a_restart_goes_on_with_the_slices(self) -> None:
+        """Those that are done stay so."""
+        desk = self.desk()
+        self.cut(desk)
+        self.end(desk, 0)
+        plan = desk.plan()
+        partial = LedgerEntry(state=State.PARTIAL, records=4, position=BytePosition(500))
+        desk.commit(plan, SliceKey(object_id("a"), 400, 800), partial)
+        again = self.desk(desk.ledger)
+        works = [again.works[again.plan(slot)][0] for slot in range(2)]
+        assert [(work.begin, work.end, work.start, work.records) for work in works] == [
+            (400, 800, BytePosition(500), 4),
+            (800, 1000, None, 0),
+        ]
+
+    def test_a_restart_after_the_last_slice_writes_the_end(self) -> None:
+        """The old driver died before it could."""
+        desk = self.desk()
+        for key in self.cut(desk):
+            desk.ledger.commit(key, DONE)
+        again = self.desk(desk.ledger)
+        entry = again.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.records) == (State.DONE, 3)
+        assert again.catalogue.is_idle
+
+    def test_a_slice_fails_by_itself(self) -> None:
+        """Its own entry, its own delay; the others go on."""
+        desk = self.desk()
+        keys = self.cut(desk)
+        desk.fail(desk.plan(), "ObjectCorrupt")
+        known = desk.ledger.truth[keys[0]]
+        assert (known.state, known.attempts) == (State.FAILED, 1)
+        self.end(desk, 0)
+        self.end(desk, 0)
+        assert desk.works[desk.plan()] == ()
+        desk.now_ms += 1000
+        self.end(desk, 0)
+        assert desk.settled == ["m"]
+
+    @pytest.mark.parametrize(
+        ("kind", "state"), [("ObjectUnfit", State.QUARANTINED), ("ObjectMissing", State.SKIPPED)]
+    )
+    def test_the_least_happy_slice_names_the_end(self, kind: str, state: State) -> None:
+        """The slices' entries stay for whoever revives or replays it."""
+        desk = self.desk()
+        keys = self.cut(desk)
+        desk.fail(desk.plan(), kind, reason="bad_json")
+        self.end(desk, 0)
+        self.end(desk, 0)
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.records, entry.cuts) == (state, 2, self.CUTS)
+        assert set(desk.ledger.truth) == {object_id("a"), *keys}
+        assert desk.settled == ["m"]
+
+    def test_a_revived_object_goes_on_with_what_was_skipped(self) -> None:
+        """A listing shows it again; two slices are done already."""
+        desk = self.desk()
+        self.cut(desk)
+        desk.fail(desk.plan(), "ObjectMissing")
+        self.end(desk, 0)
+        self.end(desk, 0)
+        desk.observe(page(listed("a", size=1000)))
+        plan = desk.plan()
+        (work,) = desk.works[plan]
+        assert (work.begin, work.end) == (0, 400)
+        desk.commit(plan, SliceKey(object_id("a"), 0, 400), DONE)
+        desk.finish(plan)
+        assert set(desk.ledger.truth) == {object_id("a")}
+
+    def test_seen_again_while_its_slices_were_missing(self) -> None:
+        """Another look at once, before any end is written."""
+        desk = self.desk()
+        self.cut(desk)
+        for _ in range(3):
+            plan = desk.plan()
+            desk.announce("again", event("a", size=1000, event_time_ms=NOW))
+            desk.fail(plan, "ObjectMissing")
+        assert len(desk.works[desk.plan()]) == 1
+        assert desk.settled == []
+
+    def test_slices_of_a_lost_slot(self) -> None:
+        """They are recovered, and may be suspects."""
+        desk = self.desk()
+        keys = self.cut(desk)
+        plan = desk.plan()
+        desk.ledger.commit(keys[0], DONE)
+        desk.die(0, plan)
+        plan = desk.plan()
+        assert desk.works[plan][0].begin == 400
+        desk.die(0, plan)
+        desk.tick()
+        known = desk.ledger.truth[keys[1]]
+        assert (known.state, known.reason) == (State.FAILED, "worker_died")
+        for _ in range(2):
+            self.end(desk, 0)
+        assert desk.settled == ["m"]
+
+
+class TestCommands:
+    """`replay` and `mark` on a running service."""
+
+    def known(self, desk: Desk) -> list[S3Object]:
+        """Every object of the ledger."""
+        return [seen for seen, _ in desk.catalogue.known_objects()]
+
+    @pytest.mark.parametrize(
+        ("state", "is_from_start", "is_replayed"),
+        [
+            (State.QUARANTINED, False, True),
+            (State.FAILED, False, True),
+            (State.SKIPPED, False, True),
+            (State.DONE, False, False),
+            (State.DONE, True, True),
+            (State.QUARANTINED, True, True),
+        ],
+    )
+    def test_replay(
+        self,
+        state: State,
+        is_from_start: bool,  # noqa: FBT001 - a column
+        is_replayed: bool,  # noqa: FBT001 - a column
+    ) -> None:
+        """From the position, or whole; `done` only whole."""
+        entry = LedgerEntry(
+            state=state, reason="corrupt", error="why", records=5, bad=1, attempts=4, position=BytePosition(9)
+        )
+        seen = listed("a")
+        command = Replay(selection=EVERYTHING, is_from_start=is_from_start)
+        writes = command.writes(seen, entry, {}, NOW)
+        if not is_replayed:
+            assert writes == []
+            return
+        kept = (0, 0, None) if is_from_start else (5, 1, BytePosition(9))
+        (write,) = writes
+        assert write.entry is not None
+        assert (write.entry.records, write.entry.bad, write.entry.position) == kept
+        assert (write.entry.state, write.entry.reason, write.entry.error, write.entry.attempts) == (
+            State.NEW,
+            None,
+            None,
+            0,
+        )
+
+    @pytest.mark.parametrize(
+        ("selection", "is_taken"),
+        [
+            (Selection(), True),
+            (Selection(key="in/a"), True),
+            (Selection(key="in/"), False),
+            (Selection(prefix="in/"), True),
+            (Selection(prefix="out/"), False),
+            (Selection(since_ms=NOW), True),
+            (Selection(since_ms=NOW + 1), False),
+            (Selection(until_ms=NOW), True),
+            (Selection(until_ms=NOW - 1), False),
+            (Selection(states=frozenset({State.DONE})), True),
+            (Selection(states=frozenset({State.FAILED})), False),
+        ],
+    )
+    def test_selections(self, selection: Selection, is_taken: bool) -> None:  # noqa: FBT001 - a column
+        """Every condition that is given must hold."""
+        assert selection.takes(object_id("in/a"), NOW, State.DONE) is is_taken
+
+    def test_a_replayed_object_is_ingested_again(self) -> None:
+        """By the running service."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        desk.complete(desk.plan())
+        command = Replay(selection=EVERYTHING, is_from_start=True)
+        desk.do(desk.catalogue.apply_command(command, self.known(desk), NOW))
+        (work,) = desk.works[desk.plan()]
+        assert (work.records, work.start) == (0, None)
+
+    def test_a_replay_ends_the_delay_of_a_failed_object(self) -> None:
+        """The operator has repaired something."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        desk.fail(desk.plan(), "TopicMissing")
+        desk.do(desk.catalogue.apply_command(Replay(selection=EVERYTHING), self.known(desk), NOW))
+        assert desk.catalogue.troubles() == {}
+        assert desk.keys(desk.plan()) == ["a"]
+
+    def test_mark(self) -> None:
+        """Counted as done without being read, wherever it was."""
+        desk = Desk()
+        desk.announce("m", event("waiting"))
+        desk.announce("n", event("done"))
+        desk.complete(desk.plan())
+        desk.announce("o", event("waiting2"))
+        objects = [listed(key) for key in ("unknown", "done", "waiting2")]
+        desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, NOW))
+        marked = {key.key for key, entry in desk.ledger.log if entry and entry.reason == "marked"}  # type: ignore[union-attr]  # objects only
+        assert marked == {"unknown", "waiting2"}
+        assert desk.settled == ["m", "n", "o"]
+        assert desk.observe(page(*objects)).pending == 0
+
+    def test_mark_leaves_out_what_is_not_selected(self) -> None:
+        """And what is done already."""
+        command = Mark(selection=Selection(prefix="in/"))
+        assert command.writes(listed("out/a"), None, {}, NOW) == []
+        assert command.writes(listed("in/a"), DONE, {}, NOW) == []
+        assert len(command.writes(listed("in/a"), LedgerEntry(state=State.FAILED), {}, NOW)) == 1
+
+    def test_what_a_plan_holds_is_marked_when_it_rests(self) -> None:
+        """No driver write names an object that a live plan holds."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("b"), DONE)
+        objects = [listed("a"), listed("b")]
+        assert desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, NOW)).writes == ()
+        assert not desk.catalogue.is_idle
+        desk.finish(plan)
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.state, entry.reason) == (State.DONE, "marked")
+        assert desk.entry("b") == DONE
+        assert (desk.settled, desk.catalogue.is_idle) == (["m"], True)
+
+    def test_a_command_for_another_bucket_is_none_of_ours(self) -> None:
+        """Nothing is written."""
+        desk = Desk()
+        foreign = S3Object(id=object_id("a").__class__("other", "a", "1"), size=1, last_modified_ms=0)
+        assert desk.catalogue.apply_command(Mark(selection=EVERYTHING), [foreign], NOW).writes == ()
+
+    def test_a_write_for_what_a_plan_holds_is_a_bug(self) -> None:
+        """The books refuse it."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        desk.plan()
+        from ingest.catalogue.effects import Gathering
+
+        with pytest.raises(AssertionError, match="held by a live plan"):
+            desk.catalogue.books.write(object_id("a"), None, Gathering())
+
+    @pytest.mark.parametrize("is_from_start", [False, True])
+    def test_replay_of_a_split_object(self, is_from_start: bool) -> None:  # noqa: FBT001 - a column
+        """Its slices go on, or it is cut anew."""
+        slices = TestSlices()
+        desk = slices.desk()
+        keys = slices.cut(desk)
+        desk.fail(desk.plan(), "ObjectUnfit", reason="bad_json")
+        slices.end(desk, 0)
+        slices.end(desk, 0)
+        command = Replay(selection=EVERYTHING, is_from_start=is_from_start)
+        effects = desk.do(desk.catalogue.apply_command(command, self.known(desk), NOW))
+        (work,) = desk.works[desk.plan()]
+        if is_from_start:
+            assert [write for write in effects.writes if write.entry is None] == [
+                LedgerWrite(key=key, entry=None) for key in keys
+            ]
+            assert (work.begin, work.pieces_wanted) == (None, 10)
+        else:
+            assert (work.begin, work.end) == (0, 400)
+            assert desk.works[desk.plan(1)] == ()
+
+    def test_a_replay_of_a_waiting_split_object_stops_its_slices(self) -> None:
+        """None is planned before the records are there."""
+        slices = TestSlices()
+        desk = slices.desk()
+        slices.cut(desk)
+        desk.fail(desk.plan(), "ObjectCorrupt")
+        command = Mark(selection=EVERYTHING)
+        effects = desk.catalogue.apply_command(command, [listed("a", size=1000)], NOW)
+        assert desk.works[desk.plan()] == ()
+        desk.do(effects)
+        assert (desk.settled, desk.catalogue.is_idle) == (["m"], True)
+        assert set(desk.ledger.truth) == {object_id("a")}
