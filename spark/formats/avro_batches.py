@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import ObjectUnfit
 from ingest.positions import BlockPosition
@@ -19,7 +20,7 @@ from spark.formats.avro_schema import Node
 from spark.formats.avro_skip import DatumError
 from spark.formats.options import DecodeOptions
 from spark.records.shape import Shaper, needs_fields
-from spark.rows import BadRow, Column, RowBatch
+from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 1024 * 1024
@@ -42,6 +43,7 @@ class BlockReader:
         self._prefix = prefix
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
         self._wants_json = not self._wants_data or needs_fields(settings)
+        self._may_be_null = node.kind not in ("record", "array", "map")
         self._data = DatumReader(node)
         self._columns = None if self._wants_data or not ColumnReader.serves(node) else ColumnReader(node)
 
@@ -89,7 +91,7 @@ class BlockReader:
             for first in range(skip, total, step):
                 part = array.slice(first, min(step, total - first))
                 texts = column_texts(part, self._node, self._style)
-                batches.append(self._shaper.shape(_good_batch(as_column(texts), first, position)))
+                batches.append(self._shaper.shape(_good_batch(self._as_values(texts), first, position)))
         except (ValueFault, pa.ArrowInvalid):
             return None  # some value is wrong; one by one it is found
         return batches
@@ -148,7 +150,7 @@ class BlockReader:
         )
         rows = None
         if texts is not None:
-            rows = as_column(pa.array([text for text in texts if text is not None], pa.string()))
+            rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()))
         values = self._datum_column(content, [data[index] for index in good]) if self._wants_data else rows
         assert values is not None
         after = position(first + len(data))
@@ -169,6 +171,14 @@ class BlockReader:
             middle = len(values) // 2
             return self._texts(values[:middle]) + self._texts(values[middle:])
         return texts
+
+    def _as_values(self, texts: Any) -> Column:
+        """Texts as values; a datum that JSON shows as null is a null value."""
+        column = as_column(texts)
+        if self._may_be_null:
+            nulls = np.asarray(pc.equal(texts, "null").to_numpy(zero_copy_only=False), bool)
+            column.lengths[nulls] = NULL_LENGTH
+        return column
 
     def _datum_column(self, content: bytes, data: list[Datum]) -> Column:
         starts = np.array([datum.begin for datum in data], np.int64)
