@@ -1,0 +1,139 @@
+"""Discovery by listing alone: random keys, a prefix of more than one page, what configuration leaves out."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from bench.stage import Service
+from tests.support import aws, kafka
+from tests.support.discovery import await_all, await_full_listing, log_lines, metric, running, upload_all
+from tests.support.service import Road, new_road, rows
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+
+PREFIX: Final = "in/"
+# One page of a listing has 1,000 keys.
+MORE_THAN_A_PAGE: Final = 1_050
+OUTSIDE: Final = (
+    "a",
+    "i",
+    "im/z",
+    "in",
+    "in-/a",
+    "in.",
+    "in0/a",
+    "in\N{LATIN SMALL LETTER E WITH ACUTE}",
+    "z/in/a",
+)
+START_KEY: Final = "in/!start.jsonl"
+MIN_AGE_MS: Final = 1_000
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
+    """A bucket with more than a page under the prefix, and neighbours of it before and behind."""
+    road = new_road(tmp_path_factory.mktemp("listing"))
+    upload_all(
+        road, {f"in/page/{number:05}.jsonl": rows(f"page-{number}", 1) for number in range(MORE_THAN_A_PAGE)}
+    )
+    # More of the neighbours than fit beside the prefix in one page, too.
+    outside = [f"{stem}{number:02}.jsonl" for stem in OUTSIDE for number in range(6)]
+    upload_all(road, {key: rows(key, 1) for key in outside}, counts=False)
+    upload_all(road, {key: rows(key, 1) for key in ("in/!a.jsonl", START_KEY)}, counts=False)
+    return road
+
+
+@pytest.fixture(scope="module")
+def service(road: Road) -> Iterator[Service]:
+    """A service without a queue that lists in full every half second; `auto` would not, it takes longer."""
+    options = {
+        "sqs__queue__url": None,
+        "aws__s3__prefix": PREFIX,
+        "poll__interval__ms": 500,
+        "poll__listing": "full",
+        "native__start__key": START_KEY,
+        "object__include": "*.jsonl",
+        "object__exclude": "*/left-out-*",
+        "object__min__age__ms": MIN_AGE_MS,
+    }
+    with running(road.service(aws.unique("listing"), **options)) as service:
+        yield service
+
+
+def test_every_page_is_of_the_prefix_alone(road: Road, service: Service) -> None:
+    """All of more than a page, and none of the keys beside it; nor what is not behind the start key."""
+    await_all(service, road, seconds=90)
+    await_full_listing(service)
+
+    assert road.account() == (0, 0)
+    assert service.status()["mode"] == "listing"
+    assert service.status()["objects"]["done"] == MORE_THAN_A_PAGE
+    keys = {record.key or b"" for record in kafka.committed(road.topic)}
+    assert all(key.startswith(b"in/page/") for key in keys)
+
+
+def test_random_keys_that_arrive_while_it_lists(road: Road, service: Service) -> None:
+    """Each listing finds keys that sort before the last one seen."""
+    arrive(road, service, 200)
+
+
+def test_globs_leave_out_and_leave_no_trace(road: Road, service: Service) -> None:
+    """What include and exclude leave out has no entry; its neighbours of the same second are read."""
+    before = service.status()["objects"]
+    left_out = ["in/x/left-out-1.jsonl", "in/x/other.csv"]
+    upload_all(road, {key: rows(key, 1) for key in left_out}, counts=False)
+    upload_all(road, {"in/x/taken.jsonl": rows("taken", 3)})
+    await_all(service, road)
+    await_full_listing(service)
+
+    assert road.account() == (0, 0)
+    now = service.status()["objects"]
+    assert {state: count - before[state] for state, count in now.items() if count != before[state]} == {
+        "done": 1
+    }
+    assert metric(service, "headrace_objects_total", state="ignored", reason="excluded") > 0
+
+
+def test_an_object_that_is_written_over_and_over_is_read_when_it_rests(road: Road, service: Service) -> None:
+    """`object.min.age.ms`: contents replaced sooner than that are never read."""
+    deadline = time.monotonic() + 3 * MIN_AGE_MS / 1000
+    count = 0
+    while time.monotonic() < deadline:
+        upload_all(road, {"in/busy.jsonl": rows(f"busy-{count}", 2)}, counts=False)
+        count += 1
+    upload_all(road, {"in/busy.jsonl": rows("at-rest", 2)})
+    await_all(service, road)
+
+    assert road.account() == (0, 0)
+    done = [line for line in log_lines(service, "object") if line["key"] == "in/busy.jsonl"]
+    assert [line["outcome"] for line in done if line["reason"] != "superseded"] == ["done"]
+    assert count > 3
+
+
+@pytest.mark.long
+def test_five_thousand_random_keys(road: Road, service: Service) -> None:
+    """5,000 of 5,000, without a restart."""
+    arrive(road, service, 5_000)
+
+
+def arrive(road: Road, service: Service, count: int) -> None:
+    """Upload so many objects in ten parts, with listings between them, and account for every row."""
+    done = service.status()["objects"]["done"]
+    part = count // 10
+    for begin in range(0, count, part):
+        listed = metric(service, "headrace_list_requests_total")
+        numbers = range(begin, begin + part)
+        upload_all(road, {f"in/{uuid.uuid4()}.jsonl": rows(f"{count}-{number}", 2) for number in numbers})
+        until_sync(
+            lambda listed=listed: metric(service, "headrace_list_requests_total") > listed,  # type: ignore[misc] # the default binds the loop's variable
+            seconds=30,
+            what="a listing meanwhile",
+        )
+    await_all(service, road, seconds=30 + count / 50)
+
+    assert road.account() == (0, 0)
+    assert service.status()["objects"]["done"] - done == count
