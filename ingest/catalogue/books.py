@@ -156,8 +156,13 @@ class Books:
 
     def look_again(self, unit: Pending, entry: LedgerEntry) -> bool:
         """True when this end would not be final and the content was seen since: then as it was seen."""
-        newer, unit.newer = unit.newer, None
-        if newer is None or entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
+        newer, relisted = unit.newer, unit.relisted
+        unit.newer, unit.relisted = None, None
+        if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
+            return False
+        if newer is None and entry.reason != "archived":
+            newer = relisted  # of archived objects a listing says nothing that a read did not
+        if newer is None:
             return False
         unit.object = newer
         return True

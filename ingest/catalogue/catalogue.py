@@ -1,17 +1,17 @@
 """What is known of each object: events and listings in, new work and bookkeeping out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 
 from ingest.catalogue.books import Books
 from ingest.catalogue.commands import Command
 from ingest.catalogue.deliveries import Owed
-from ingest.catalogue.effects import Effects, Ended, Gathering, HeadRequest, LedgerWrite
+from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
 from ingest.catalogue.expiry import Expiry
 from ingest.catalogue.intake import Intake, LeftOut
 from ingest.catalogue.listing import ListingPage, merged
 from ingest.catalogue.pending import Pending, Phase
+from ingest.catalogue.questions import Questions, as_announced, source_of
 from ingest.catalogue.standing import Source, Standing, has_other_version, standing
 from ingest.catalogue.view import LedgerView
 from ingest.ledger import LedgerEntry, LedgerKey, State
@@ -20,15 +20,6 @@ from ingest.objects import ObjectId, Route, S3Object
 
 # Below this share of max.pending.objects listing goes on again.
 _LISTS_AGAIN_BELOW = 0.9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`."""
-
-    event: ObjectEvent
-    key: str
-    alternate_key: str | None
 
 
 class Catalogue:
@@ -50,10 +41,8 @@ class Catalogue:
         self._bucket = bucket
         self._intake = intake
         self._max_pending_objects = max_pending_objects
-        self._retention_ms = retention_ms
         self._expiry = Expiry(prefix=intake.prefix, retention_ms=retention_ms)
-        self._questions: dict[str, _Question] = {}
-        self._tokens = count(1)
+        self._questions = Questions(retention_ms=retention_ms)
         self._wants_listing = True
 
     # What the listeners tell
@@ -81,28 +70,28 @@ class Catalogue:
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
         gathering = Gathering()
-        question = self._questions.get(token)
+        question = self._questions.take(token)
         if question is None:
             return gathering.effects()
         if found is None and question.alternate_key is not None and not is_forbidden:
-            self._ask(token, replace(question, key=question.alternate_key, alternate_key=None), gathering)
+            gathering.heads.append(self._questions.ask_on(question).request)
             return gathering.effects()
-        del self._questions[token]
+        deliveries = self.books.deliveries
+        item = None
         if is_forbidden and (question.event.etag is None or question.event.size is None):
             # Neither identity nor size: the queue keeps the message until somebody grants the permission.
             gathering.ignored["forbidden"] += 1
-            self.books.deliveries.leave_all(token)
-            self.books.deliveries.end(token, gathering)
-            return gathering.effects()
-        seen = self._believed(question, found, now_ms, gathering, is_forbidden=is_forbidden)
-        item = None
-        if seen is not None:
-            source = Source.RESTORE if question.event.kind is EventKind.RESTORED else Source.EVENT
-            item = self._meet(seen, source, now_ms, gathering)
-        if item is None:
-            self.books.deliveries.end(token, gathering)
+            deliveries.leave_all(token)
         else:
-            self.books.deliveries.replace(token, item, gathering)
+            seen = self._questions.believed(question, found, now_ms, is_forbidden=is_forbidden)
+            if isinstance(seen, str):
+                gathering.ignored[seen] += 1
+            else:
+                item = self._meet(seen, question.source, now_ms, gathering)
+        if item is None:
+            deliveries.end(token, gathering)
+        else:
+            deliveries.replace(token, item, gathering)
         return gathering.effects()
 
     def forget_delivery(self, delivery_id: str) -> None:
@@ -240,68 +229,21 @@ class Catalogue:
         if not keys:
             gathering.ignored[str(self._intake.judge(event.key))] += 1
             return None
-        source = Source.RESTORE if event.kind is EventKind.RESTORED else Source.EVENT
+        source = source_of(event)
         if event.etag is not None:
             for key in keys:
                 object_id = ObjectId(self._bucket, key, event.etag)
                 if self.books.table.find(object_id) or self.books.ledger.get(object_id):
-                    return self._meet(_as_announced(event, object_id, now_ms), source, now_ms, gathering)
-        if source is Source.RESTORE and event.etag is not None:
-            gathering.ignored["restored"] += 1
-            return None
-        if event.alternate_key is None and not self._needs_head(event, now_ms):
-            object_id = ObjectId(self._bucket, event.key, event.etag or "")
-            return self._meet(_as_announced(event, object_id, now_ms), source, now_ms, gathering)
-        token = f"head-{next(self._tokens)}"
-        alternate_key = keys[1] if len(keys) > 1 else None
-        self._ask(token, _Question(event=event, key=keys[0], alternate_key=alternate_key), gathering)
-        return token
-
-    def _needs_head(self, event: ObjectEvent, now_ms: int) -> bool:
-        return event.etag is None or event.size is None or self._is_old(event, now_ms)
-
-    def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
-        """True when the ledger may have forgotten the object that this event announces."""
-        return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
-
-    def _ask(self, token: str, question: _Question, gathering: Gathering) -> None:
-        self._questions[token] = question
-        gathering.heads.append(
-            HeadRequest(
-                token=token,
-                bucket=self._bucket,
-                key=question.key,
-                version_id=question.event.version_id,
-            )
-        )
-
-    def _believed(
-        self,
-        question: _Question,
-        found: S3Object | None,
-        now_ms: int,
-        gathering: Gathering,
-        *,
-        is_forbidden: bool,
-    ) -> S3Object | None:
-        """The object that event and HEAD together speak of, or None, counted, when there is none."""
-        event = question.event
-        if found is None and not is_forbidden:
-            gathering.ignored["missing"] += 1
-            return None
-        if found is not None and (event.etag is None or found.id.etag == event.etag):
-            seen = _as_announced(event, found.id, now_ms)
-            return replace(
-                seen,
-                size=found.size,
-                version_id=event.version_id or found.version_id,
-                storage_class=found.storage_class,
-            )
-        if event.etag is None or event.size is None or self._is_old(event, now_ms):
-            gathering.ignored["outdated"] += 1
-            return None
-        # The key is proven; its content was overwritten, or may not be read: reading it finds out which.
-        return _as_announced(event, ObjectId(self._bucket, question.key, event.etag), now_ms)
+                    return self._meet(as_announced(event, object_id, now_ms), source, now_ms, gathering)
+            if source is Source.RESTORE:
+                gathering.ignored["restored"] += 1
+                return None
+        if event.etag is None or self._questions.is_needed(event, now_ms):
+            question = self._questions.ask(event, keys)
+            gathering.heads.append(question.request)
+            return question.token
+        seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now_ms)
+        return self._meet(seen, source, now_ms, gathering)
 
     def _meet(self, seen: S3Object, source: Source, now_ms: int, gathering: Gathering) -> ObjectId | None:
         """The announced object if it is pending now; None when its end is known."""
@@ -368,8 +310,8 @@ class Catalogue:
     ) -> None:
         unit = self.books.table.find(seen.id)
         if unit is not None:
-            if unit.phase is not Phase.WAITING and unit.newer is None:
-                unit.newer = _seen_again(unit.object, seen)
+            if unit.phase is not Phase.WAITING:
+                unit.relisted = _seen_again(unit.object, seen)
             return
         if standing(entry, seen, Source.LISTING, now_ms) is Standing.SETTLED:
             return
@@ -396,16 +338,6 @@ class Catalogue:
                     for key in books.ledger.slices(object_id):
                         books.write(key, None, gathering)
                 books.write(object_id, None, gathering)
-
-
-def _as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Object:
-    return S3Object(
-        id=object_id,
-        size=event.size or 0,
-        last_modified_ms=now_ms if event.event_time_ms is None else event.event_time_ms,
-        version_id=event.version_id,
-        sequencer=event.sequencer,
-    )
 
 
 def _seen_again(known: S3Object, seen: S3Object) -> S3Object:

@@ -29,9 +29,9 @@ class Suspicion(Enum):
 class Pending:
     """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
 
-    `newer` is what an event or listing told of the same content since, or of another version with it: it
-    makes `missing` and `superseded` worth another look. `trouble` is the reason of the last failure. `ticket`
-    makes places in queues stale.
+    `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
+    listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
+    last failure. `ticket` makes places in queues stale.
     """
 
     __slots__ = (
@@ -46,6 +46,7 @@ class Pending:
         "object",
         "parent",
         "phase",
+        "relisted",
         "route",
         "since_ms",
         "slices",
@@ -83,6 +84,7 @@ class Pending:
         self.ticket = 0
         self.is_whole = False
         self.newer: S3Object | None = None
+        self.relisted: S3Object | None = None
         self.slices: tuple[Pending, ...] = ()
         self.trouble: str | None = None
         self.label = ""
