@@ -1,9 +1,11 @@
 """The SparkSession, built in one place: what the exactly-once protocol needs of Spark is set here."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -16,6 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ingest.errors import Unusable
+from ingest.settings.secret import is_secret_name
 
 log = structlog.get_logger()
 
@@ -99,25 +102,21 @@ def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
     included: it reads our end of a pipe. What it writes to stderr joins our log.
     """
     values = spark_conf(given, name=name)
-    conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
-    launch: Any = launch_gateway
+    what = f"Spark did not start with spark.master={values['spark.master']!r}"
+    # What starts the JVM stands in its command line, for all users of the machine to read: no secrets there.
+    shown = {option: value for option, value in values.items() if not is_secret_name(option)}
+    gateway = _launch_jvm(_conf(shown), what)
     try:
-        gateway = launch(conf, popen_kwargs={"stderr": subprocess.PIPE})
-    except (PySparkException, OSError) as error:
-        raise Unusable(f"Spark's JVM did not start (Java 17 is needed): {error}") from error
-    reader = threading.Thread(target=_forward, args=(gateway.proc.stderr,), name="spark-log", daemon=True)
-    reader.start()
-    try:
-        context = SparkContext(gateway=gateway, conf=conf)
+        context = SparkContext(gateway=gateway, conf=_conf(values))
     except (PySparkException, Py4JError, OSError) as error:
         _end_jvm(gateway)
         cause = str(error).partition("\n\tat ")[0].rpartition(": ")[2].strip()
-        raise Unusable(
-            f"Spark did not start with spark.master={values['spark.master']!r}: {cause}"
-        ) from error
+        raise Unusable(f"{what}: {cause}") from error
     context.setLogLevel(values["spark.log.level"])
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
+    if not is_local(values["spark.master"]):
+        _ship_code(context)
     return SparkSession(context)
 
 
@@ -126,6 +125,36 @@ def stop_session(session: SparkSession) -> None:
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001  # pyspark has no public way to its JVM
     session.stop()
     _end_jvm(gateway)
+
+
+def _conf(values: Mapping[str, str]) -> SparkConf:
+    return SparkConf(loadDefaults=False).setAll(list(values.items()))
+
+
+def _ship_code(context: SparkContext) -> None:
+    """Send our packages to the executors; the libraries have to be there."""
+    top = Path(__file__).parent.parent
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "headrace.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for package in ("ingest", "spark"):
+                for module in sorted((top / package).rglob("*.py")):
+                    packed.write(module, module.relative_to(top))
+        context.addPyFile(str(archive))
+
+
+def _launch_jvm(conf: SparkConf, what: str) -> Any:
+    """The gateway to a new JVM whose stderr joins our log, from its first line on."""
+    launch: Any = launch_gateway
+    reading, writing = os.pipe()
+    lines = os.fdopen(reading, "rb")
+    threading.Thread(target=_forward, args=(lines,), name="spark-log", daemon=True).start()
+    try:
+        return launch(conf, popen_kwargs={"stderr": writing})
+    except (PySparkException, OSError) as error:
+        raise Unusable(f"{what}: its JVM (Java 17) ended at once; its words are in the log above.") from error
+    finally:
+        os.close(writing)
 
 
 def _end_jvm(gateway: Any) -> None:

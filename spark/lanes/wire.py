@@ -77,21 +77,24 @@ def accept(connection: socket.socket, token_of: Callable[[bytes], bytes | None])
     theirs, proof = _exactly(connection, _NONCE_BYTES), _exactly(connection, _NONCE_BYTES)
     # An unknown start goes through the same motions, with a token that nobody has.
     known = token if token is not None else secrets.token_bytes(TOKEN_BYTES)
-    if not hmac.compare_digest(proof, _proof(known, b"task", ours, theirs)):
-        raise Disconnected("a task could not prove that it belongs to a slot that is being started")
+    _expect(proof, _proof(known, b"task", ours, theirs), who="a task could not prove")
     _give(connection, _proof(known, b"driver", ours, theirs))
     return start_id, Wire(connection)
 
 
 def connect(connection: socket.socket, start_id: bytes, token: bytes) -> Wire:
-    """The task's half, over a socket just connected. Raises Disconnected."""
-    _prepare(connection)
-    _give(connection, start_id)
-    theirs = _exactly(connection, _NONCE_BYTES)
-    ours = secrets.token_bytes(_NONCE_BYTES)
-    _give(connection, ours + _proof(token, b"task", theirs, ours))
-    if not hmac.compare_digest(_exactly(connection, _NONCE_BYTES), _proof(token, b"driver", theirs, ours)):
-        raise Disconnected("the driver could not prove that it started this task")
+    """The task's half, over a socket just connected, which it closes on failure. Raises Disconnected."""
+    try:
+        _prepare(connection)
+        _give(connection, start_id)
+        theirs = _exactly(connection, _NONCE_BYTES)
+        ours = secrets.token_bytes(_NONCE_BYTES)
+        _give(connection, ours + _proof(token, b"task", theirs, ours))
+        shown = _exactly(connection, _NONCE_BYTES)
+        _expect(shown, _proof(token, b"driver", theirs, ours), who="the driver could not prove")
+    except BaseException:
+        connection.close()
+        raise
     return Wire(connection)
 
 
@@ -106,6 +109,11 @@ def _prepare(connection: socket.socket) -> None:
 
 def _proof(token: bytes, side: bytes, driver_nonce: bytes, task_nonce: bytes) -> bytes:
     return hmac.digest(token, side + driver_nonce + task_nonce, "sha256")
+
+
+def _expect(shown: bytes, proof: bytes, *, who: str) -> None:
+    if not hmac.compare_digest(shown, proof):
+        raise Disconnected(f"{who} that it belongs to a slot that is being started")
 
 
 def _give(connection: socket.socket, data: bytes) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-DEFAULTS: Final = {
+DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",
     "linger.ms": "5",
     "batch.num.messages": "50000",

@@ -20,7 +20,7 @@ from spark.producer.target import Header, Target
 from spark.producer.topics import Topics
 from spark.rows import RowBatch
 
-_INITIALISE_SECONDS: Final = 60.0
+_INITIALISE_SECONDS: Final = 20.0
 # A call that is not answered is made again after this, unless the slot was voided meanwhile.
 _CALL_SECONDS: Final = 5.0
 _CONSENT_SECONDS: Final = 15.0

@@ -1,16 +1,13 @@
 """What a task needs of the settings: small, picklable, secrets wrapped."""
 
-import hashlib
 from dataclasses import dataclass
 
-import msgspec
-
+from ingest.fingerprint import options_hash
 from ingest.settings.choices import Ordering
 from ingest.settings.model import (
     ErrorSettings,
     FormatSettings,
     KafkaSettings,
-    RoutingSettings,
     S3Settings,
     Settings,
 )
@@ -48,17 +45,3 @@ def task_settings(settings: Settings, *, slots: int, log_level: str = "info") ->
         bytes_per_second=None if rate is None else rate / slots,
         log_level=log_level,
     )
-
-
-def options_hash(options: FormatSettings, routing: RoutingSettings) -> str:
-    """Twelve hex digits that change when a position of before would mean something else now."""
-    meaning = [
-        options.input_format.value,
-        options.compression.value,
-        options.chunk_bytes,
-        options.envelope.value,
-        routing.topic,
-        routing.file_name_template,
-        routing.file_name_match.value,
-    ]
-    return hashlib.sha256(msgspec.json.encode(meaning)).hexdigest()[:12]

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import SparkSession
@@ -86,6 +87,12 @@ class ScriptedDriver:
             last_modified_ms=1_700_000_000_000,
             version_id=found.get("VersionId"),
         )
+
+    def break_tasks_broker(self) -> None:
+        """Tasks that are started from here on are told of a broker that is not there."""
+        told = self.lanes._settings
+        kafka = replace(told.kafka, producer=(("bootstrap.servers", "127.0.0.1:1"),))
+        self.lanes._settings = replace(told, kafka=kafka)
 
     def delete(self, key: str) -> None:
         """Remove an object."""

@@ -1,0 +1,125 @@
+"""The life of a slot's start, as the lanes tell it: on real Spark, with a real task."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from ingest.work import Hello, Outcome
+from spark.lanes import BatchFinished, SlotEnded, SlotReady
+from spark.lanes.wire import Disconnected, connect
+from tests.spark.scripted_driver import ScriptedDriver
+
+pytestmark = pytest.mark.parts
+
+Drivers = Callable[..., ScriptedDriver]
+
+
+def test_a_task_that_finds_no_work_lingers_and_ends(driver: Drivers) -> None:
+    """The core is free again, and the end is clean."""
+    one = driver(linger_seconds=0.3)
+    one.ready()
+
+    assert one.expect(SlotEnded, seconds=10).clean
+
+    assert not one.lanes.grant(0, one.batch())
+
+
+def test_without_lingering_a_job_is_one_batch(driver: Drivers) -> None:
+    """The second batch needs a second start."""
+    one = driver(linger_seconds=0.0)
+    for number in range(2):
+        one.ready()
+        found = one.put(f"object-{number}", b'{"n":1}\n')
+        assert one.run(one.work(found)).outcome is Outcome.CLEAN
+        assert one.expect(SlotEnded, seconds=10).clean
+
+    assert len(one.records()) == 2
+
+
+def test_a_plan_number_is_granted_once(driver: Drivers) -> None:
+    """Not again, not a lower one, and not to another slot."""
+    one = driver()
+    one.ready()
+    batch = one.batch(one.work(one.put("object", b"1\n")))
+    assert one.lanes.grant(0, batch)
+    one.expect(BatchFinished)
+
+    with pytest.raises(ValueError, match="granted before"):
+        one.lanes.grant(0, batch)
+    with pytest.raises(ValueError, match="slot 0"):
+        one.lanes.grant(0, one.batch(slot=1))
+
+
+def test_a_second_task_of_a_start_is_refused(driver: Drivers) -> None:
+    """Spark ran the plan twice: only the first one is heard."""
+    one = driver()
+    one.ready()
+    start = one.lanes._starts[0]
+    second = connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token)
+
+    second.send(Hello(slot=0, worker="another"))
+
+    with pytest.raises(Disconnected):
+        second.receive()
+    second.close()
+    assert one.run(one.work(one.put("object", b"1\n"))).outcome is Outcome.CLEAN
+
+
+def test_a_late_task_of_a_voided_start_is_told_no(driver: Drivers) -> None:
+    """It proves itself with a token that nobody knows any more."""
+    one = driver()
+    one.ready()
+    start = one.lanes._starts[0]
+    one.lanes.void(0)
+
+    with pytest.raises(Disconnected):
+        connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token).receive()
+
+    assert not one.lanes.grant(0, one.batch())
+    one.ready()
+
+
+def test_a_task_of_another_slot_is_refused(driver: Drivers) -> None:
+    """A token speaks for one slot."""
+    one = driver()
+    number = one.lanes.start(0)
+    start = one.lanes._starts[0]
+    stranger = connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token)
+    stranger.send(Hello(slot=1, worker="another"))
+
+    with pytest.raises(Disconnected):
+        stranger.receive()
+    stranger.close()
+
+    assert one.expect(SlotReady).start == number
+
+
+@pytest.mark.long
+def test_a_broker_that_is_not_there_ends_the_start_with_a_sentence(driver: Drivers) -> None:
+    """Not with a stack trace, and not with a lost worker."""
+    one = driver()
+    one.break_tasks_broker()
+    one.lanes.start(0)
+
+    ended = one.expect(SlotEnded, seconds=100)
+
+    assert not ended.clean
+    assert ended.error is not None
+    assert "Traceback" not in ended.error
+    assert "initialised" in ended.error
+
+
+def test_closing_ends_all_slots(driver: Drivers) -> None:
+    """Idle ones at once; starts after it are a mistake."""
+    one = driver()
+    one.lanes.start(0)
+    one.lanes.start(1)
+    one.expect(SlotReady)
+    one.expect(SlotReady)
+
+    one.lanes.close(10)
+
+    assert [one.expect(SlotEnded).clean for _ in range(2)] == [True, True]
+    with pytest.raises(RuntimeError, match="closed"):
+        one.lanes.start(0)

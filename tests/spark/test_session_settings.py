@@ -1,0 +1,119 @@
+"""What Spark is told, and that its processes end with ours."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import Unusable
+from spark.session import build_session, is_local, spark_conf
+from tests.support.until import until_sync
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[4,1]", True),
+        ("local-cluster[1,1,1]", False),
+        ("k8s://x", False),
+    ],
+)
+def test_which_masters_are_local(master: str, *, local: bool) -> None:
+    """Executors in the driver's own JVM, or elsewhere."""
+    assert is_local(master) is local
+
+
+def test_what_the_protocol_needs_wins_over_all() -> None:
+    """Whatever came through."""
+    conf = spark_conf({"spark.task.maxFailures": "4", "spark.speculation": "true"}, name="n")
+
+    assert (conf["spark.task.maxFailures"], conf["spark.speculation"]) == ("1", "false")
+
+
+def test_what_was_given_wins_over_our_defaults() -> None:
+    """Except where the protocol decides."""
+    conf = spark_conf({"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dmine=1"}, name="n")
+
+    assert conf["spark.ui.enabled"] == "true"
+    assert conf["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
+    assert conf["spark.driver.host"] == "127.0.0.1"
+
+
+def test_a_cluster_gets_no_loopback() -> None:
+    """Its executors have to reach the driver."""
+    conf = spark_conf({"spark.master": "spark://host:7077"}, name="n")
+
+    assert "spark.driver.host" not in conf
+    assert "spark.python.daemon.module" not in conf
+
+
+# pyspark leaves the pipe to a JVM that did not start to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_session_that_cannot_start_is_one_sentence() -> None:
+    """Naming the option."""
+    with pytest.raises(Unusable, match=r"spark\.master='nonsense': its JVM"):
+        build_session({"spark.master": "nonsense"}, name="n")
+
+
+def test_the_workers_parent_starts_no_thread() -> None:
+    """A fork carries no threads over: what they held would be held for ever."""
+    code = (
+        "import os, spark.daemon; spark.daemon.preload();"
+        "assert len(os.listdir('/proc/self/task')) == 1, 'a preloaded library starts a thread'"
+    )
+
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
+    """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only."""
+    code = """
+import sys
+from ingest.logs import configure
+from spark.session import build_session
+from spark.task.entry import RESULT_SCHEMA
+configure()
+session = build_session({"spark.master": "local[1]"}, name="doomed", )
+def run(batches):
+    import os, pyarrow
+    for _ in batches: pass
+    yield pyarrow.RecordBatch.from_pydict({"worker": [str(os.getpid())], "error": ["x"]})
+(row,) = session.range(0, 1, 1, 1).mapInArrow(run, RESULT_SCHEMA).collect()
+print(session.sparkContext._gateway.proc.pid, row.worker, flush=True)
+sys.stdin.read()
+"""
+    errors = tmp_path / "stderr"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        ) as driver,
+    ):
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        assert len(pids) == 2, errors.read_text()
+
+        driver.send_signal(signal.SIGKILL)
+
+        until_sync(lambda: not any(is_alive(pid) for pid in pids), seconds=30, what="JVM and worker ended")
+    assert [line for line in errors.read_text().splitlines() if not line.startswith("{")] == []
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
