@@ -9,8 +9,6 @@ from ingest import logs
 from ingest.cli.configuration import read_settings
 from ingest.cli.options import Config, Format, Level, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
 from ingest.exits import Exit
-from ingest.service.start import RunOptions, run_service
-from ingest.service.stop import Stop
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +39,10 @@ def run(
     logs.configure(level=log_level.value, style=log_format.value)
     for warning in settings.warnings:
         _log.warning("configuration", warning=warning)
+    # Spark and the clients take seconds to import: a wrong configuration is told before.
+    from ingest.service.start import RunOptions, run_service
+    from ingest.service.stop import Stop
+
     stop = Stop()
     stop.install()
     options = RunOptions(

@@ -1,0 +1,110 @@
+"""A start that cannot work ends in one clear sentence and an exit code, never in a stack trace."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import aws
+from tests.support.service import Road, new_road
+
+pytestmark = pytest.mark.parts
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
+    """A road on which nothing is wrong."""
+    return new_road(tmp_path_factory.mktemp("problems"))
+
+
+def run(file: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and what a person sees of `headrace run`, log lines left out."""
+    argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file), *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, "\n".join(line for line in done.stderr.splitlines() if not line.startswith("{"))
+
+
+def configuration(road: Road, **changes: object) -> Path:
+    """A configuration file of the road, with a name of its own."""
+    name = aws.unique("problem")
+    file = road.folder / f"{name}.json"
+    file.write_text(json.dumps({"name": name, **road.options(http__listen="", **changes)}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("{", "line 1", id="broken JSON"),
+        pytest.param('{"name": "n", "topik": "t"}', "topik: is no option", id="unknown option"),
+        pytest.param("[]", "object", id="no object"),
+    ],
+)
+def test_a_broken_configuration(tmp_path: Path, text: str, expected: str) -> None:
+    """The file is named, and what is wrong in it."""
+    file = tmp_path / "broken.json"
+    file.write_text(text)
+
+    code, said = run(file)
+
+    assert code == 2
+    assert "broken.json" in said
+    assert expected in said
+
+
+def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+    """As every other problem of the configuration."""
+    code, said = run(tmp_path / "nowhere.json")
+
+    assert code == 2
+    assert "nowhere.json cannot be read: No such file or directory" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "expected"),
+    [
+        pytest.param({"topic": "nobody-made-it"}, 2, "Topic 'nobody-made-it' does not exist", id="topic"),
+        pytest.param(
+            {"bootstrap__servers": "127.0.0.1:1"}, 3, "bootstrap.servers = '127.0.0.1:1'", id="broker"
+        ),
+        pytest.param(
+            {"aws__s3__bucket__name": "nobody-made-it"},
+            3,
+            "aws.s3.bucket.name = 'nobody-made-it' cannot be listed",
+            id="bucket",
+        ),
+        pytest.param(
+            {"aws__s3__endpoint": "http://127.0.0.1:1"}, 3, "aws.s3.bucket.name", id="S3 is not there"
+        ),
+    ],
+)
+def test_what_is_not_there_is_named(road: Road, changes: dict[str, object], code: int, expected: str) -> None:
+    """Each with the option that names it."""
+    found, said = run(configuration(road, **changes), "--startup-timeout", "2")
+
+    assert (found, expected in said) == (code, True), said
+
+
+def test_a_taken_port_is_a_configuration_error(road: Road) -> None:
+    """Before anything is started."""
+    host = aws.address().removeprefix("http://")
+
+    code, said = run(configuration(road), "--set", f"http.listen={host}")
+
+    assert code == 2
+    assert f"http.listen: cannot listen on {host}" in said
+
+
+def test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person(road: Road) -> None:
+    """Exit code 5: the good rows are there, the object with the bad one is quarantined at its position."""
+    road.upload("good.jsonl", [b'{"n":1}'])
+    road.uploaded.update([b'{"n":2}'])
+    aws.s3().put_object(Bucket=road.bucket, Key="bad.jsonl", Body=b'{"n":2}\n{broken\n{"n":3}\n')
+
+    code, _ = run(configuration(road), "--until-idle")
+
+    assert code == 5
+    assert road.account() == (0, 0)
