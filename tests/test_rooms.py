@@ -14,6 +14,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 _PURE: Final = frozenset(
     {
         "catalogue",
+        "checks",
         "errors",
         "exits",
         "fingerprint",
