@@ -95,7 +95,7 @@ def test_an_unfit_topic_is_refused(
 def test_what_was_open_is_decided_before_the_ledger_is_believed(ingester: Ingester) -> None:
     """The next leader: slots fenced, an open checkpoint gone, a committed one there, its producers refused.
 
-    Mutation tried: `_fence_all` without the slots leaves the read held back until the timeout.
+    Mutation tried: `_fence_all` without the slots leaves the read held back until they time out.
     """
     lead = ingester.lead()
     first = taken_over(ingester, lead)
@@ -107,7 +107,10 @@ def test_what_was_open_is_decided_before_the_ledger_is_believed(ingester: Ingest
     ingester.checkpoint(producers[2], metadata, object_id(2))
     first.close()
     lead.close()
-    second = taken_over(ingester)
+    heir = ingester.lead()
+    began = time.monotonic()
+    second = taken_over(ingester, heir)
+    assert time.monotonic() - began < 8, "long before the transactions time out"
     assert second.slots == 3
     assert [known.id for known in second.cache.scan("bucket")] == [object_id(0), object_id(2)]
     assert second.cache.counts()[State.DONE] == 2

@@ -1,4 +1,5 @@
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -6,6 +7,7 @@ from confluent_kafka import TopicPartition
 
 from ingest.errors import LeadLost, TopicMissing, Unusable
 from ingest.kafka.clients import ClientProperties
+from ingest.kafka.errors import CommitUnknown
 from ingest.kafka.fencing import driver_id
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger import prepare_ledger
@@ -135,10 +137,13 @@ def test_a_writer_is_bounded(ingester: Ingester) -> None:
     away.close()
 
 
-def test_a_killed_broker_is_outlasted(own_broker: BrokerFactory) -> None:
-    """Killed amid transactions and started again with its data: every acknowledged write is there.
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> None:
+    """A commit that is not answered is repeated until it is, or said to be in doubt; every write gets there.
 
-    The commits that were not answered are repeated until they are.
+    Paused, the broker answers nothing; killed amid transactions, it starts again with its data. Mutation
+    tried: `_is_committed` that takes silence for an answer returns True while the broker is paused.
     """
     broker = own_broker()
     properties = {"bootstrap.servers": broker.bootstrap}
@@ -149,14 +154,27 @@ def test_a_killed_broker_is_outlasted(own_broker: BrokerFactory) -> None:
     assert lead.wait_for_lead(20, threading.Event())
     writer = LedgerWriter(properties, name="a", ledger_topic="a-offsets", metadata=lead.metadata)
     writer.commit([(object_id(0), DONE)])
+    producer = writer._producer
+    assert producer is not None
+    producer.begin_transaction()
+    producer.produce("a-offsets", key=encode_key(object_id(1)), value=encode_entry(DONE))
+    producer.flush(10)
+    broker.daemon.pause()
+    try:
+        assert not writer._is_committed(producer, time.monotonic() + 60)
+        with pytest.raises(CommitUnknown):
+            writer._is_committed(producer, time.monotonic())
+    finally:
+        broker.daemon.resume()
+    assert writer._is_committed(producer, time.monotonic() + 60)
 
     def write_all() -> None:
-        for number in range(1, 120):
+        for number in range(2, 120):
             writer.commit([(object_id(number), DONE)], timeout=60)
 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write_all)
-        until_sync(lambda: len(read_committed("a-offsets", bootstrap=broker.bootstrap)) > 5, seconds=20)
+        until_sync(lambda: len(read_committed("a-offsets", bootstrap=broker.bootstrap)) > 5, seconds=60)
         broker.kill()
         broker.start()
         writing.result(90)
