@@ -1,7 +1,7 @@
 """librdkafka's properties for a slot's producer: ours under what the configuration says."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",
@@ -11,16 +11,18 @@ DEFAULTS: Final[dict[str, str]] = {
     # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": "65536",
-    # Only failed deliveries matter; a report for each success costs more than sending it.
-    "delivery.report.only.error": True,
     # A broker that comes back is noticed within a second, not ten.
     "reconnect.backoff.max.ms": "1000",
 }
+# Only failed deliveries matter, and a report for each success costs more than sending it. confluent-kafka takes
+# a bool and nothing else here.
+_OURS: Final = {"delivery.report.only.error": True}
 
 
-def producer_properties(given: Mapping[str, str]) -> dict[str, str]:
+def producer_properties(given: Mapping[str, str]) -> dict[str, Any]:
     """The properties of a slot's producer, what the configuration gives above our defaults."""
     # Java's and librdkafka's older spellings name the same property; two spellings of one must not meet.
     aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
     spelled = {aliases.get(name, name) for name in given}
-    return {**{name: value for name, value in DEFAULTS.items() if name not in spelled}, **given}
+    defaults = {name: value for name, value in DEFAULTS.items() if name not in spelled}
+    return {**defaults, **given, **_OURS}
