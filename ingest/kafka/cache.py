@@ -119,9 +119,10 @@ class LedgerCache:
             self._database = self._opened()
 
     def close(self) -> None:
-        """Close the file. Its home stays whoever's it is."""
+        """Close the file and give its home back."""
         with self._lock:
             self._database.close()
+            self._home.close()
 
     def __enter__(self) -> Self:
         return self
