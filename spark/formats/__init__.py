@@ -1,6 +1,5 @@
 """The formats: how a source becomes batches of rows. A new format is one module and one line here.
 
-options     what decoders need to know of the settings
 jsonl       JSON Lines: lines, json_check
 chunks      bytes
 avro        object container files: avro_container and avro_schema, avro_columns and avro_data read them,
@@ -14,7 +13,7 @@ from typing import Final, Protocol
 from ingest.positions import Position
 from ingest.settings.choices import InputFormat
 from spark.formats import avro, chunks, jsonl, parquet
-from spark.formats.options import DecodeOptions
+from spark.records.options import DecodeOptions
 from spark.rows import RowBatch
 from spark.source import Source
 

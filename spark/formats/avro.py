@@ -20,7 +20,7 @@ from spark.formats.avro_container import (
     too_large,
 )
 from spark.formats.avro_schema import Node, SchemaError, minimal_size, parse_schema
-from spark.formats.options import DecodeOptions
+from spark.records.options import DecodeOptions
 from spark.records.registry import registry_prefix
 from spark.records.shape import Shaper
 from spark.rows import RowBatch
@@ -189,12 +189,18 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
 
 
 def _is_bytes(node: Node, path: tuple[str, ...]) -> bool:
-    """True when the field at `path` holds bytes, which JSON shows as base64."""
+    """True when the field at `path` holds bytes, or many, which JSON shows as base64."""
     for name in path:
-        node = node.nullable or node
-        below = dict(node.fields).get(name) if node.kind == "record" else None
+        below = dict(_content(node).fields).get(name)
         if below is None:
             return False
         node = below
-    node = node.nullable or node
+    node = _content(node)
     return node.kind in ("bytes", "fixed") and node.logical is None
+
+
+def _content(node: Node) -> Node:
+    """The node itself, or what stands in it where it is optional, a list or a map."""
+    while node.nullable is not None or node.items is not None:
+        node = node.nullable or node.content
+    return node

@@ -18,7 +18,7 @@ from spark.formats.avro_data import Datum, DatumReader
 from spark.formats.avro_rows import ValueFault, column_texts, value_texts
 from spark.formats.avro_schema import Node
 from spark.formats.avro_skip import DatumError
-from spark.formats.options import DecodeOptions
+from spark.records.options import DecodeOptions
 from spark.records.shape import Shaper, needs_fields
 from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 

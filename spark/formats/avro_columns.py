@@ -10,12 +10,12 @@ import json
 from typing import Any, Final
 
 import fastavro
-import polars as pl
 import pyarrow as pa
 
 from spark.formats.avro_container import MAGIC, SYNC_BYTES
 from spark.formats.avro_physical import has_columns, reading_schema
 from spark.formats.avro_schema import Node, all_nodes, is_guarded, minimal_size
+from spark.records.varint import varint
 
 # What a block may claim to hold before it is seen: rows times columns.
 _CELLS_MAX: Final = 4_000_000
@@ -56,6 +56,9 @@ class ColumnReader:
 
     def read(self, contents: list[bytes], count: int) -> Any | None:
         """An Arrow array of the `count` data that stand in `contents`; None: read them one by one."""
+        # Its threads must not be there before a Python worker forks, and its import is felt.
+        import polars as pl
+
         if count * self._width > _CELLS_MAX:
             return None
         size = sum(map(len, contents)) + len(self._mark_bytes)
@@ -68,17 +71,6 @@ class ColumnReader:
             return None
         column = frame.slice(0, count).to_arrow().column(0)
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def varint(number: int) -> bytes:
-    """A number as Avro writes it: zigzag, seven bits a byte."""
-    number = number << 1 if number >= 0 else ~(number << 1)
-    out = bytearray()
-    while number > 0x7F:  # noqa: PLR2004  # seven bits
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _text(value: bytes) -> bytes:

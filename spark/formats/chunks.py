@@ -9,7 +9,7 @@ from ingest.errors import ObjectCorrupt
 from ingest.positions import BytePosition, Position
 from ingest.settings.choices import Compression
 from spark.compression import plain_stream, stored_codec
-from spark.formats.options import DecodeOptions
+from spark.records.options import DecodeOptions
 from spark.records.shape import Shaper
 from spark.rows import Column, RowBatch
 from spark.source import Source

@@ -11,7 +11,7 @@ from ingest.positions import BytePosition, Position
 from spark.compression import plain_stream, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault
 from spark.formats.lines import LongLine, Stretch, lines
-from spark.formats.options import DecodeOptions
+from spark.records.options import DecodeOptions
 from spark.records.shape import Shaper
 from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from spark.source import Source

@@ -11,9 +11,9 @@ from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
 from ingest.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
 from spark.formats.arrow_rows import as_column, json_rows
-from spark.formats.options import DecodeOptions
 from spark.formats.parquet_avro import AvroRows
 from spark.formats.ranged_file import RangedFile
+from spark.records.options import DecodeOptions
 from spark.records.registry import registry_prefix
 from spark.records.shape import Shaper, needs_fields
 from spark.rows import BadRow, RowBatch
@@ -209,16 +209,27 @@ class _Writer:
 
 
 def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
-    """True when the column at `path` holds bytes, which JSON shows as base64."""
+    """True when the column at `path` holds bytes, or many, which JSON shows as base64."""
     kind = pa.struct(list(schema))
     for name in path:
         index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
         if index < 0:
             return False
-        kind = kind.field(index).type
+        kind = _content(kind.field(index).type)
     return bool(
         pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     )
+
+
+def _content(kind: Any) -> Any:
+    """The type itself, or what stands in it where it is a list, a map or a dictionary."""
+    while True:
+        if pa.types.is_map(kind):
+            kind = kind.item_type
+        elif pa.types.is_dictionary(kind) or (pa.types.is_nested(kind) and not pa.types.is_struct(kind)):
+            kind = kind.value_type
+        else:
+            return kind
 
 
 def _undecodable(batch: Any) -> list[int]:

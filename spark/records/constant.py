@@ -11,6 +11,7 @@ from ingest.settings.model import FormatSettings
 from ingest.settings.sources import ObjectHeaders, ObjectKeySource, ObjectTime, TemplateSource, TemplateTime
 from ingest.template.fields import KeyFields, write_field
 from ingest.template.source import Text, read_template
+from spark.records.registry import key_framing
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -23,17 +24,20 @@ POSITION_HEADER: Final = "headrace.position"
 def constant_key(s3_object: S3Object, route: Route, settings: FormatSettings) -> bytes | None:
     """The key of every record of the object, or None where there is none or rows bring their own.
 
-    With `key.converter` JsonConverter the text is a JSON string. The registry's framing of it is made by
-    `spark.records.registry`. TemplateError for a template that does not parse.
+    With `key.converter` JsonConverter the text is a JSON string, with AvroConverter it is in the registry's
+    framing (see `spark.records.registry.key_framing` for what that may raise, and blocks on). TemplateError
+    for a template that does not parse.
     """
-    text = constant_key_text(s3_object, route, settings)
+    text = _constant_text(s3_object, route, settings)
     if text is None:
         return None
-    return msgspec.json.encode(text) if settings.key_format is ValueFormat.JSON else text.encode()
+    if settings.key_format is ValueFormat.JSON:
+        return msgspec.json.encode(text)
+    framed = key_framing(settings, route.topic)
+    return text.encode() if framed is None else framed(text.encode())
 
 
-def constant_key_text(s3_object: S3Object, route: Route, settings: FormatSettings) -> str | None:
-    """The text of `constant_key`, before any converter."""
+def _constant_text(s3_object: S3Object, route: Route, settings: FormatSettings) -> str | None:
     if settings.envelope is not Envelope.NONE:
         return None
     match settings.key_source:

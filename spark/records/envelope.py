@@ -5,13 +5,20 @@ from typing import Final
 
 import msgspec
 
-from ingest.settings.choices import EnvelopeField
+from ingest.settings.choices import EnvelopeField, ValueFormat
 from ingest.settings.model import FormatSettings
 from spark.records.constant import PRODUCE_TIME, Headers
 from spark.records.fields import Path, content, from_base64, timestamp
 from spark.records.parts import Fault, Parts
 
 OFFSET_HEADER: Final = "headrace.source_offset"
+
+# Where the bytes of each field stand; lists and maps are looked through.
+_PATHS: Final = {
+    EnvelopeField.KEY: ("key",),
+    EnvelopeField.VALUE: ("value",),
+    EnvelopeField.HEADERS: ("headers", "value"),
+}
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -22,8 +29,10 @@ class EnvelopeReader:
     """Opens envelopes. Every field is optional; what is absent is null, or left to the producer's clock."""
 
     def __init__(self, settings: FormatSettings, is_bytes: Callable[[Path], bool]) -> None:
+        as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
+        self._as_json = {field: as_json.get(field) is ValueFormat.JSON for field in EnvelopeField}
         self._base64 = {
-            field: field in settings.envelope_base64 or is_bytes((field.value,)) for field in EnvelopeField
+            field: field in settings.envelope_base64 or is_bytes(_PATHS[field]) for field in EnvelopeField
         }
 
     def __call__(self, row: bytes) -> Parts:
@@ -47,8 +56,9 @@ class EnvelopeReader:
         if self._base64[field]:
             return from_base64(content(raw), field.value)
         octets = bytes(raw)
-        # Compact, and otherwise digit for digit.
-        return msgspec.json.format(octets, indent=-1) if octets[:1] in b"{[" else content(octets)
+        if octets[:1] in b"{[" or (self._as_json[field] and octets != b"null"):
+            return msgspec.json.format(octets, indent=-1)  # compact, and otherwise digit for digit
+        return content(octets)
 
     def _headers(self, members: dict[str, msgspec.Raw]) -> Headers:
         raw = members.get("headers")

@@ -96,7 +96,7 @@ def _iso(text: str) -> int:
 
 
 def header_entries(raw: bytes | msgspec.Raw) -> Headers:
-    """Each entry of an object, or each {"key", "value"} of a list, as a header; null is none."""
+    """Each entry of an object, or each key and value of a list, as a header; null is none."""
     octets = bytes(raw)
     if octets == b"null":
         return ()
@@ -123,6 +123,9 @@ class FieldReader:
         self._value = settings.value_source.path if isinstance(settings.value_source, FieldSource) else None
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
         self._timestamp = settings.timestamp.path if isinstance(settings.timestamp, FieldSource) else None
+        self._headers_are_bytes = self._headers is not None and (
+            is_bytes(self._headers) or is_bytes((*self._headers, "value"))
+        )
         self._key_as_json = settings.key_format is ValueFormat.JSON
         self._value_as_json = settings.value_format is ValueFormat.JSON
         self._key_is_bytes = self._key is not None and is_bytes(self._key)
@@ -141,7 +144,10 @@ class FieldReader:
             )
         if self._headers is not None:
             found = field_at(row, self._headers)
-            changes["headers"] = () if found is None else header_entries(found)
+            entries = () if found is None else header_entries(found)
+            if self._headers_are_bytes:
+                entries = tuple((name, from_base64(value, "header")) for name, value in entries)
+            changes["headers"] = entries
         if self._timestamp is not None:
             changes["timestamp_ms"] = timestamp(needed(row, self._timestamp, "timestamp"))
         return Parts(**changes)

@@ -4,16 +4,19 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 """
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
 from ingest.errors import ObjectUnfit, SourceUnavailable
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
-from ingest.settings.model import RegistrySettings
-from spark.formats.avro_columns import varint
-from spark.formats.options import DecodeOptions
+from ingest.settings.model import FormatSettings, RegistrySettings
+from spark.records.options import DecodeOptions
+from spark.records.varint import varint
 
-# One short of the registry's own answers; what it cannot answer at all is its trouble, not the object's.
+KeyFraming = Callable[[bytes | None], bytes | None]
+
+# From here on, and at this one, the trouble is the registry's own and not the schema's.
 _SERVER_TROUBLE: Final = 500
 _TOO_MANY_REQUESTS: Final = 429
 
@@ -32,12 +35,19 @@ def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
     return frame(settings.registry, subject(settings.registry, options.topic, text), text)
 
 
-def framed_key(registry: RegistrySettings, topic: str, text: str | None) -> bytes | None:
-    """A text key in the framing, as an Avro string under `<topic>-key`; None stays None."""
-    if text is None:
+def key_framing(settings: FormatSettings, topic: str, *, is_bytes: bool = False) -> KeyFraming | None:
+    """What puts keys into the framing, as an Avro string (or bytes) under `<topic>-key`.
+
+    None unless `key.converter` asks for it. A null key stays null. Blocks and raises as `registry_prefix`.
+    """
+    if settings.key_format is not ValueFormat.AVRO or settings.registry is None:
         return None
-    octets = text.encode()
-    return frame(registry, f"{topic}-key", '"string"') + varint(len(octets)) + octets
+    prefix = frame(settings.registry, f"{topic}-key", '"bytes"' if is_bytes else '"string"')
+
+    def framed(key: bytes | None) -> bytes | None:
+        return None if key is None else prefix + varint(len(key)) + key
+
+    return framed
 
 
 def subject(registry: RegistrySettings, topic: str, schema: str) -> str:

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from ingest.settings.choices import Envelope
+from ingest.settings.choices import Envelope, EnvelopeField
 from ingest.settings.model import FormatSettings
 from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
-from spark.formats.options import DecodeOptions
 from spark.records.constant import position_header
 from spark.records.envelope import EnvelopeReader
 from spark.records.fields import FieldReader, Path
+from spark.records.options import DecodeOptions
 from spark.records.parts import Fault, Parts
+from spark.records.registry import KeyFraming, key_framing
 from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 
 # Says whether the field at a path holds bytes, which JSON shows as base64.
@@ -34,14 +35,22 @@ class Shaper:
 
     options: DecodeOptions
     read: Callable[[bytes], Parts] | None
+    frame_key: KeyFraming | None = None
 
     @classmethod
     def of(cls, options: DecodeOptions, is_bytes: IsBytes = lambda _path: False) -> "Shaper":
         """A shaper for what the options ask for."""
         settings = options.format
         if settings.envelope is not Envelope.NONE:
-            return cls(options, EnvelopeReader(settings, is_bytes))
-        return cls(options, FieldReader(settings, is_bytes) if needs_fields(settings) else None)
+            key_is_bytes = is_bytes(("key",)) or EnvelopeField.KEY in settings.envelope_base64
+            framing = key_framing(settings, options.topic, is_bytes=key_is_bytes)
+            return cls(options, EnvelopeReader(settings, is_bytes), framing)
+        if not needs_fields(settings):
+            return cls(options, None)
+        framing = None
+        if isinstance(settings.key_source, FieldSource):
+            framing = key_framing(settings, options.topic, is_bytes=is_bytes(settings.key_source.path))
+        return cls(options, FieldReader(settings, is_bytes), framing)
 
     def shape(self, batch: RowBatch, rows: Column | None = None) -> RowBatch:
         """The batch with keys, values, headers and timestamps as asked for; too large records are bad rows.
@@ -70,7 +79,8 @@ class Shaper:
         parts = [each for each in found if each is not None]
         changes: dict[str, Any] = {}
         if settings.envelope is not Envelope.NONE or isinstance(settings.key_source, FieldSource):
-            changes["keys"] = column_of([each.key for each in parts])
+            keys = [each.key for each in parts]
+            changes["keys"] = column_of(keys if self.frame_key is None else list(map(self.frame_key, keys)))
         if settings.envelope is not Envelope.NONE or isinstance(settings.value_source, FieldSource):
             changes["values"] = column_of([each.value for each in parts])
         if settings.envelope is not Envelope.NONE or isinstance(settings.headers, FieldHeaders):
@@ -115,9 +125,6 @@ def column_of(values: list[bytes | None]) -> Column:
     )
 
 
-_NOTHING: Final[dict[int, tuple[str, str, int]]] = {}
-
-
 def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
     """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
     if not faults:
@@ -126,11 +133,13 @@ def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_r
     good[list(faults)] = False
     behind = np.cumsum(good) - good  # how many good rows stand before each
     positions = batch.positions
+    # Rows that were bad before stand between: a row is followed by the first of those behind it.
+    followers = {row.index: row.position for row in reversed(batch.bad)}
     bad = [
         BadRow(
             index=int(behind[index]),
             position=positions(index),
-            after=positions(index + 1) if index + 1 < len(batch) else batch.after,
+            after=followers.get(index + 1, positions(index + 1)),
             reason=reason,
             message=message,
             raw=batch.values.get(index) if keep_raw else None,

@@ -12,7 +12,7 @@ import cramjam
 import fastavro
 import zstandard
 
-from spark.formats.avro_columns import varint
+from spark.records.varint import varint
 
 SYNC = bytes(range(16))
 

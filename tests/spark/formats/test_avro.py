@@ -17,7 +17,7 @@ from ingest.errors import ObjectCorrupt, ObjectUnfit
 from ingest.positions import BlockPosition, BytePosition
 from ingest.settings.choices import InputFormat, ValueFormat
 from spark.formats import CUTTERS, DECODERS
-from spark.formats.avro_columns import varint
+from spark.records.varint import varint
 from tests.spark.formats.avro_files import CODECS, SYNC, container, datum, file_of
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.settings.choices import InputFormat, JsonFormat
-from spark.formats.avro_columns import ColumnReader, varint
+from spark.formats.avro_columns import ColumnReader
 from spark.formats.avro_data import DatumReader
 from spark.formats.avro_rows import column_texts, value_texts
 from spark.formats.avro_schema import SchemaError, is_guarded, parse_schema
+from spark.records.varint import varint
 from tests.spark.formats.avro_files import container, datum
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all

@@ -1,0 +1,12 @@
+"""Avro's variable-length integers, which also stand before every text."""
+
+
+def varint(number: int) -> bytes:
+    """A number as Avro writes it: zigzag, seven bits a byte, the least first."""
+    number = number << 1 if number >= 0 else ~(number << 1)
+    out = bytearray()
+    while number > 0x7F:  # noqa: PLR2004  # seven bits
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
