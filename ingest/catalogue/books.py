@@ -123,6 +123,7 @@ class Books:
         """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
         if unit.parent is not None:
             unit.phase = Phase.GONE
+            self.table.wake_rivals(unit.object.id.key)
             return
         assert unit.entry is not None
         self.table.remove(unit)

@@ -211,8 +211,7 @@ class PendingTable:
             self.relabel(unit)
         if phase is Phase.WAITING:
             self.arrivals.append(unit)
-            if unit.parent is None:
-                self.wake(unit.object.id.key)
+            self.wake_rivals(unit.object.id.key)
 
     def relabel(self, unit: Pending) -> None:
         """Count an object under what it is now: pending, active or failed."""
@@ -228,21 +227,34 @@ class PendingTable:
             unit.label = label
 
     def wake(self, key: str) -> None:
-        """Queue the first version of a key, when it waits."""
+        """Queue the first version of a key, or its slices, where they wait."""
         versions = self.of_key(key)
-        if versions and (first := _first(versions)).phase is Phase.WAITING:
-            self.arrivals.append(first)
+        if versions:
+            first = _first(versions)
+            parts = first.slices if first.phase is Phase.SPLIT else (first,)
+            self.arrivals.extend(part for part in parts if part.phase is Phase.WAITING)
+
+    def wake_rivals(self, key: str) -> None:
+        """The same where there are several versions: with a single one nothing waits for another."""
+        if isinstance(self._by_key.get(key), list):
+            self.wake(key)
 
     def is_clear(self, unit: Pending) -> bool:
         """True when nothing of the same key goes before this unit or is under way."""
         if unit.key in self.held:
             return False
-        versions = self.of_key(unit.object.id.key) if unit.parent is None else []
+        versions = self.of_key(unit.object.id.key)
         if len(versions) <= 1:
             return True
-        return _first(versions) is unit and all(
-            other.phase is Phase.WAITING for other in versions if other is not unit
+        whole = unit.parent or unit
+        return _first(versions) is whole and not any(
+            self._is_under_way(other) for other in versions if other is not whole
         )
+
+    def _is_under_way(self, unit: Pending) -> bool:
+        if unit.phase is Phase.SPLIT:
+            return any(piece.phase is Phase.WRITING or piece.key in self.held for piece in unit.slices)
+        return unit.phase is not Phase.WAITING
 
     def release(self, keys: list[LedgerKey]) -> None:
         """A plan is over: its keys are free, and what waited for that is queued."""
@@ -250,6 +262,8 @@ class PendingTable:
         for key in keys:
             if isinstance(key, ObjectId):
                 self.wake(key.key)
+            elif isinstance(key, SliceKey):
+                self.wake_rivals(key.id.key)
 
     def oldest_ms(self) -> int | None:
         """When the oldest pending object became known."""

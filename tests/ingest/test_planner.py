@@ -189,6 +189,18 @@ class TestVersions:
         desk.finish(plan)
         assert [work.object.id.etag for work in desk.works[desk.plan(1)]] == ["1"]
 
+    def test_an_event_may_change_the_order(self) -> None:
+        """It brings the sequencer that was not known: what did not come first does now."""
+        desk = Desk()
+        desk.announce("m", event("a", "1", sequencer=None, event_time_ms=NOW + 1))
+        desk.announce("n", event("a", "2", sequencer="02", event_time_ms=NOW))
+        plan = desk.plan()
+        assert desk.works[plan][0].object.id.etag == "2"
+        desk.fail(plan, "SourceUnavailable")
+        assert desk.works[desk.plan()] == ()
+        desk.announce("o", event("a", "1", sequencer="01", event_time_ms=NOW + 1))
+        assert [work.object.id.etag for work in desk.works[desk.plan()]] == ["1"]
+
     def test_a_failed_version_holds_the_next_one_back(self) -> None:
         """Order is kept even when it takes long."""
         desk = Desk()
@@ -365,6 +377,16 @@ class TestDelays:
         desk.complete(desk.plan())
         assert desk.catalogue.troubles() == {}
         assert desk.planner.next_due_ms() is None
+
+    def test_the_success_of_another_slot_ends_the_hold(self) -> None:
+        """The credentials work again."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        denied, granted = desk.plan(0, idle_slots=2), desk.plan(1)
+        desk.fail(denied, "AccessDenied")
+        assert desk.works[desk.plan()] == ()
+        desk.commit(granted, object_id("b"), DONE)
+        assert desk.keys(desk.plan()) == ["a"]
 
     def test_an_aborted_transaction_comes_back_soon(self) -> None:
         """However often: it is not the object's fault."""

@@ -10,7 +10,7 @@ from ingest.objects import S3Object
 from ingest.planner import Limits
 from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
-from ingest.work import Checkpoint, Outcome
+from ingest.work import Checkpoint, Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 
@@ -157,6 +157,20 @@ class TestLostSlots:
         (work,) = desk.works[desk.plan()]
         assert work.records == 2
         assert len(desk.catalogue.books.ledger) == 1  # the suspect's entry, not read back yet
+
+    def test_a_record_that_compaction_took_does_not_outlive_its_successor(self) -> None:
+        """The follower never reads the first, so the overlay must let go of it at the recovery."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        first = LedgerEntry(state=State.PARTIAL, records=1)
+        desk.do(desk.planner.committed(plan, [Checkpoint(key=object_id("a"), entry=first)]))
+        desk.ledger.commit(object_id("a"), LedgerEntry(state=State.PARTIAL, records=2))
+        desk.planner.lost(plan)
+        for key, entry in desk.ledger.follow():
+            desk.catalogue.ledger_applied(key, entry)
+        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        assert desk.works[desk.plan()][0].records == 2
 
     def test_late_reports_of_a_void_plan_say_nothing(self) -> None:
         """The socket delivered them after the fence."""
@@ -413,6 +427,36 @@ class TestSlices:
         assert entry is not None
         assert (entry.state, entry.records) == (State.DONE, 3)
         assert again.catalogue.is_idle
+
+    def test_slices_of_two_versions_do_not_mix(self) -> None:
+        """Both were cut before a restart: one after the other all the same."""
+        desk = self.desk()
+        for etag, modified_ms in (("1", 2), ("2", 1)):
+            cut = LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 10), size=10, last_modified_ms=modified_ms)
+            desk.ledger.commit(object_id("a", etag), cut)
+        again = self.desk(desk.ledger)
+        order = []
+        for _ in range(4):
+            plan = again.plan()
+            (work,) = again.works[plan]
+            order.append(work.object.id.etag)
+            again.commit(plan, SliceKey(work.object.id, work.begin or 0, work.end or 0), DONE)
+            again.finish(plan)
+        assert order == ["2", "2", "1", "1"]
+        assert again.catalogue.is_idle
+
+    def test_an_earlier_version_goes_between_two_slices(self) -> None:
+        """It came late; the slice whose end was being written when it was looked at wakes it."""
+        desk = self.desk()
+        self.cut(desk)
+        plan = desk.plan()
+        failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
+        finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        effects = desk.planner.finished(plan, finished, NOW)
+        desk.announce("n", event("a", "0", sequencer="00"))
+        assert desk.works[desk.plan()] == ()
+        desk.do(effects)
+        assert [(work.object.id.etag, work.begin) for work in desk.works[desk.plan()]] == [("0", None)]
 
     def test_a_slice_fails_by_itself(self) -> None:
         """Its own entry, its own delay; the others go on."""

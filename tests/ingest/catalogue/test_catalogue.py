@@ -282,6 +282,40 @@ class TestRevival:
         desk.complete(desk.plan())
         assert desk.settled == ["m", "again"]
 
+    def test_another_version_while_it_was_being_read(self) -> None:
+        """The older version may be there where the newer one is not."""
+        desk = Desk()
+        desk.announce("m", event("a", version_id="v2", event_time_ms=NOW - 1))
+        plan = desk.plan()
+        desk.announce("n", event("a", version_id="v1", event_time_ms=NOW - 2))
+        desk.fail(plan, "ObjectMissing")
+        assert [work.object.version_id for work in desk.works[desk.plan()]] == ["v1"]
+
+    def test_listed_while_it_was_being_read(self) -> None:
+        """Another look when it was missing, none when it is archived: listings show that as ever."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        plan = desk.plan()
+        desk.observe(page(listed("a"), listed("b")))
+        failures = [
+            Failure(work=work, kind=kind, message="no")
+            for work, kind in zip(desk.works[plan], ("ObjectMissing", "ObjectArchived"), strict=True)
+        ]
+        desk.finish(plan, failures)
+        assert [(key.key, entry.reason) for key, entry in desk.ledger.truth.items()] == [("b", "archived")]  # type: ignore[union-attr]  # objects only
+        assert desk.keys(desk.plan()) == ["a"]
+
+    def test_revived_while_its_last_plan_lives(self) -> None:
+        """The task has committed its end but not reported the end of the batch: nobody else may begin it."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("a"), LedgerEntry(state=State.SKIPPED, reason="superseded"))
+        assert desk.observe(page(listed("a"))).pending == 1
+        assert desk.works[desk.plan(1)] == ()
+        desk.finish(plan)
+        assert desk.keys(desk.plan(1)) == ["a"]
+
     def test_announced_while_its_end_was_being_written(self) -> None:
         """The write is acknowledged, but is not its end any more: no message settles by it."""
         desk = Desk()
@@ -376,15 +410,15 @@ class TestListing:
         desk.now_ms += HOUR
         first = page(*there[:1], listing_id=2, through_key="c")
         assert desk.observe(first).writes == ()
-        # `f` is written again while the listing goes on.
-        desk.catalogue.books.ledger.committed(object_id("f"), replace(old, updated_ms=desk.now_ms))
+        # `a` is written again while the listing goes on.
+        desk.catalogue.books.ledger.committed(object_id("a"), replace(old, updated_ms=desk.now_ms))
         effects = desk.observe(page(*there[1:], listing_id=2, after_key="c"))
         assert effects.writes == (
-            LedgerWrite(key=object_id("a"), entry=None),
             LedgerWrite(key=SliceKey(object_id("b"), 0, 5), entry=None),
             LedgerWrite(key=object_id("b"), entry=None),
+            LedgerWrite(key=object_id("f"), entry=None),
         )
-        assert set(ledger.truth) == {object_id(key) for key in "cdef"}
+        assert set(ledger.truth) == {object_id(key) for key in "acde"}
 
     def test_too_many_vanished_entries_are_a_warning(self) -> None:
         """Somebody changed the prefix, or emptied the bucket by mistake."""
