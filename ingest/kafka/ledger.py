@@ -203,7 +203,7 @@ class DriverLedger:
         self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
-            self.commit([], offsets=self._marks())
+            self._remember([])
 
     def close(self) -> None:
         """Stop reading, let go of the producer and the cache. Blocks shortly."""
@@ -311,13 +311,14 @@ class DriverLedger:
         claim: list[Write] = []
         if owner != self._name:
             claim.append((controls.OWNER, encode_control(Owner(name=self._name))))
-        self.commit(claim, offsets=self._marks())
+        self._remember(claim)
 
-    def _marks(self) -> list[TopicPartition]:
+    def _remember(self, beside: Sequence[Write]) -> None:
+        """Commit the mark at every anchor, with these writes; noted only once it is certain."""
         anchors = frozenset(self._anchors)
         places = recall(self._admin, self._group).places(anchors)
         # A commit for a topic that is gone would be refused with all others.
         there = sorted(topic for topic in places if self._admin.has_topic(topic))
-        self._remembered = (time.monotonic(), anchors.intersection(there))
         mark = mark_of(self._identity())
-        return [TopicPartition(topic, 0, 0, mark) for topic in there]
+        self.commit(beside, offsets=[TopicPartition(topic, 0, 0, mark) for topic in there])
+        self._remembered = (time.monotonic(), anchors.intersection(there))
