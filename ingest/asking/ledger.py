@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final, Self
 
 from ingest.errors import TopicMissing, Unusable
@@ -52,14 +53,14 @@ class LedgerReading:
         admin = Admin(clients.admin)
         found = look_at_ledger_topic(admin, topic)
         low, high = admin.ends(topic)
-        self.cache: LedgerCache = open_cache(
+        with ExitStack() as undoing:
             # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
-            find_home(None, name),
-            found.identity,
-            ends=(low, high),
-            delete_retention_ms=found.delete_retention_ms,
-        )
-        try:
+            home = find_home(None, name)
+            undoing.callback(home.close)
+            self.cache: LedgerCache = open_cache(
+                home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
+            )
+            undoing.callback(self.cache.close)
             self._follower = Follower(
                 clients.consumer,
                 self.cache,
@@ -68,15 +69,10 @@ class LedgerReading:
                 start=low,
                 on_applied=self._applied,
             )
-        except BaseException:
-            self.cache.close()
-            raise
-        try:
+            undoing.callback(self._follower.close)
             self._follower.wait_for_visible_end(timeout)
-        except BaseException:
-            self.close()
-            raise
-        self._follower.go_live()
+            self._follower.go_live()
+            self._closing = undoing.pop_all()
 
     def has_seen(self, key: ControlKey) -> bool:
         """Whether a record (no tombstone) of this control key was committed since this reading is live."""
@@ -103,8 +99,7 @@ class LedgerReading:
 
     def close(self) -> None:
         """Stop reading and remove the cache."""
-        self._follower.close()
-        self.cache.close()
+        self._closing.close()
 
     def __enter__(self) -> Self:
         return self
