@@ -59,6 +59,8 @@ class Parts:
     writes: LedgerWrites
     recovery: Recovery
     metadata: Callable[[], bytes]
+    remember: Callable[[str], None]
+    """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
     metrics: Metrics
     tally: Tally
 
@@ -275,6 +277,8 @@ class Service:
 
     def _committed(self, event: BatchCommitted) -> None:
         self._parts.tally.committed(event.committed)
+        for topic in event.committed.records_by_topic:
+            self._parts.remember(topic)
         self._do(self._parts.planner.committed(event.committed.plan, event.committed.checkpoints))
 
     def _finished(self, event: BatchFinished) -> None:

@@ -296,6 +296,7 @@ class _Run:
             writes=LedgerWrites(leading.ledger, self._inbox.put),
             recovery=Recovery(leading.ledger, self._inbox.put, all_slots=leading.slots),
             metadata=leading.lead.metadata,
+            remember=leading.ledger.remember,
             metrics=self._metrics,
             tally=self._tally,
         )
