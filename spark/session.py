@@ -1,10 +1,12 @@
 """The SparkSession, built in one place: what the exactly-once protocol needs of Spark is set here."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -134,13 +136,15 @@ def _conf(values: Mapping[str, str]) -> SparkConf:
 def _ship_code(context: SparkContext) -> None:
     """Send our packages to the executors; the libraries have to be there."""
     top = Path(__file__).parent.parent
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / "headrace.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-            for package in ("ingest", "spark"):
-                for module in sorted((top / package).rglob("*.py")):
-                    packed.write(module, module.relative_to(top))
-        context.addPyFile(str(archive))
+    folder = tempfile.mkdtemp(prefix="headrace-")
+    # Executors fetch the file when they come up, which may be any time later.
+    weakref.finalize(context, shutil.rmtree, folder, ignore_errors=True)
+    archive = Path(folder) / "headrace.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for package in ("ingest", "spark"):
+            for module in sorted((top / package).rglob("*.py")):
+                packed.write(module, module.relative_to(top))
+    context.addPyFile(str(archive))
 
 
 def _launch_jvm(conf: SparkConf, what: str) -> Any:
@@ -176,6 +180,9 @@ def _forward(lines: IO[bytes]) -> None:
         for raw in lines:
             line = raw.decode("utf-8", "replace").rstrip()
             if not line or line.startswith(_CHATTER):
+                continue
+            if line.startswith("\tat "):
+                log.debug("spark", text=line)
                 continue
             if line.startswith("{"):
                 # A task's own log, structured already.

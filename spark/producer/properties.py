@@ -14,7 +14,7 @@ DEFAULTS: Final[dict[str, str]] = {
     # A broker that comes back is noticed within a second, not ten.
     "reconnect.backoff.max.ms": "1000",
 }
-# Only failed deliveries matter, and a report for each success costs more than sending it. confluent-kafka takes
+# Only failed deliveries matter; a report for each success costs more than sending it. confluent-kafka takes
 # a bool and nothing else here.
 _OURS: Final = {"delivery.report.only.error": True}
 

@@ -204,7 +204,7 @@ def test_a_record_above_the_producers_limit_is_refused(
 
 
 @pytest.mark.parts
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=20)), max_size=50
