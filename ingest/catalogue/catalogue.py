@@ -280,18 +280,21 @@ class Catalogue:
         )
 
     def _announced_again(self, unit: Pending, seen: S3Object) -> None:
-        table = self.books.table
-        if unit.object.sequencer is None and unit.phase is Phase.WAITING:
-            # A listing knew it first; the event says more: version, order, and that somebody waits.
-            unit.object = _seen_again(unit.object, seen)
-            table.wake(unit.object.id.key)  # another version may be the first one now
-        elif seen.last_modified_ms > unit.object.last_modified_ms or has_other_version(seen, unit.object):
-            unit.newer = _seen_again(unit.object, seen)
+        known = unit.object
+        says_more = known.sequencer is None and (
+            seen.sequencer is not None or seen.last_modified_ms >= known.last_modified_ms
+        )
+        is_waiting = unit.phase is Phase.WAITING
+        is_promoted = not unit.is_fresh
+        if is_waiting and says_more:
+            unit.object = _seen_again(known, seen)
+        elif seen.last_modified_ms > known.last_modified_ms or has_other_version(seen, known):
+            unit.newer = _seen_again(known, seen)
         for part in (unit, *unit.slices):
-            if not part.is_fresh:
-                part.is_fresh = True
-                if part.phase is Phase.WAITING:
-                    table.arrivals.append(part)
+            part.is_fresh = True
+        if is_waiting and (says_more or is_promoted):
+            # It goes to the front, and may go before another version that was the first one.
+            self.books.table.wake(known.id.key)
 
     def _compared(
         self, page: ListingPage

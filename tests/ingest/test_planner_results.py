@@ -458,6 +458,18 @@ class TestSlices:
         desk.do(effects)
         assert [(work.object.id.etag, work.begin) for work in desk.works[desk.plan()]] == [("0", None)]
 
+    def test_an_earlier_version_waits_for_the_plan_of_a_slice(self) -> None:
+        """Not only for its last commit."""
+        desk = self.desk()
+        keys = self.cut(desk)
+        plan = desk.plan()
+        desk.announce("n", event("a", "0", sequencer="00"))
+        assert desk.works[desk.plan(1)] == ()
+        desk.commit(plan, keys[0], DONE)
+        assert desk.works[desk.plan(1)] == ()
+        desk.finish(plan)
+        assert [(work.object.id.etag, work.begin) for work in desk.works[desk.plan(1)]] == [("0", None)]
+
     def test_a_slice_fails_by_itself(self) -> None:
         """Its own entry, its own delay; the others go on."""
         desk = self.desk()
