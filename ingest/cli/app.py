@@ -5,9 +5,14 @@ from typing import NoReturn
 
 import typer
 
+from ingest.cli.check import check
 from ingest.cli.explain import explain
+from ingest.cli.mark import mark
+from ingest.cli.plan import plan
+from ingest.cli.replay import replay
 from ingest.cli.run import run
 from ingest.cli.setup import setup
+from ingest.cli.status import status
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
 from ingest.printable import printable
@@ -19,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, explain, setup):
+for command in (run, setup, check, explain, plan, status, replay, mark):
     app.command()(command)
 
 
