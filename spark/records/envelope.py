@@ -9,7 +9,7 @@ from ingest.settings.choices import EnvelopeField, ValueFormat
 from ingest.settings.model import FormatSettings
 from spark.records.constant import PRODUCE_TIME, Headers
 from spark.records.fields import Path, content, from_base64, timestamp
-from spark.records.parts import Fault, Parts
+from spark.records.parts import Fault, Parts, Row
 
 OFFSET_HEADER: Final = "headrace.source_offset"
 
@@ -35,7 +35,7 @@ class EnvelopeReader:
             field: field in settings.envelope_base64 or is_bytes(_PATHS[field]) for field in EnvelopeField
         }
 
-    def __call__(self, row: bytes) -> Parts:
+    def __call__(self, row: Row) -> Parts:
         """The record that stands in one row; Fault (`not_an_envelope`) where the row is none."""
         try:
             members = _OBJECT.decode(row)

@@ -12,7 +12,7 @@ from ingest.settings.choices import ValueFormat
 from ingest.settings.model import FormatSettings
 from ingest.settings.sources import FieldHeaders, FieldSource
 from spark.records.constant import PRODUCE_TIME, Headers
-from spark.records.parts import Fault, Parts
+from spark.records.parts import Fault, Parts, Row
 
 Path = tuple[str, ...]
 
@@ -24,9 +24,9 @@ _TIMESTAMP_MAX: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def field_at(row: bytes | msgspec.Raw, path: Path) -> msgspec.Raw | None:
+def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
     """The JSON of the field as it stands in the row, or None where there is no such field."""
-    found: bytes | msgspec.Raw = row
+    found: Row | msgspec.Raw = row
     for name in path:
         try:
             members = _OBJECT.decode(found)
@@ -38,12 +38,31 @@ def field_at(row: bytes | msgspec.Raw, path: Path) -> msgspec.Raw | None:
     return msgspec.Raw(found)
 
 
-def needed(row: bytes, path: Path, what: str) -> msgspec.Raw:
-    """The field's JSON; Fault (`missing_field`) where there is none."""
-    found = field_at(row, path)
-    if found is None:
-        raise Fault(f"the row has no field {'.'.join(path)}, the record's {what}", reason="missing_field")
-    return found
+class NeededField:
+    """Takes the field at a path out of rows; `what` is the part of the record that it becomes."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path
+        self._what = what
+        # A type of nested objects with only the path in it: all else is passed over without being made.
+        kind: Any = msgspec.Raw
+        for name in reversed(path):
+            kind = msgspec.defstruct("Row", [("at", kind)], rename={"at": name})
+        self._decode = msgspec.json.Decoder(kind).decode
+
+    def __call__(self, row: Row) -> msgspec.Raw:
+        """The field's JSON; Fault (`missing_field`) where there is none."""
+        try:
+            found = self._decode(row)
+        except msgspec.DecodeError:
+            path = ".".join(self._path)
+            raise Fault(
+                f"the row has no field {path}, the record's {self._what}", reason="missing_field"
+            ) from None
+        for _ in self._path:
+            found = found.at
+        raw: msgspec.Raw = found
+        return raw
 
 
 def content(raw: bytes | msgspec.Raw) -> bytes | None:
@@ -119,38 +138,40 @@ class FieldReader:
     """Takes key, value, headers and timestamp out of rows, as the settings name them."""
 
     def __init__(self, settings: FormatSettings, is_bytes: Callable[[Path], bool]) -> None:
-        self._key = settings.key_source.path if isinstance(settings.key_source, FieldSource) else None
-        self._value = settings.value_source.path if isinstance(settings.value_source, FieldSource) else None
+        key = settings.key_source.path if isinstance(settings.key_source, FieldSource) else None
+        value = settings.value_source.path if isinstance(settings.value_source, FieldSource) else None
+        moment = settings.timestamp.path if isinstance(settings.timestamp, FieldSource) else None
+        self._key = None if key is None else NeededField(key, "key")
+        self._value = None if value is None else NeededField(value, "value")
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
-        self._timestamp = settings.timestamp.path if isinstance(settings.timestamp, FieldSource) else None
+        self._timestamp = None if moment is None else NeededField(moment, "timestamp")
         self._headers_are_bytes = self._headers is not None and (
             is_bytes(self._headers) or is_bytes((*self._headers, "value"))
         )
         self._key_as_json = settings.key_format is ValueFormat.JSON
         self._value_as_json = settings.value_format is ValueFormat.JSON
-        self._key_is_bytes = self._key is not None and is_bytes(self._key)
-        self._value_is_bytes = self._value is not None and is_bytes(self._value)
+        self._key_is_bytes = key is not None and is_bytes(key)
+        self._value_is_bytes = value is not None and is_bytes(value)
 
-    def __call__(self, row: bytes) -> Parts:
+    def __call__(self, row: Row) -> Parts:
         """The parts of one row; Fault where one is missing or wrong."""
-        changes: dict[str, Any] = {}
+        key, value = None, None
+        headers: Headers = ()
+        milliseconds = PRODUCE_TIME
         if self._key is not None:
-            raw = needed(row, self._key, "key")
-            changes["key"] = _as(raw, as_json=self._key_as_json, is_bytes=self._key_is_bytes, what="key")
+            raw = self._key(row)
+            key = _as(raw, as_json=self._key_as_json, is_bytes=self._key_is_bytes, what="key")
         if self._value is not None:
-            raw = needed(row, self._value, "value")
-            changes["value"] = _as(
-                raw, as_json=self._value_as_json, is_bytes=self._value_is_bytes, what="value"
-            )
+            raw = self._value(row)
+            value = _as(raw, as_json=self._value_as_json, is_bytes=self._value_is_bytes, what="value")
         if self._headers is not None:
             found = field_at(row, self._headers)
-            entries = () if found is None else header_entries(found)
+            headers = () if found is None else header_entries(found)
             if self._headers_are_bytes:
-                entries = tuple((name, from_base64(value, "header")) for name, value in entries)
-            changes["headers"] = entries
+                headers = tuple((name, from_base64(each, "header")) for name, each in headers)
         if self._timestamp is not None:
-            changes["timestamp_ms"] = timestamp(needed(row, self._timestamp, "timestamp"))
-        return Parts(**changes)
+            milliseconds = timestamp(self._timestamp(row))
+        return Parts(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
 
 
 def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes | None:

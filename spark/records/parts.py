@@ -1,17 +1,22 @@
 """What one row gives to its record, and what is said of a row that cannot give it."""
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spark.records.constant import PRODUCE_TIME, Headers
 
+# The JSON of one row.
+Row = bytes | bytearray | memoryview
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts of a record that came from the row; those that did not are left as they are here."""
+
+class Parts(NamedTuple):
+    """The parts of a record that came from the row; those that did not are left as they are here.
+
+    A tuple, because one is made for each row.
+    """
 
     key: bytes | None = None
     value: bytes | None = None
-    headers: Headers = field(default=())
+    headers: Headers = ()
     timestamp_ms: int = PRODUCE_TIME
 
 

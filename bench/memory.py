@@ -1,0 +1,177 @@
+"""Peak memory of a worker that decodes objects of any size: `python -m bench.memory [--quick]`.
+
+For each format an object is written to a temporary folder, then decoded by a process of its own, whose peak
+resident memory is printed; 64 MiB and 2 GiB side by side. Parquet is one single row group. `--quick` takes
+256 MiB for the larger size. Exit code 1 when a peak exceeds the promise.
+"""
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from bench.decode import AVRO_SCHEMA, options
+from ingest.settings.choices import InputFormat
+from spark.formats import DECODERS
+from spark.records.varint import varint
+
+PROMISE_MIB = 400
+MIB = 1 << 20
+
+
+class File:
+    """An object on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = path.name
+        self.size = path.stat().st_size
+        self.fetched_bytes = 0
+
+    def stream(self, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Chunks of a mebibyte."""
+        left = (self.size if end is None else min(end, self.size)) - begin
+        with self._path.open("rb") as file:
+            file.seek(begin)
+            while left > 0 and (chunk := file.read(min(MIB, left))):
+                left -= len(chunk)
+                self.fetched_bytes += len(chunk)
+                yield chunk
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """A range."""
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            chunk = file.read(length)
+        self.fetched_bytes += len(chunk)
+        return chunk
+
+
+def _lines(count: int) -> bytes:
+    line = '{{"id":{:012d},"customer":"customer-{:04d}","note":"{}"}}\n'
+    return "".join(line.format(n, n % 1000, "x" * 140) for n in range(count)).encode()
+
+
+def _write_jsonl(path: Path, size: int) -> None:
+    block = _lines(MIB // 200)
+    with path.open("wb") as file:
+        for _ in range(size // len(block)):
+            file.write(block)
+
+
+def _write_gzip(path: Path, size: int) -> None:
+    block = gzip.compress(_lines(MIB // 200), 1)
+    with path.open("wb") as file:
+        for _ in range(size // MIB):
+            file.write(block)
+
+
+def _write_bomb(path: Path, size: int) -> None:
+    """Lines out of all proportion to the bytes they come from."""
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    block = b'{"a":1}\n' * (MIB // 8)
+    with path.open("wb") as file:
+        for _ in range(size // MIB):
+            file.write(packer.compress(block))
+        file.write(packer.flush())
+
+
+def _write_one_line(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        for _ in range(size // MIB):
+            file.write(b"x" * MIB)
+
+
+def _write_avro(path: Path, size: int) -> None:
+    """Blocks of 8 MiB."""
+    text = varint(140) + b"x" * 140
+    datum = varint(2**50) + varint(8) + b"customer" + bytes(16) + text + varint(2**50) + b"\x01" + varint(0)
+    count = 8 * MIB // len(datum)
+    meta = {b"avro.schema": json.dumps(AVRO_SCHEMA).encode(), b"avro.codec": b"null"}
+    sync = bytes(range(16))
+    with path.open("wb") as file:
+        file.write(b"Obj\x01" + varint(len(meta)))
+        for key, value in meta.items():
+            file.write(varint(len(key)) + key + varint(len(value)) + value)
+        file.write(varint(0) + sync)
+        for _ in range(max(1, size // (count * len(datum)))):
+            file.write(varint(count) + varint(count * len(datum)) + datum * count + sync)
+
+
+def _write_parquet(path: Path, size: int) -> None:
+    """One row group, pages of 8 MiB."""
+    rows = 50_000
+    batch = pa.record_batch(
+        {
+            "id": pa.array(range(rows)),
+            "customer": [f"customer-{n:06d}" for n in range(rows)],
+            "note": [f"{n:020d}" * 8 for n in range(rows)],
+        }
+    )
+    times = max(1, size // batch.nbytes)
+    how: dict[str, Any] = {"compression": "none", "use_dictionary": False, "data_page_size": 8 * MIB}
+    with pq.ParquetWriter(path, batch.schema, **how) as writer:
+        writer.write_table(pa.Table.from_batches([batch] * times), row_group_size=rows * times)
+
+
+WRITERS: dict[str, tuple[InputFormat, Callable[[Path, int], None]]] = {
+    "jsonl": (InputFormat.JSONL, _write_jsonl),
+    "jsonl, gzip": (InputFormat.JSONL, _write_gzip),
+    "jsonl, zstd bomb": (InputFormat.JSONL, _write_bomb),
+    "jsonl, one line": (InputFormat.JSONL, _write_one_line),
+    "bytes": (InputFormat.BYTES, _write_one_line),
+    "avro": (InputFormat.AVRO, _write_avro),
+    "parquet, one row group": (InputFormat.PARQUET, _write_parquet),
+}
+
+
+def _decode(path: Path, input_format: InputFormat, out: Any) -> None:
+    rows = bad = 0
+    for batch in DECODERS[input_format](File(path), None, options=options(input_format)):
+        rows += len(batch)
+        bad += len(batch.bad)
+    out.put((rows, bad, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def _run(target: Callable[..., None], *arguments: Any) -> None:
+    # A fresh interpreter: a fork would begin with the parent's peak.
+    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"a process ended with {process.exitcode}")
+
+
+def main() -> int:
+    """Print the peaks."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--quick", action="store_true", help="256 MiB instead of 2 GiB")
+    large = 256 if arguments.parse_args().quick else 2048
+    worst = 0.0
+    print(f"{'':26}{'object MiB':>12}{'rows':>14}{'bad':>6}{'peak MiB':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "object"
+        for label, (input_format, write) in WRITERS.items():
+            for size in (64, large):
+                _run(write, path, size * MIB)
+                out = multiprocessing.get_context("spawn").SimpleQueue()
+                _run(_decode, path, input_format, out)
+                rows, bad, peak = out.get()
+                worst = max(worst, peak)
+                print(f"{label:26}{path.stat().st_size / MIB:12,.0f}{rows:14,}{bad:6}{peak:10,.0f}")
+    print(f"worst {worst:,.0f} MiB, promised {PROMISE_MIB} MiB")
+    return 1 if worst > PROMISE_MIB else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
