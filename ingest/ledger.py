@@ -1,8 +1,9 @@
 """The ledger's records: keys, values and states as contract section 5 writes them, to bytes and back."""
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -133,28 +134,71 @@ def encode_entry(entry: LedgerEntry) -> bytes:
     return msgspec.json.encode(shape)
 
 
+class _Shape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """An entry's value as this version writes it."""
+
+    v: Literal[1]
+    state: State
+    position: dict[str, Any] | None
+    reason: str | None = None
+    records: int = 0
+    bad: int = 0
+    topic: str | None = None
+    partition: int | None = None
+    attempts: int = 0
+    error: str | None = None
+    size: int = 0
+    version_id: str | None = None
+    last_modified_ms: int = 0
+    updated_ms: int = 0
+    cuts: tuple[int, ...] | None = None
+
+
+_SHAPES: Final = msgspec.json.Decoder(_Shape)
+
+
 def decode_entry(raw: bytes) -> LedgerEntry:
-    """The entry that `encode_entry` gave; LedgerUnfit when a newer Headrace wrote it, or nobody of ours."""
+    """The entry that `encode_entry` gave; LedgerUnfit when a newer Headrace wrote it, or nobody of ours.
+
+    A listing decodes one for each object in the bucket.
+    """
     try:
-        shape: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
-        version = shape.pop("v")
+        shape = _SHAPES.decode(raw)
+        position = shape.position
+        return LedgerEntry(
+            state=shape.state,
+            reason=shape.reason,
+            records=shape.records,
+            bad=shape.bad,
+            position=None if position is None else position_from_dict(position),
+            options=None if position is None else position.get("options"),
+            topic=shape.topic,
+            partition=shape.partition,
+            attempts=shape.attempts,
+            error=shape.error,
+            size=shape.size,
+            version_id=shape.version_id,
+            last_modified_ms=shape.last_modified_ms,
+            updated_ms=shape.updated_ms,
+            cuts=shape.cuts,
+        )
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        raise LedgerUnfit(_what_is_wrong_with(raw)) from error
+
+
+def _what_is_wrong_with(raw: bytes) -> str:
+    """One sentence: the version that is needed, the state that is not known, or that it is not ours."""
+    with contextlib.suppress(msgspec.DecodeError, ValueError):
+        shape = msgspec.json.decode(raw, type=dict[str, Any])
+        version, state = shape.get("v", VERSION), shape.get("state", State.NEW)
         if version != VERSION:
-            raise LedgerUnfit(
+            return (
                 f"The ledger was written by a newer Headrace (ledger format {version!r}); "
                 f"this one reads format {VERSION}. Run the newer version."
             )
-        if shape["state"] not in set(State):
-            raise LedgerUnfit(
-                f"The ledger holds the state {shape['state']!r}, which this version does not know. "
+        if state not in tuple(State):
+            return (
+                f"The ledger holds the state {state!r}, which this version does not know. "
                 "Run the newer version."
             )
-        position = shape.pop("position")
-        cuts = shape.pop("cuts", None)
-        return LedgerEntry(
-            **{**shape, "state": State(shape["state"])},
-            position=None if position is None else position_from_dict(position),
-            options=None if position is None else position.get("options"),
-            cuts=None if cuts is None else tuple(cuts),
-        )
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise LedgerUnfit(f"The ledger holds a value that is not Headrace's: {raw[:200]!r}.") from error
+    return f"The ledger holds a value that is not Headrace's: {raw[:200]!r}."
