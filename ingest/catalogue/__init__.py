@@ -21,6 +21,7 @@ Then, for each thing in the inbox:
     a message           carry_out(catalogue.announce(delivery_id, notification.events, now_ms()))
     a HEAD's answer     carry_out(catalogue.headed(token, found, now_ms()))
     a listing's page    carry_out(catalogue.observe(ListingPage(..), now_ms()))
+    whether to start one  planner.ready(now_ms()) > 0
     a free slot         works = planner.next_batch(slot, plan, now_ms(), idle_slots=n)
     Committed           carry_out(planner.committed(plan, checkpoints))
     Finished            carry_out(planner.finished(plan, finished, now_ms()))

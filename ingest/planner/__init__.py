@@ -1,7 +1,8 @@
 """Pending objects dealt to free slots: which, in what order, how many; and what their results come to.
 
-`lanes` and `partitions` hold the two orders, `limits` what fits into a batch, `backoff` the delays; `Planner`
-is the front door, and shares the catalogue's thread. The order of calls is in `ingest.catalogue`.
+`lanes` and `partitions` hold the two orders, `limits` what fits into a batch, `backoff` the delays,
+`suspects` who runs alone; `Planner` is the front door, and shares the catalogue's thread. `ingest.catalogue`
+shows the order of calls.
 """
 
 from ingest.planner.backoff import Backoff

@@ -76,7 +76,7 @@ class FreeLanes:
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
         """Units for one batch; none when nothing may be worked on now."""
-        self._wake(now_ms)
+        self.wake(now_ms)
         has_light = bool(self._fresh or self._backlog)
         if self._was_light or not has_light:
             self._was_light = False
@@ -93,6 +93,12 @@ class FreeLanes:
     def over(self, units: list[Pending]) -> None:
         """A plan is over; here nothing waits for that by itself."""
 
+    def ready(self, now_ms: int, *, big: int) -> int:
+        """How many units wait for a slot, at most `big` of the big ones; stale places count until met."""
+        self.wake(now_ms)
+        big_ones = len(self._fresh_big) + len(self._backlog_big)
+        return len(self._fresh) + len(self._backlog) + len(self._alone) + min(big, big_ones)
+
     def is_next(self, unit: Pending) -> bool:
         """True when the unit may be taken out of turn."""
         return self._table.is_clear(unit)
@@ -101,7 +107,8 @@ class FreeLanes:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None
 
-    def _wake(self, now_ms: int) -> None:
+    def wake(self, now_ms: int) -> None:
+        """Queue what has waited long enough."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             _, _, unit, ticket = heapq.heappop(self._delayed)
             if ticket == unit.ticket and unit.phase is Phase.WAITING:

@@ -63,8 +63,7 @@ class PartitionLanes:
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
         """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
-        while self._delayed and self._delayed[0][0] <= now_ms:
-            self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+        self.wake(now_ms)
         fresh, backlog = (
             (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
         )
@@ -96,6 +95,17 @@ class PartitionLanes:
             partition.is_held = False
             self._queue(partition, is_fresh=unit.is_fresh)
 
+    def ready(self, now_ms: int, *, big: int) -> int:
+        """How many topic-partitions could begin, at most `big` of them with a big object."""
+        self.wake(now_ms)
+        kinds = [
+            self._limits.kind_of(unit)
+            for partition in (*self._fresh, *self._backlog)
+            if (unit := self._first_of(partition)) is not None and unit.due_ms <= now_ms
+        ]
+        big_ones = kinds.count(Kind.BIG)
+        return len(kinds) - big_ones + min(big, big_ones)
+
     def is_next(self, unit: Pending) -> bool:
         """True when nothing of its topic-partition goes before this waiting unit."""
         partition = self._partitions.get((unit.route.topic, unit.route.partition))
@@ -104,6 +114,26 @@ class PartitionLanes:
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None
+
+    def wake(self, now_ms: int) -> None:
+        """Queue what has waited long enough."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+
+    def _first_of(self, partition: _Partition) -> Pending | None:
+        """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        while partition.heap:
+            versions = self._table.of_key(partition.heap[0][1])
+            if versions:
+                unit = next((each for each in versions if self._table.is_clear(each)), None)
+                is_ready = (
+                    unit is not None
+                    and unit.phase is Phase.WAITING
+                    and unit.suspicion is not Suspicion.SUSPECT
+                )
+                return unit if is_ready else None
+            partition.pop()  # its end was written meanwhile
+        return None
 
     def _queue(self, partition: _Partition, *, is_fresh: bool) -> None:
         if not partition.heap or partition.is_held:
@@ -126,14 +156,7 @@ class PartitionLanes:
         may_take_big: bool,
     ) -> None:
         """Move units from the head of one topic-partition into the batch; what stays is queued again."""
-        while partition.heap:
-            versions = self._table.of_key(partition.heap[0][1])
-            if not versions:
-                partition.pop()
-                continue
-            unit = next((each for each in versions if self._table.is_clear(each)), None)
-            if unit is None or unit.phase is not Phase.WAITING or unit.suspicion is Suspicion.SUSPECT:
-                break  # a ledger record or the suspect's turn comes first
+        while (unit := self._first_of(partition)) is not None:
             if unit.due_ms > now_ms:
                 heapq.heappush(self._delayed, (unit.due_ms, next(self._order), partition))
                 return
@@ -147,7 +170,7 @@ class PartitionLanes:
             partition.is_held = True
             self._warn_if_late(partition, unit)
             taken.append(unit)
-            if kind is not Kind.LIGHT or len(versions) > 1:
+            if kind is not Kind.LIGHT or len(self._table.of_key(unit.object.id.key)) > 1:
                 return
         self._queue(partition, is_fresh=is_fresh)
 

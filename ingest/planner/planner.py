@@ -10,11 +10,12 @@ from ingest.catalogue.effects import Effects, Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
-from ingest.outcome import WORKER_DIED, Wait, outcome_of
+from ingest.outcome import Wait, outcome_of
 from ingest.planner.backoff import Backoff
 from ingest.planner.lanes import FreeLanes
 from ingest.planner.limits import Kind, Limits
 from ingest.planner.partitions import PartitionLanes
+from ingest.planner.suspects import Suspects
 from ingest.settings.choices import Ordering
 from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 
@@ -25,8 +26,10 @@ class _Lanes(Protocol):
     warnings: list[str]
 
     def put(self, unit: Pending, now_ms: int) -> None: ...
+    def wake(self, now_ms: int) -> None: ...
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]: ...
     def over(self, units: list[Pending]) -> None: ...
+    def ready(self, now_ms: int, *, big: int) -> int: ...
     def is_next(self, unit: Pending) -> bool: ...
     def next_due_ms(self) -> int | None: ...
 
@@ -58,7 +61,7 @@ class Planner:
         self._plans: dict[int, _Plan] = {}
         self._held_until_ms = 0
         self._held_tries = 0
-        self._suspects: dict[Pending, None] = {}
+        self._suspects = Suspects(self._books, limits, self._lanes.is_next)
 
     # Work out
 
@@ -72,8 +75,7 @@ class Planner:
         self._queue_arrivals(now_ms)
         if self.is_paused or now_ms < self._held_until_ms:
             return ()
-        may_take_big = sum(live.is_big for live in self._plans.values()) < self._limits.big_slots
-        units = self._lanes.take(now_ms, idle_slots=max(1, idle_slots), may_take_big=may_take_big)
+        units = self._lanes.take(now_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0)
         if not units:
             return ()
         works = tuple(self._work(unit) for unit in units)
@@ -84,8 +86,21 @@ class Planner:
             self._table.held.add(unit.key)
         return works
 
+    def ready(self, now_ms: int) -> int:
+        """How many units could begin now: no more slots than that are of use. At times a few too many.
+
+        Failed objects whose delay is over and slices of split ones count; what is held or paused does not.
+        """
+        self._queue_arrivals(now_ms)
+        if self.is_paused or now_ms < self._held_until_ms:
+            return 0
+        return self._lanes.ready(now_ms, big=self._room_for_big())
+
     def next_due_ms(self) -> int | None:
-        """When something that waits for its time may be worked on, if nothing else happens before."""
+        """When something that waits for its time may be worked on, if nothing else happens before.
+
+        After a `tick` never in the past.
+        """
         due = self._lanes.next_due_ms()
         if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
             return self._held_until_ms
@@ -191,8 +206,11 @@ class Planner:
         """
         gathering = Gathering()
         self._queue_arrivals(now_ms)
+        self._lanes.wake(now_ms)
+        if now_ms >= self._held_until_ms:
+            self._held_until_ms = 0
         if not self.is_paused:
-            self._arm_suspects(now_ms, gathering)
+            self._suspects.arm(now_ms, gathering)
         gathering.warnings += self._lanes.warnings
         self._lanes.warnings = []
         effects = gathering.effects()
@@ -208,12 +226,15 @@ class Planner:
 
     # Inside
 
+    def _room_for_big(self) -> int:
+        return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))
+
     def _queue_arrivals(self, now_ms: int) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
         for unit in arrivals:
             if unit.phase is Phase.WAITING:
                 if unit.suspicion is Suspicion.SUSPECT:
-                    self._suspects[unit] = None
+                    self._suspects.add(unit)
                 self._lanes.put(unit, now_ms)
 
     def _work(self, unit: Pending) -> Work:
@@ -331,49 +352,6 @@ class Planner:
         if known is not None and known.state is State.FAILED and known.reason != reason:
             return 1
         return unit.attempts + 1
-
-    def _arm_suspects(self, now_ms: int, gathering: Gathering) -> None:
-        """Write the next attempts of as many suspects as there are slots; then they may run, alone."""
-        for unit in list(self._suspects):
-            if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
-                del self._suspects[unit]
-        # An armed one that has to wait for its turn takes no place, or the one before it could not be armed.
-        armed = sum(
-            unit.suspicion is Suspicion.ARMED
-            and (unit.phase is not Phase.WAITING or self._lanes.is_next(unit))
-            for unit in self._suspects
-        )
-        for unit in self._suspects:
-            if armed >= self._limits.slots:
-                return
-            is_idle = unit.suspicion is Suspicion.SUSPECT and unit.phase is Phase.WAITING
-            if is_idle and self._table.is_clear(unit) and self._lanes.is_next(unit):
-                armed += 1
-                self._arm(unit, now_ms, gathering)
-
-    def _arm(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
-        if unit.tries >= self._limits.max_lonely_deaths:
-            error = f"The worker died {unit.tries} times while it read this object and nothing else."
-            entry = entry_for(
-                unit,
-                State.QUARANTINED,
-                now_ms=now_ms,
-                reason=WORKER_DIED,
-                error=error,
-                attempts=unit.tries,
-            )
-        else:
-            unit.suspicion = Suspicion.ARMED
-            unit.trouble = WORKER_DIED
-            entry = entry_for(
-                unit,
-                State.FAILED,
-                now_ms=now_ms,
-                reason=WORKER_DIED,
-                error="A worker died while it may have read this object.",
-                attempts=unit.tries + 1,
-            )
-        self._books.propose(unit, entry, gathering)
 
 
 def _key_of(work: Work) -> LedgerKey:

@@ -388,6 +388,20 @@ class TestDelays:
         desk.commit(granted, object_id("b"), DONE)
         assert desk.keys(desk.plan()) == ["a"]
 
+    @pytest.mark.parametrize("kind", ["SourceUnavailable", "AccessDenied"])
+    @pytest.mark.parametrize("ordering", [Ordering.OBJECT, Ordering.PARTITION])
+    def test_what_is_due_is_no_time_to_wait_for(self, kind: str, ordering: Ordering) -> None:
+        """While every slot is busy the service must not spin."""
+        desk = Desk(limits=Limits(slots=1, ordering=ordering))
+        desk.announce("m", event("a"))
+        desk.fail(desk.plan(), kind)
+        desk.tick()
+        assert desk.works[desk.plan()] == ()
+        assert desk.planner.next_due_ms() == NOW + 1000
+        desk.tick(1000)
+        assert desk.planner.next_due_ms() is None
+        assert desk.keys(desk.plan()) == ["a"]
+
     def test_an_aborted_transaction_comes_back_soon(self) -> None:
         """However often: it is not the object's fault."""
         desk = Desk()
@@ -414,6 +428,46 @@ class TestDelays:
         desk.announce("m", event("a"))
         desk.finish(desk.plan(), outcome=Outcome.ABORTED)
         assert desk.keys(desk.plan()) == ["a"]
+
+
+class TestReady:
+    """How many slots are of use."""
+
+    @pytest.mark.parametrize("ordering", [Ordering.OBJECT, Ordering.PARTITION])
+    def test_what_could_begin(self, ordering: Ordering) -> None:
+        """Not what waits for its delay, nor big ones beyond their slots; nothing while paused or held."""
+        desk = Desk(limits=Limits(slots=2, max_bytes=100, ordering=ordering))
+        assert desk.planner.ready(NOW) == 0
+        desk.announce("m", event("a-3-1"), event("a-1-1", size=101), event("a-2-1", size=101))
+        assert desk.planner.ready(NOW) == 2
+        desk.planner.is_paused = True
+        assert desk.planner.ready(NOW) == 0
+        desk.planner.is_paused = False
+        plan = desk.plan(0)
+        assert desk.keys(plan) == ["a-3-1"]
+        assert desk.planner.ready(NOW) == 1
+        desk.plan(1)
+        assert desk.planner.ready(NOW) == 0
+        desk.fail(plan, "TopicMissing")
+        assert desk.catalogue.counts == {"pending": 1, "active": 1, "failed": 1}
+        assert desk.planner.ready(NOW) == 0
+        assert desk.planner.ready(NOW + 1000) == 1
+
+    def test_slices_count_one_each(self) -> None:
+        """Though their object is one."""
+        limits = Limits(slots=2, max_bytes=100, ordering=Ordering.NONE, can_cut=True)
+        desk = Desk(limits=limits)
+        desk.announce("m", event("a", size=200))
+        plan = desk.plan()
+        desk.finish(plan, cuts=((desk.works[plan][0], (0, 50, 100, 150, 200)),))
+        assert desk.planner.ready(NOW) == 4
+
+    def test_denied(self) -> None:
+        """No slot is started while credentials are refused."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"))
+        desk.fail(desk.plan(), "AccessDenied")
+        assert (desk.planner.ready(NOW), desk.planner.ready(NOW + 1000)) == (0, 2)
 
 
 def test_a_pending_object_is_small() -> None:

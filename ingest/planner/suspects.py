@@ -1,0 +1,57 @@
+"""Objects that may be what kills workers: they run alone, each attempt in the ledger before it begins."""
+
+from collections.abc import Callable
+
+from ingest.catalogue.books import Books, entry_for
+from ingest.catalogue.effects import Gathering
+from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.ledger import State
+from ingest.outcome import WORKER_DIED
+from ingest.planner.limits import Limits
+
+
+class Suspects:
+    """Suspects in the order in which they became it. `is_next` says whose turn it could be."""
+
+    def __init__(self, books: Books, limits: Limits, is_next: Callable[[Pending], bool]) -> None:
+        self._books = books
+        self._limits = limits
+        self._is_next = is_next
+        self._units: dict[Pending, None] = {}
+
+    def add(self, unit: Pending) -> None:
+        """One more, or one again."""
+        self._units[unit] = None
+
+    def arm(self, now_ms: int, gathering: Gathering) -> None:
+        """Have the next attempts written of as many as there are slots; acknowledged, they may run.
+
+        Not of more: a restart counts a written attempt whether it began or not.
+        """
+        for unit in list(self._units):
+            if unit.suspicion is Suspicion.NONE or unit.phase is Phase.GONE:
+                del self._units[unit]
+        # An armed one that has to wait for its turn takes no place, or the one before it could not be armed.
+        armed = sum(
+            unit.suspicion is Suspicion.ARMED and (unit.phase is not Phase.WAITING or self._is_next(unit))
+            for unit in self._units
+        )
+        for unit in self._units:
+            if armed >= self._limits.slots:
+                return
+            is_idle = unit.suspicion is Suspicion.SUSPECT and unit.phase is Phase.WAITING
+            if is_idle and self._books.table.is_clear(unit) and self._is_next(unit):
+                armed += 1
+                self._arm(unit, now_ms, gathering)
+
+    def _arm(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+        if unit.tries >= self._limits.max_lonely_deaths:
+            error = f"The worker died {unit.tries} times while it read this object and nothing else."
+            state, attempts = State.QUARANTINED, unit.tries
+        else:
+            error = "A worker died while it may have read this object."
+            state, attempts = State.FAILED, unit.tries + 1
+            unit.suspicion = Suspicion.ARMED
+        unit.trouble = WORKER_DIED
+        entry = entry_for(unit, state, now_ms=now_ms, reason=WORKER_DIED, error=error, attempts=attempts)
+        self._books.propose(unit, entry, gathering)
