@@ -4,7 +4,7 @@ jsonl       JSON Lines: lines, json_check
 chunks      bytes
 avro        object container files: avro_container and avro_schema, avro_columns and avro_data read them,
             avro_rows writes JSON
-parquet     Parquet: ranged_file, parquet_pages, and arrow_rows and arrow_scalars for its JSON
+parquet     Parquet: parquet_groups reads through ranged_file, arrow_rows and arrow_scalars write JSON
 """
 
 from collections.abc import Iterator

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
 from spark.formats.arrow_scalars import Pieces, scalar_pieces, uuid_pieces
+from spark.formats.parquet_int96 import NAME as INT96
+from spark.formats.parquet_int96 import int96_pieces
 from spark.rows import Column
 
 
@@ -51,8 +53,9 @@ def _filled_pieces(array: Any, style: JsonFormat) -> Pieces:
     """The same where nulls do not matter: what stands for them is replaced by the caller."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        is_uuid = kind.extension_name == "arrow.uuid"
-        return uuid_pieces(array.storage) if is_uuid else _filled_pieces(array.storage, style)
+        if kind.extension_name == "arrow.uuid":
+            return uuid_pieces(array.storage)
+        return (int96_pieces if kind.extension_name == INT96 else _filled_pieces)(array.storage, style)
     if pa.types.is_dictionary(kind):
         return _filled_pieces(array.dictionary_decode(), style)
     pieces = _nested_pieces(array, style) or scalar_pieces(array, style)

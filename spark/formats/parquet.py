@@ -1,33 +1,23 @@
 """Parquet: rows of each row group in turn, read by ranges and in bounded memory, as JSON."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
+from ingest.errors import ObjectCorrupt
 from ingest.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
 from spark.formats.arrow_rows import as_column, json_rows
 from spark.formats.parquet_avro import AvroRows
+from spark.formats.parquet_groups import BATCH_BYTES, RowGroups, Translated
 from spark.formats.ranged_file import RangedFile
 from spark.records.options import DecodeOptions
 from spark.records.registry import registry_prefix
 from spark.records.shape import Shaper, needs_fields
 from spark.rows import BadRow, RowBatch
 from spark.source import Source
-
-BATCH_ROWS: Final = 10_000
-_BATCH_BYTES: Final = 1024 * 1024
-
-# All columns of a row group are read side by side, each through a buffer of its own.
-_BUFFERS_BYTES: Final = 48 * 1024 * 1024
-_BUFFER_MIN_BYTES: Final = 64 * 1024
-_BUFFER_MAX_BYTES: Final = 4 * 1024 * 1024
-
-_MAGIC: Final = b"PAR1"
 
 
 def decode(
@@ -47,22 +37,21 @@ def decode(
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a Parquet object.")
     at = start or RowPosition(begin or 0, 0)
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
-    with _Translated(source, file):
-        reader = _open(source, file)
-        metadata = reader.metadata
-        writer = _Writer(reader.schema_arrow, options)
-        last = metadata.num_row_groups if end is None else min(end, metadata.num_row_groups)
+    with Translated(source, file):
+        groups = RowGroups(source, file)
+        writer = _Writer(groups.schema, options)
+        last = len(groups) if end is None else min(end, len(groups))
         for group in range(at.group, last):
             skip = at.row if group == at.group else 0
-            yield from _group_rows(reader, group, skip, file, writer)
+            yield from _group_rows(groups, group, skip, writer)
 
 
 def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
-    with _Translated(source, file):
-        metadata = _open(source, file).metadata
-        sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+    with Translated(source, file):
+        groups = RowGroups(source, file)
+        sizes = [groups.size(group) for group in range(len(groups))]
     behind = np.cumsum([0, *sizes])
     targets = behind[-1] * np.arange(pieces + 1) / pieces
     nearest = (int(np.abs(behind - target).argmin()) for target in targets[1:-1])
@@ -70,94 +59,21 @@ def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, .
     return tuple(marks) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 
 
-class _Translated:
-    """Arrow's errors as ours; the source's own, which Arrow may have wrapped, as they were."""
-
-    def __init__(self, source: Source, file: RangedFile) -> None:
-        self._source = source
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is None or isinstance(error, HeadraceError | GeneratorExit):
-            return
-        if self._file.error is not None:
-            raise self._file.error from error
-        name, words = self._source.name, str(error).strip().splitlines() or [type(error).__name__]
-        if isinstance(error, NotImplementedError):
-            raise ObjectUnfit(
-                f"{name}: this Parquet object cannot be decoded ({words[0][:200]}).", reason="unsupported"
-            ) from error
-        if isinstance(error, MemoryError):
-            raise ObjectUnfit(
-                f"{name}: a part of this Parquet object does not fit in memory.", reason="unit_too_large"
-            ) from error
-        if isinstance(error, OSError | ValueError | pa.ArrowException | OverflowError | TypeError | KeyError):
-            raise ObjectCorrupt(
-                f"{name}: the Parquet object is damaged ({words[0][:200]}). Upload it again."
-            ) from error
-
-
-def _open(source: Source, file: RangedFile) -> Any:
-    """A reader whose buffers share a fixed budget; the footer alone is read twice from memory."""
-    if source.size < 2 * len(_MAGIC) + 4:
-        raise ObjectCorrupt(f"{source.name}: {source.size} bytes are too few for a Parquet object.")
-    metadata = pq.read_metadata(file)
-    columns = max(1, metadata.num_columns)
-    buffer = max(_BUFFER_MIN_BYTES, min(_BUFFER_MAX_BYTES, _BUFFERS_BYTES // columns))
-    return pq.ParquetFile(
-        file,
-        metadata=metadata,
-        buffer_size=buffer,
-        pre_buffer=False,
-        coerce_int96_timestamp_unit="us",
-        page_checksum_verification=True,
-    )
-
-
-def _group_rows(
-    reader: Any, group: int, skip: int, file: RangedFile, writer: "_Writer"
-) -> Iterator[RowBatch]:
+def _group_rows(groups: RowGroups, group: int, skip: int, writer: "_Writer") -> Iterator[RowBatch]:
     """The rows of a group from row `skip` on."""
-    count = reader.metadata.row_group(group).num_rows
+    count = groups.rows(group)
     row = 0
-    for batch in _group_batches(reader, group, file):
+    for batch in groups.batches(group):
         if row + batch.num_rows > skip:
             for first, part in _parts(batch, max(0, skip - row)):
                 yield writer.batch(part, group, row + first, count)
         row += batch.num_rows
 
 
-def _group_batches(reader: Any, group: int, file: RangedFile) -> Iterator[Any]:
-    """The group's rows as Arrow batches of about _BATCH_BYTES; ValueError when their count is wrong."""
-    about = reader.metadata.row_group(group)
-    if about.num_rows and not about.num_columns:
-        raise ValueError(f"row group {group} claims {about.num_rows} rows without columns")
-    chunks = []
-    size = 1
-    for index in range(about.num_columns):
-        column = about.column(index)
-        size += max(0, column.total_uncompressed_size)
-        first = column.data_page_offset
-        if column.has_dictionary_page and 0 < column.dictionary_page_offset < first:
-            first = column.dictionary_page_offset
-        chunks.append((first, first + column.total_compressed_size))
-    file.watch(chunks)
-    rows = int(min(BATCH_ROWS, max(1, _BATCH_BYTES * about.num_rows // size)))
-    seen = 0
-    for batch in reader.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
-        seen += batch.num_rows
-        yield batch
-    if seen != about.num_rows:
-        raise ValueError(f"row group {group} holds {seen} rows where the footer says {about.num_rows}")
-
-
 def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
     """The batch from row `skip` on, in slices that stay small where rows turn out large."""
     rows = batch.num_rows
-    step = max(1, rows * _BATCH_BYTES // max(batch.nbytes // 4, _BATCH_BYTES))
+    step = max(1, rows * BATCH_BYTES // max(batch.nbytes // 4, BATCH_BYTES))
     for first in range(skip, rows, step):
         yield first, batch.slice(first, step)
 

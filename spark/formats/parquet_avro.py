@@ -8,6 +8,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 
+from spark.formats.parquet_int96 import NAME as INT96
 from spark.records.shape import column_of
 from spark.rows import Column
 
@@ -30,7 +31,7 @@ class AvroRows:
     def write(self, batch: Any, prefix: bytes) -> Column:
         """Each row of a RecordBatch, with `prefix` before it."""
         # By way of the logical type, so that seconds become milliseconds before they become numbers.
-        rows = batch.to_struct_array().cast(self._kind).cast(_numbers(self._kind))
+        rows = _without_extensions(batch).cast(self._kind).cast(_numbers(self._kind))
         rows = rows.to_pylist(maps_as_pydicts="lossy")
         values: list[bytes | None] = []
         for row in rows:
@@ -39,6 +40,16 @@ class AvroRows:
             fastavro.schemaless_writer(out, self._parsed, row)
             values.append(out.getvalue())
         return column_of(values)
+
+
+def _without_extensions(batch: Any) -> Any:
+    """The rows with extension types as what they are stored as; INT96 in microseconds, which Avro keeps."""
+    columns = []
+    for column in batch.columns:
+        extension = column.type.extension_name if isinstance(column.type, pa.BaseExtensionType) else None
+        stored = column.storage if extension is not None else column
+        columns.append(stored.field("moment") if extension == INT96 else stored)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_struct_array()
 
 
 def _numbers(kind: Any) -> Any:

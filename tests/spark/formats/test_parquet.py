@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import ObjectCorrupt, ObjectUnfit
 from ingest.positions import BytePosition, RowPosition
-from ingest.settings.choices import InputFormat
+from ingest.settings.choices import InputFormat, JsonFormat
 from spark.formats import CUTTERS, DECODERS, DecodeOptions
 from spark.formats.arrow_rows import json_rows
 from tests.spark.formats.decode_options import decode_options
@@ -103,10 +103,44 @@ def test_int96_keeps_the_years_that_nanoseconds_cannot_hold() -> None:
     stored = _file(pa.table({"t": moments}), use_deprecated_int96_timestamps=True)
 
     assert [json.loads(value or b"")["t"] for value in decode_all(MemorySource(stored), PARQUET).values] == [
-        "0001-01-01T00:00:00.000000",
-        "2023-11-14T22:13:20.123456",
-        "9999-12-31T23:59:59.999999",
+        "0001-01-01T00:00:00.000000000",
+        "2023-11-14T22:13:20.123456000",
+        "9999-12-31T23:59:59.999999000",
     ]
+
+
+def test_int96_keeps_nanoseconds() -> None:
+    """In JSON of both formats, beside nulls, columns of other types and slices of groups."""
+    moments = pa.array([-1, None, 1_700_000_000_123_456_789, 0, 5], pa.timestamp("ns"))
+    table = pa.table(
+        {
+            "i": [1, 2, 3, 4, 5],
+            "t": moments,
+            "l": pa.array([[0], None, [], [1000], [5000]], pa.list_(pa.timestamp("ns"))),
+        }
+    )
+    source = MemorySource(_file(table, use_deprecated_int96_timestamps=True, row_group_size=2))
+
+    iso = [json.loads(value or b"")["t"] for value in decode_all(source, PARQUET).values]
+    connect = decode_options(InputFormat.PARQUET, json_format=JsonFormat.CONNECT)
+
+    assert iso == [
+        "1969-12-31T23:59:59.999999999",
+        None,
+        "2023-11-14T22:13:20.123456789",
+        "1970-01-01T00:00:00.000000000",
+        "1970-01-01T00:00:00.000000005",
+    ]
+    assert [json.loads(value or b"")["t"] for value in decode_all(source, connect).values] == [
+        -1,
+        None,
+        1_700_000_000_123,
+        0,
+        0,
+    ]
+    assert (
+        decode_all(source, PARQUET, start=RowPosition(1, 1)).values == decode_all(source, PARQUET).values[3:]
+    )
 
 
 @pytest.mark.parametrize("rows", [0, 1])
