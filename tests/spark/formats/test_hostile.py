@@ -1,0 +1,109 @@
+"""Hostile input for whatever is read as a stream: damaged, random and nested beyond reason."""
+
+import bz2
+import gzip
+import random
+import resource
+from typing import Any
+
+import cramjam
+import pytest
+import zstandard
+
+from ingest.errors import ObjectUnfit
+from ingest.positions import position_as_dict
+from ingest.settings.choices import InputFormat
+from ingest.settings.sources import FieldSource
+from spark.formats import DECODERS
+from tests.spark.formats.decode_options import decode_options
+from tests.spark.formats.memory_source import MemorySource, decode_all
+
+PACKERS: list[Any] = [
+    bytes,
+    gzip.compress,
+    zstandard.compress,
+    bz2.compress,
+    lambda data: bytes(cramjam.snappy.compress(data)),
+    lambda data: bytes(cramjam.lz4.compress(data)),
+]
+LINES = b"".join(b'{"id":%d,"name":"\xc3\xa9 %d","deep":[[[%d]]]}\r\n' % (n, n, n) for n in range(60))
+OPTIONS = [
+    decode_options(InputFormat.JSONL, record_max_bytes=60),
+    decode_options(InputFormat.JSONL, key_source=FieldSource(("id",)), timestamp=FieldSource(("id",))),
+    decode_options(InputFormat.BYTES, chunk_bytes=100),
+]
+
+
+def _survives(seed: int) -> None:
+    """Every byte of what could be read is in a row, a bad row or blank, in order; nothing else is raised."""
+    rng = random.Random(seed)
+    content = bytearray(rng.choice(PACKERS)(LINES))
+    for _ in range(rng.randint(0, 6)):
+        at = rng.randrange(len(content))
+        content[at : at + rng.choice((0, 1, 1, 5))] = rng.randbytes(rng.choice((1, 1, 5)))
+    if rng.random() < 0.2:
+        del content[rng.randrange(len(content)) :]
+    decoded = decode_all(MemorySource(bytes(content), chunk=rng.choice((7, 1000))), rng.choice(OPTIONS))
+    bytes_in_order = [position_as_dict(position)["byte"] for position in decoded.order]
+    assert bytes_in_order == sorted(set(bytes_in_order))
+
+
+@pytest.mark.parametrize("first", range(0, 240, 60))
+def test_mutated_streams_end_in_a_state(first: int) -> None:
+    """Rows, bad rows, or ObjectCorrupt."""
+    for seed in range(first, first + 60):
+        _survives(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 4000, 500))
+def test_many_mutated_streams_end_in_a_state(first: int) -> None:
+    """The same, thousands of times."""
+    for seed in range(first, first + 500):
+        _survives(seed)
+
+
+@pytest.mark.parametrize("input_format", list(InputFormat))
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bytes_end_in_a_state(input_format: InputFormat, seed: int) -> None:
+    """Noise is bad rows, corrupt, or (for bytes) just bytes."""
+    rng = random.Random(seed)
+    head = {InputFormat.AVRO: b"Obj\x01", InputFormat.PARQUET: b"PAR1"}.get(input_format, b"")
+    noise = head + rng.randbytes(rng.choice((10, 1000, 50_000)))
+    try:
+        decoded = decode_all(MemorySource(noise), decode_options(input_format))
+    except ObjectUnfit:
+        return
+    assert decoded.error is not None or input_format in (InputFormat.BYTES, InputFormat.JSONL)
+
+
+@pytest.mark.parametrize(
+    "nested", [b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000]
+)
+def test_brackets_without_end(nested: bytes) -> None:
+    """A bad row, whether the row is checked or looked into for its key."""
+    options = decode_options(InputFormat.JSONL, key_source=FieldSource(("a",)))
+    decoded = decode_all(MemorySource(b'{"a":1}\n' + nested + b'\n{"a":2}\n'), options)
+
+    assert [row.reason for row in decoded.bad] == ["too_deep"]
+    assert decoded.values == [b'{"a":1}', b'{"a":2}']
+
+
+@pytest.mark.parametrize("has_lines", [True, False])
+def test_a_small_object_of_large_content_stays_small(*, has_lines: bool) -> None:
+    """A zstd object of a few kB and 64 MiB: as lines all are rows, without newlines it is one bad row."""
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    block = (b'{"a":1}\n' if has_lines else b"xxxxxxxx") * (1 << 17)
+    stored = b"".join(packer.compress(block) for _ in range(64)) + packer.flush()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    rows = bad = 0
+    for batch in DECODERS[InputFormat.JSONL](
+        MemorySource(stored), None, options=decode_options(InputFormat.JSONL)
+    ):
+        rows += len(batch)
+        bad += len(batch.bad)
+
+    assert (rows, bad) == ((64 << 17, 0) if has_lines else (0, 1))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown < 60
