@@ -244,4 +244,5 @@ def _transactions(clients: ClientProperties, name: str) -> bool | Refused:
         initialise(producer, transactional_id, deadline=time.monotonic() + _CALL_SECONDS)
     except HeadraceError as error:
         return _kafka_refused(error)
+    producer.close()
     return True

@@ -86,6 +86,7 @@ def _send_together(
                 _, end = Admin(clients.admin).ends(topic)
                 reading.read_to(end, max(1.0, deadline - time.monotonic()))
                 if reading.has_seen(letters[0][0]):
+                    producer.close()
                     return
                 is_open_question = False
             _transact(producer, topic, letters, deadline)
@@ -98,10 +99,10 @@ def _send_together(
             _log.info("command_sent_again", error=str(error))
             time.sleep(_PAUSE_SECONDS)
         else:
+            producer.close()
             return
-        finally:
-            # Not closed: that would abort a commit in doubt. The next init or its timeout ends it.
-            producer.purge()
+        # Not closed: that would abort a commit in doubt. The next init or its timeout ends it.
+        producer.purge()
         if time.monotonic() >= deadline:
             raise Unusable(
                 "The broker did not say whether it has committed the command. Look with `headrace status` "

@@ -84,12 +84,12 @@ class Commands:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
         if self._is_writing or not self._waiting or now_ms < self._look_again_ms:
             return None
-        before: set[object] = set()
+        # The oldest that can go on. An object of two commands is free for both or for neither, so the order in
+        # which they were given holds for each object.
         for waiting in self._waiting.values():
-            free = self._free(waiting, before)
+            free = self._free(waiting)
             if free or not waiting.left:
                 return self._applied(waiting, free, now_ms)
-            before.update(seen.id for seen in waiting.left)
         self._look_again_ms = now_ms + _LOOK_AGAIN_MS
         return None
 
@@ -97,12 +97,12 @@ class Commands:
         """The last step's transaction was acknowledged."""
         self._is_writing = False
 
-    def _free(self, waiting: _Waiting, before: set[object]) -> list[S3Object]:
-        """Objects that no plan holds and that no earlier command waits for."""
+    def _free(self, waiting: _Waiting) -> list[S3Object]:
+        """Objects that no plan holds, and no record of which is under way."""
         books = self._catalogue.books
         free = []
         for seen in waiting.left:
-            if seen.id not in before and not books.is_held(seen.id):
+            if not books.is_held(seen.id):
                 free.append(seen)
                 if len(free) == _AT_ONCE:
                     break

@@ -96,12 +96,10 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
 
 
 def test_a_step_waits_until_the_last_one_is_written() -> None:
-    """Or the second would be decided by what the first has changed already, and overtake a new plan."""
+    """One transaction of commands at a time, so that the driver's other writes get their turns."""
     ledger = Ledger()
-    seen = an_object("a")
-    ledger.view.entries[seen.id] = an_entry(State.DONE)
-    for at_ms in (1, 2):
-        ledger.order(*new_orders("replay", [seen], states=[State.DONE], from_start=True, at_ms=at_ms)[0])
+    for at_ms, key in enumerate(("a", "b")):
+        ledger.order(*new_orders("mark", [an_object(key)], at_ms=at_ms)[0])
     leader = ledger.leader()
 
     first = leader.step()
@@ -109,9 +107,32 @@ def test_a_step_waits_until_the_last_one_is_written() -> None:
     assert first is not None
     assert leader.step() is None
     leader.commit(first)
-    second = leader.step()
-    assert second is not None
-    assert second.effects.writes == (), "it is new by now, not done, and so not asked for twice"
+    assert leader.step() is not None
+
+
+def test_the_second_of_two_commands_for_one_object_sees_what_the_first_wrote() -> None:
+    """It is new by then, not done, and so not asked for twice."""
+    ledger = Ledger()
+    seen = an_object("a")
+    ledger.view.entries[seen.id] = an_entry(State.DONE)
+    for at_ms in (1, 2):
+        ledger.order(*new_orders("replay", [seen], states=[State.DONE], from_start=True, at_ms=at_ms)[0])
+
+    assert ledger.leader().apply_all() == 1
+    assert not ledger.controls
+
+
+def test_commands_are_applied_in_the_order_in_which_they_were_given() -> None:
+    """Found at start they come in no order; a mark after a replay wins over it."""
+    ledger = Ledger()
+    seen = an_object("a")
+    ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
+    ledger.order(*new_orders("mark", [seen], at_ms=2)[0])
+    ledger.order(*new_orders("replay", [seen], states=[State.QUARANTINED], at_ms=1)[0])
+
+    assert ledger.leader().apply_all() == 2
+
+    assert ledger.view.entries[seen.id].state is State.DONE
 
 
 def test_a_command_found_at_start_and_told_of_besides_is_applied_once() -> None:
