@@ -84,8 +84,8 @@ class Commands:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
         if self._is_writing or not self._waiting or now_ms < self._look_again_ms:
             return None
-        # The oldest that can go on. An object of two commands is free for both or for neither, so the order in
-        # which they were given holds for each object.
+        # The oldest that can go on. An object of two commands is free for both or for neither, so for each
+        # object they are applied in the order in which they were given.
         for waiting in self._waiting.values():
             free = self._free(waiting)
             if free or not waiting.left:
