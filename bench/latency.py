@@ -19,17 +19,17 @@ TOPIC = "latency"
 
 
 class Seen:
-    """When each value was first read from the topic, noted by a thread of its own."""
+    """When each value was first read from a topic, noted by a thread of its own."""
 
-    def __init__(self, on_stage: Stage) -> None:
+    def __init__(self, on_stage: Stage, topic: str = TOPIC) -> None:
         self.at: dict[bytes, float] = {}
         self._stop = threading.Event()
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, args=[on_stage], daemon=True)
+        self._thread = threading.Thread(target=self._run, args=[on_stage, topic], daemon=True)
         self._thread.start()
 
-    def _run(self, on_stage: Stage) -> None:
-        for message in on_stage.read(TOPIC, until=self._stop.is_set):
+    def _run(self, on_stage: Stage, topic: str) -> None:
+        for message in on_stage.read(topic, until=self._stop.is_set):
             with self._changed:
                 self.at.setdefault(message.value(), time.monotonic())
                 self._changed.notify_all()

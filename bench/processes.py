@@ -1,6 +1,7 @@
 """What a process and all below it have used, told from /proc: CPU seconds and resident memory."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,16 @@ def cpu_seconds(root: int) -> dict[str, float]:
     for used in tree(root):
         total[used.kind] = total.get(used.kind, 0.0) + used.cpu_seconds
     return total
+
+
+def memory_mib(root: int) -> tuple[dict[str, int], dict[str, int]]:
+    """MiB resident in the tree below `root`, now and at most, by kind; shared pages count twice."""
+    now: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for used in tree(root):
+        now[used.kind] += round(used.resident_mib)
+        peak[used.kind] += round(used.peak_mib)
+    return dict(now), dict(peak)
 
 
 def _pids() -> Iterator[int]:
