@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
+from sys import intern
 
 from tests.protocol.model.driver import driver_steps
 from tests.protocol.model.faults import outside_steps
@@ -53,7 +54,7 @@ def search(scenario: Scenario, *, limit: int, watch: Callable[[str], bool] | Non
             key = hash(after)
             if key in came_from:
                 continue
-            came_from[key] = (number, words)
+            came_from[key] = (number, intern(words))
             wrong = broken_promise(scenario, after)
             if watch and watch(words):
                 wrong = words

@@ -91,9 +91,12 @@ READING_ON = Scenario(
     sizes={"a": 2, "b": 1}, leaders=(2,), tails=True, budget=Budget(give_backs=1), late_markers=True
 )
 
-# No socket: membership renewed before each fence, tasks look at the ledger before they begin.
-SOCKETLESS = Scenario(
-    sizes={"a": 1}, leaders=(2,), socketless=True, budget=Budget(twins=1, suspicions=1, give_backs=1)
+# No socket: membership renewed before each fence; a task may be taken for lost.
+SOCKETLESS = Scenario(sizes={"a": 1}, leaders=(2,), socketless=True, budget=Budget(suspicions=1))
+
+# No socket: a plan runs twice, work is given back; tasks look at the ledger before they begin.
+SOCKETLESS_TWICE = Scenario(
+    sizes={"a": 1}, leaders=(2,), socketless=True, budget=Budget(twins=1, give_backs=1)
 )
 
 ALL_SMALL = {
@@ -117,6 +120,7 @@ ALL_SMALL = {
     "cache of two": CACHE_OF_TWO,
     "reading on": READING_ON,
     "socketless": SOCKETLESS,
+    "socketless, twice": SOCKETLESS_TWICE,
 }
 
 # All of it at once; too much to look at every world, so it is walked through at random.
