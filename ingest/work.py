@@ -28,8 +28,9 @@ from ingest.positions import Position
 class Work:
     """One object, or one slice of it, for a slot.
 
-    `start` None is the beginning (of the slice). `records`, `bad` and `attempts` carry on from the ledger.
-    `cuts_wanted` asks the task only to say where the object can be cut; nothing is produced.
+    `start` None is the beginning (of the slice); with it comes `options`, the hash of the settings that gave
+    it its meaning. `records`, `bad` and `attempts` carry on from the ledger.
+    `pieces_wanted` asks the task only to say where the object can be cut; nothing is produced.
     """
 
     object: S3Object
@@ -37,6 +38,7 @@ class Work:
     begin: int | None = None
     end: int | None = None
     start: Position | None = None
+    options: str | None = None
     records: int = 0
     bad: int = 0
     attempts: int = 0

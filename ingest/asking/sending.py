@@ -19,7 +19,7 @@ from ingest.kafka.admin import Admin
 from ingest.kafka.clients import ClientProperties, new_transactional_producer
 from ingest.kafka.controls import encode_control, is_command
 from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
-from ingest.kafka.fencing import initialise
+from ingest.kafka.fencing import command_id, initialise
 from ingest.ledger import ControlKey, encode_key
 
 _log = structlog.get_logger(__name__)
@@ -32,11 +32,6 @@ _CALL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 
 Letter = tuple[ControlKey, Order]
-
-
-def command_id(name: str) -> str:
-    """The transactional id of commands: one for all, so that the next ends what the last left open."""
-    return f"{name}-command"
 
 
 def send(

@@ -26,6 +26,11 @@ def driver_id(name: str) -> str:
     return f"{name}-driver"
 
 
+def command_id(name: str) -> str:
+    """The transactional id of commands: one for all, so that the next ends what the last left open."""
+    return f"{name}-command"
+
+
 def fence(properties: Properties, transactional_ids: Collection[str], *, timeout: float) -> None:
     """Return when every id's open transaction is aborted or complete and its older producers are refused.
 

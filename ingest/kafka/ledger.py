@@ -17,7 +17,7 @@ from ingest.kafka.cache_home import CacheHome, find_home
 from ingest.kafka.clients import ClientProperties
 from ingest.kafka.controls import Control, Owner, Slots, decode_control, encode_control
 from ingest.kafka.errors import CommitUnknown, ReadHeldBack
-from ingest.kafka.fencing import fence, slot_id
+from ingest.kafka.fencing import command_id, fence, slot_id
 from ingest.kafka.follower import Applied, Follower, read_uncommitted
 from ingest.kafka.identity import (
     mark_of,
@@ -290,7 +290,8 @@ class DriverLedger:
                 return
 
     def _fence_all(self, slots: int, timeout: float) -> None:
-        ids = [slot_id(self._name, slot) for slot in range(slots)]
+        # A sender of commands that died in mid-transaction would hide the ledger's end as a slot does.
+        ids = [slot_id(self._name, slot) for slot in range(slots)] + [command_id(self._name)]
         with ThreadPoolExecutor(1, thread_name_prefix="fence-slots") as beside:
             fenced = beside.submit(fence, self._clients.producer, ids, timeout=timeout)
             self._writer.initialise(timeout)

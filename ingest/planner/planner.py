@@ -245,6 +245,7 @@ class Planner:
             begin=unit.begin,
             end=unit.end,
             start=entry.position,
+            options=entry.options,
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,

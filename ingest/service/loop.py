@@ -368,8 +368,7 @@ class Service:
                 return
         if self._slots.of(SlotState.READY, SlotState.STARTING):
             return
-        waiting = parts.catalogue.counts["pending"]
-        for slot in self._slots.of(SlotState.FREE)[:waiting]:
+        for slot in self._slots.of(SlotState.FREE)[: parts.planner.ready(now)]:
             self._slots.started(slot, parts.lanes.start(slot))
 
     def _plan_for(self, slot: int, now: int) -> bool:

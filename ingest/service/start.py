@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import structlog
 
 from ingest.catalogue import Baseline, Catalogue, Intake
-from ingest.errors import AccessDenied, LeadLost, SourceUnavailable, Unusable
+from ingest.errors import AccessDenied, LeadLost, ObjectError, SourceUnavailable, Unusable
 from ingest.exits import Exit
 from ingest.http import Endpoints
 from ingest.kafka import controls
@@ -236,7 +236,7 @@ class _Run:
         s3 = self._settings.s3
         try:
             return new_s3_calls(s3).clock_ms(s3.bucket, s3.prefix)
-        except (AccessDenied, SourceUnavailable) as error:
+        except (AccessDenied, ObjectError, SourceUnavailable) as error:
             raise Unusable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
 
     # -- leading ---------------------------------------------------------------------------------------------

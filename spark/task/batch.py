@@ -50,6 +50,8 @@ class BatchRun:
         self._settings = settings
         self._decoding = Decoding(settings.format)
         self._progress = tuple(Progress(work) for work in batch.works)
+        for progress in self._progress:
+            self._refuse_other_meaning(progress)
         self._targets: dict[int, Target] = {}
         self._cuts: list[tuple[Work, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
@@ -86,6 +88,19 @@ class BatchRun:
             return self._finished(Outcome.ABORTED, error)
         # The producer of an aborted transaction is not kept, though the rest of the batch went well.
         return self._finished(Outcome.ABORTED if self._has_aborted else Outcome.CLEAN, None)
+
+    def _refuse_other_meaning(self, progress: Progress) -> None:
+        """Fail a work whose position was written under settings that gave it another meaning."""
+        work = progress.work
+        if work.start is not None and work.options not in {None, self._settings.options}:
+            progress.fail(
+                ObjectUnfit(
+                    f"{work.object.id.url} was begun under another configuration (format, compression, chunk "
+                    "size, envelope, topic or template), so its position means something else now. Set it "
+                    "back, or replay the object with --from-start.",
+                    reason="configuration_changed",
+                )
+            )
 
     def _pass(self) -> bool:
         """Go through what is not over yet; False when a record was refused and the search for it goes on."""

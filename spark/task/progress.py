@@ -51,7 +51,16 @@ class Progress:
     def rest(self) -> Work:
         """The work as it goes on from what is committed."""
         committed = self.committed
-        return replace(self.work, start=committed.position, records=committed.records, bad=committed.bad)
+        if committed.position == self.work.start:
+            return replace(self.work, records=committed.records, bad=committed.bad)
+        # What this task committed has the meaning that its own settings give it.
+        return replace(
+            self.work,
+            start=committed.position,
+            options=None,
+            records=committed.records,
+            bad=committed.bad,
+        )
 
     def move(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
         """Everything before `position` is sent, with so many records and bad rows more."""

@@ -8,12 +8,12 @@ from confluent_kafka import KafkaException
 from ingest.asking.handing import Outcome
 from ingest.asking.ledger import LedgerReading, client_properties
 from ingest.asking.orders import new_orders
-from ingest.asking.sending import command_id, send
+from ingest.asking.sending import send
 from ingest.cli.configuration import read_settings
 from ingest.kafka.admin import Admin
 from ingest.kafka.clients import ClientProperties, new_transactional_producer
 from ingest.kafka.controls import encode_control
-from ingest.kafka.fencing import driver_id
+from ingest.kafka.fencing import command_id, driver_id
 from ingest.kafka.ledger import prepare_ledger
 from ingest.ledger import LedgerEntry, State, encode_entry, encode_key
 from ingest.objects import ObjectId, S3Object

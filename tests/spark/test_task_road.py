@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -423,6 +424,20 @@ def test_an_object_id_of_other_content_is_never_read(driver: Drivers) -> None:
     finished = one.run(lied)
 
     assert [failure.kind for failure in finished.failures] == ["ObjectSuperseded"]
+    assert one.records() == []
+
+
+def test_a_position_of_another_configuration_is_refused(driver: Drivers) -> None:
+    """A byte of the old chunk size or format is no byte of the new one: a person has to decide."""
+    one = driver()
+    found = one.put("begun", lines(10))
+    one.ready()
+
+    finished = one.run(replace(one.work(found), start=BytePosition(23), options="another"))
+
+    assert [(failure.kind, failure.reason) for failure in finished.failures] == [
+        ("ObjectUnfit", "configuration_changed")
+    ]
     assert one.records() == []
 
 
