@@ -342,6 +342,13 @@ def test_an_unknown_codec_cannot_be_decoded() -> None:
         decode_all(MemorySource(container("long", [(1, b"\x00")], codec="lzo", stored=True)), AVRO)
 
 
+def test_a_count_is_held_against_the_bytes_before_anything_is_read() -> None:
+    """A block cannot make the decoder reserve room for data that it has no bytes for."""
+    stored = container("double", [(5, bytes(8) * 4)])
+
+    assert "claims 5 data, more than it holds" in str(decode_all(MemorySource(stored), AVRO).error)
+
+
 def test_an_empty_file_has_no_rows() -> None:
     """A header alone is a whole file; so are blocks without data."""
     assert decode_all(MemorySource(container(ROW, [])), AVRO).rows == []

@@ -1,4 +1,5 @@
 import gzip
+import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -195,8 +196,12 @@ def test_a_huge_line_without_newline_is_skipped_without_being_held(*, compress: 
             else:
                 yield from (part for _ in range(size // len(part)))
 
+    tracemalloc.start()
     decoded = decode_all(Endless(b""), JSONL)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
 
+    assert peak < 40 << 20
     assert [(row.reason, row.size, row.raw) for row in decoded.bad] == [("too_large", size, None)]
     assert decoded.after == BytePosition(size)
 
