@@ -106,33 +106,32 @@ def _zigzag(value: int) -> int:
 
 
 class PageWatch:
-    """Follows one column chunk, bytes [begin, end) of the file, through reads in ascending order."""
+    """Follows one column chunk, whose first page is at `begin`, through reads in ascending order."""
 
-    def __init__(self, begin: int, end: int) -> None:
-        self._begin = begin
-        self._end = end
-        self._next = begin  # where the next header begins
+    def __init__(self, begin: int) -> None:
+        self._next: int | None = begin  # where the next header begins; None when the trail is lost
         self._held = b""
+
+    @property
+    def is_lost(self) -> bool:
+        """True behind bytes that are no page header."""
+        return self._next is None
 
     def see(self, offset: int, data: bytes) -> int:
         """The largest page that a header in `data`, read at `offset`, claims; in bytes, 0 for none."""
         largest = 0
-        if offset == self._begin:
-            self._next, self._held = self._begin, b""
-        expected = self._next + len(self._held)
-        while offset <= expected < offset + len(data):
-            held = self._held + data[expected - offset :]
+        while self._next is not None and offset <= self._next + len(self._held) < offset + len(data):
+            held = self._held + data[self._next + len(self._held) - offset :]
             try:
                 length, compressed, uncompressed = read_page_header(held)
             except HeaderIncompleteError:
-                self._held = held if len(held) <= _HEADER_MAX_BYTES else b""
+                self._held = held
+                if len(held) > _HEADER_MAX_BYTES:
+                    self._next = None
                 return largest
             except HeaderDamagedError:
-                self._next, self._held = self._end, b""
+                self._next = None
                 return largest
             largest = max(largest, compressed, uncompressed)
             self._next, self._held = self._next + length + compressed, b""
-            expected = self._next
-            if expected >= self._end:
-                break
         return largest

@@ -1,8 +1,6 @@
 """A source as the seekable file that Arrow reads a Parquet object through."""
 
-import bisect
 import io
-from collections.abc import Iterable
 from typing import Final
 
 from ingest.errors import HeadraceError, ObjectUnfit
@@ -29,15 +27,13 @@ class RangedFile(io.RawIOBase):
         self._unit_max_bytes = unit_max_bytes
         self._at = 0
         self._whole = source.read_at(0, source.size) if source.size <= WHOLE_BYTES else None
-        self._begins: list[int] = []
-        self._watches: list[PageWatch] = []
+        # By where each chunk's next read begins; None until column chunks are read.
+        self._watches: dict[int, PageWatch] | None = None
         self.error: HeadraceError | None = None
 
-    def watch(self, chunks: Iterable[tuple[int, int]]) -> None:
-        """Follow the pages of these column chunks, (begin, end) each, from now on."""
-        ordered = sorted(chunks)
-        self._begins = [begin for begin, _ in ordered]
-        self._watches = [PageWatch(begin, end) for begin, end in ordered]
+    def watch_pages(self) -> None:
+        """From now on every read is of a column chunk, each in ascending order from its first page."""
+        self._watches = {}
 
     def readable(self) -> bool:
         """Always."""
@@ -84,11 +80,15 @@ class RangedFile(io.RawIOBase):
         return self._source.read_at(offset, length)
 
     def _check_pages(self, offset: int, data: bytes) -> None:
-        index = bisect.bisect_right(self._begins, offset) - 1
-        if index >= 0:
-            largest = self._watches[index].see(offset, data)
-            if largest > self._unit_max_bytes:
-                raise self._too_large(largest)
+        if self._watches is None or not data:
+            return
+        # A read that goes on where none ended is the first one of its chunk.
+        watch = self._watches.pop(offset, None) or PageWatch(offset)
+        largest = watch.see(offset, data)
+        if not watch.is_lost:
+            self._watches[offset + len(data)] = watch
+        if largest > self._unit_max_bytes:
+            raise self._too_large(largest)
 
     def _too_large(self, size: int) -> ObjectUnfit:
         return ObjectUnfit(
