@@ -91,6 +91,7 @@ def drop_events(road: Road, service: Service, count: int) -> None:
     assert service.status()["mode"] == "events"
 
 
+@pytest.mark.long
 def test_ten_messages_of_which_one_takes_three_visibility_timeouts(road: Road, service: Service) -> None:
     """While the slow object is read all ten stay hidden, from us and from anybody else; none comes twice."""
     redelivered = metric(service, "headrace_sqs_messages_total", outcome="redelivered")
@@ -164,6 +165,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
     assert road.account() == (0, 0)
 
 
+@pytest.mark.long
 def test_an_overwrite_between_listing_and_reading(road: Road, service: Service) -> None:
     """The first content is gone when its turn comes: `superseded`, and only the second is in the topic."""
     blockers = {f"between/a{number}.jsonl": slow_rows(f"blocker-{number}", 8) for number in range(2)}

@@ -36,7 +36,10 @@ def services() -> Iterator[list[Service]]:
         service.stop()
 
 
-@pytest.mark.parametrize("linger_ms", [0, 30_000], ids=["linger 0", "linger on"])
+@pytest.mark.parametrize(
+    "linger_ms",
+    [pytest.param(0, id="linger 0", marks=pytest.mark.long), pytest.param(30_000, id="linger on")],
+)
 def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     road: Road, services: list[Service], linger_ms: int
 ) -> None:

@@ -298,7 +298,7 @@ def test_a_bug_is_handed_to_the_service() -> None:
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None, options=QUICK)
     listeners = Listeners(settings, post, Inbox().counters)
     listeners.start()
-    until_sync(lambda: isinstance(events[-1], Crashed))
+    until_sync(lambda: events and isinstance(events[-1], Crashed))
     listeners.stop(seconds=1)
     crashed = events[-1]
     assert isinstance(crashed, Crashed)
