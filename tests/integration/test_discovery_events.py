@@ -26,14 +26,15 @@ from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
-VISIBILITY_SECONDS: Final = 2
+VISIBILITY_SECONDS: Final = 1
+SLOTS: Final = 2
 BYTES_PER_SECOND: Final = 1_500_000
-RECONCILE_MS: Final = 3_000
+RECONCILE_MS: Final = 2_000
 
 
 @pytest.fixture(scope="module")
 def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
-    """A road whose bucket tells nobody: the tests send the events. Its queue hides for two seconds."""
+    """A road whose bucket tells nobody: the tests send the events. Its queue hides for one second."""
     return Road(
         folder=tmp_path_factory.mktemp("events"),
         bucket=aws.new_bucket(),
@@ -51,11 +52,12 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def service(road: Road, proxy: Proxy) -> Iterator[Service]:
-    """A service on events that reconciles every three seconds and reads slowly."""
+    """A service on events that reconciles every two seconds and reads slowly."""
     options = {
         "aws__s3__endpoint": proxy.url,
         "sqs__endpoint": aws.address(),
         "reconcile__interval__ms": RECONCILE_MS,
+        "tasks__max": SLOTS,
         "max__bytes__per__second": BYTES_PER_SECOND,
         "sqs__wait__time__seconds": 1,
         # A slow object keeps its slot to its end.
@@ -97,7 +99,7 @@ def test_ten_messages_of_which_one_takes_three_visibility_timeouts(road: Road, s
     redelivered = metric(service, "headrace_sqs_messages_total", outcome="redelivered")
     received = metric(service, "headrace_sqs_messages_total", outcome="received")
     contents = {f"ten/{number}.jsonl": rows(f"ten-{number}", 1) for number in range(9)}
-    contents["ten/slow.jsonl"] = slow_rows("ten", 3 * VISIBILITY_SECONDS + 2)
+    contents["ten/slow.jsonl"] = slow_rows("ten", 3 * VISIBILITY_SECONDS + 1)
     client, found = aws.sqs(), []
     uploaded = upload_all(road, contents)
     began = time.monotonic()
@@ -130,8 +132,8 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
 ) -> None:
     """Of the first content a beginning, in order; then all of the second; no row of both."""
     before = service.status()["records_total"]
-    first = slow_rows("first", 6)
-    second = slow_rows("other", 6)
+    first = slow_rows("first", 5)
+    second = slow_rows("other", 5)
 
     def is_it(request: Request) -> bool:
         return request.method == "GET" and request.path.endswith("/replaced.jsonl")
@@ -188,8 +190,8 @@ def test_an_overwrite_between_listing_and_reading(road: Road, service: Service) 
 
 
 def slow_rows(stem: str, seconds: int) -> list[bytes]:
-    """Rows of 100 bytes and a LF that take so many seconds at the pace of this module."""
-    count = BYTES_PER_SECOND * seconds // 101
+    """Rows of 100 bytes and a LF that take so many seconds at the pace of one slot."""
+    count = BYTES_PER_SECOND // SLOTS * seconds // 101
     return [
         (b'{"from":"%s","row":%d,"fill":"' % (stem.encode(), n)).ljust(98, b"x") + b'"}' for n in range(count)
     ]
