@@ -41,6 +41,8 @@ class Stage:
         self.bootstrap = parts.broker.bootstrap
         self.endpoint = parts.emulator.endpoint
         self.parts = parts
+        self._lookers: dict[str, Consumer] = {}
+        self._partitions: dict[str, tuple[int, ...]] = {}
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         self.s3: Any = self._client("s3")
         self.sqs: Any = self._client("sqs")
@@ -80,18 +82,26 @@ class Stage:
         return Service(self.folder, name, options)
 
     def ends(self, topic: str, isolation: str = "read_committed") -> dict[int, int]:
-        """Where each partition of a topic ends for a reader of that isolation level."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation}
-        )
-        try:
-            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-            return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
-                for number in partitions
-            }
-        finally:
-            consumer.close()
+        """Where each partition of a topic ends for a reader of that isolation level.
+
+        Asked over a connection that is kept: a new client for each look would cost more than what it measures.
+        """
+        if isolation not in self._lookers:
+            self._lookers[isolation] = Consumer(
+                {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation}
+            )
+        looker = self._lookers[isolation]
+        if topic not in self._partitions:
+            self._partitions[topic] = tuple(looker.list_topics(topic, timeout=30).topics[topic].partitions)
+        return {
+            number: looker.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+            for number in self._partitions[topic]
+        }
+
+    def close(self) -> None:
+        """Let go of the connections that were kept."""
+        for looker in self._lookers.values():
+            looker.close()
 
     def read(self, topic: str, *, until: Callable[[], bool]) -> Iterator[Any]:
         """Committed messages of a topic from its start; ends when `until` is true and nothing is left."""
@@ -233,7 +243,9 @@ def stage(name: str) -> Iterator[Stage]:
     parts = Parts(state=folder / "parts", kafka_port=free_port(), localstack_port=free_port())
     try:
         parts.up(keep=False)
-        yield Stage(parts, folder)
+        made = Stage(parts, folder)
+        yield made
+        made.close()
     except BaseException:
         say(name, f"it did not end well; logs are in {folder}")
         parts.down()

@@ -108,7 +108,7 @@ class Watch:
                 self._ended = changed
                 self._over.set()
                 return
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def result(self, seconds: float) -> tuple[float, float]:
         """When the first record and the last commit were seen; StageError unless every row is there once."""
