@@ -84,7 +84,7 @@ class Stage:
     def ends(self, topic: str, isolation: str = "read_committed") -> dict[int, int]:
         """Where each partition of a topic ends for a reader of that isolation level.
 
-        Asked over a connection that is kept: a new client for each look would cost more than what it measures.
+        Asked over a kept connection: a new client for each look would cost more than what it measures.
         """
         if isolation not in self._lookers:
             self._lookers[isolation] = Consumer(
