@@ -91,7 +91,8 @@ class Stage:
                 {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation}
             )
         looker = self._lookers[isolation]
-        if topic not in self._partitions:
+        # A topic that was just made may be listed without partitions yet.
+        if not self._partitions.get(topic):
             self._partitions[topic] = tuple(looker.list_topics(topic, timeout=30).topics[topic].partitions)
         return {
             number: looker.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
