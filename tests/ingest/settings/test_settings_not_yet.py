@@ -9,6 +9,7 @@ def test_what_is_not_yet_served() -> None:
     """The whole list: who serves one of them removes it there and here."""
     assert [(refusal.option, refusal.text) for refusal in NOT_YET] == [
         ("rest.listen", "not yet supported: Kafka Connect's REST interface comes with a later release"),
+        ("spark.remote", "not yet supported: Spark Connect comes with a later release; use spark.master"),
     ]
     assert all(refusal.option in BY_NAME for refusal in NOT_YET)
 
