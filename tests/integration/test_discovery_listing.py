@@ -29,8 +29,10 @@ OUTSIDE: Final = (
     "in\N{LATIN SMALL LETTER E WITH ACUTE}",
     "z/in/a",
 )
-START_KEY: Final = "in/!start.jsonl"
-MIN_AGE_MS: Final = 1_000
+# Without a character that has to be escaped: LocalStack compares keys in their escaped form.
+START_KEY: Final = "in/-start.jsonl"
+# Listings know whole seconds: what is younger than this by one may pass for old enough.
+MIN_AGE_MS: Final = 2_500
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
     # More of the neighbours than fit beside the prefix in one page, too.
     outside = [f"{stem}{number:02}.jsonl" for stem in OUTSIDE for number in range(6)]
     upload_all(road, {key: rows(key, 1) for key in outside}, counts=False)
-    upload_all(road, {key: rows(key, 1) for key in ("in/!a.jsonl", START_KEY)}, counts=False)
+    upload_all(road, {key: rows(key, 1) for key in ("in/-a.jsonl", START_KEY)}, counts=False)
     return road
 
 
@@ -74,6 +76,8 @@ def test_every_page_is_of_the_prefix_alone(road: Road, service: Service) -> None
     assert service.status()["objects"]["done"] == MORE_THAN_A_PAGE
     keys = {record.key or b"" for record in kafka.committed(road.topic)}
     assert all(key.startswith(b"in/page/") for key in keys)
+    # They are not even asked for: S3 filters, on every page.
+    assert metric(service, "headrace_objects_total", state="ignored") == 0
 
 
 def test_random_keys_that_arrive_while_it_lists(road: Road, service: Service) -> None:
@@ -100,7 +104,7 @@ def test_globs_leave_out_and_leave_no_trace(road: Road, service: Service) -> Non
 
 def test_an_object_that_is_written_over_and_over_is_read_when_it_rests(road: Road, service: Service) -> None:
     """`object.min.age.ms`: contents replaced sooner than that are never read."""
-    deadline = time.monotonic() + 3 * MIN_AGE_MS / 1000
+    deadline = time.monotonic() + 2 * MIN_AGE_MS / 1000
     count = 0
     while time.monotonic() < deadline:
         upload_all(road, {"in/busy.jsonl": rows(f"busy-{count}", 2)}, counts=False)

@@ -13,7 +13,6 @@ from tests.support.discovery import (
     await_all,
     await_mode,
     await_settled,
-    is_in_mode,
     log_lines,
     modes,
     running,
@@ -95,8 +94,7 @@ def service(road: Road, proxy: Proxy) -> Iterator[Service]:
 @pytest.fixture
 def in_events(road: Road, service: Service, proxy: Proxy) -> Iterator[None]:
     """A service on events before; afterwards it is so again, and every row is there once."""
-    if is_in_mode(service, "fallback"):
-        make_queue(road)
+    make_queue(road)
     await_mode(service, "events", seconds=60)
     yield
     proxy.off()
