@@ -54,7 +54,7 @@ class Books:
         """The object, pending from now on."""
         unit = Pending(seen, route=route, since_ms=now_ms, entry=entry, is_fresh=is_fresh)
         if self.intake.min_age_ms:
-            unit.due_ms = seen.last_modified_ms + self.intake.min_age_ms
+            unit.due_ms = latest_ms(seen) + self.intake.min_age_ms
         if entry is not None and entry.state is State.FAILED:
             unit.trouble, unit.tries = entry.reason, entry.attempts
             if entry.reason == WORKER_DIED:
@@ -276,3 +276,12 @@ def entry_for(
         last_modified_ms=unit.object.last_modified_ms,
         updated_ms=now_ms,
     )
+
+
+def latest_ms(seen: S3Object) -> int:
+    """The latest moment at which it may have been written, in epoch milliseconds.
+
+    S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
+    """
+    is_cut = seen.last_modified_ms % 1000 == 0
+    return seen.last_modified_ms + (999 if is_cut else 0)

@@ -416,10 +416,22 @@ class TestDelays:
         """A writer that overwrites gets its time, from events and from listings."""
         desk = Desk()
         desk.catalogue.books.intake.min_age_ms = 5000
-        desk.announce("m", event("a", event_time_ms=NOW))
-        desk.observe(page(listed("b", last_modified_ms=NOW - 5000)))
+        desk.announce("m", event("a", event_time_ms=NOW + 1))
+        desk.observe(page(listed("b", last_modified_ms=NOW - 5999)))
         assert desk.keys(desk.plan()) == ["b"]
         desk.now_ms = NOW + 5000
+        assert desk.keys(desk.plan(1)) == []
+        desk.now_ms = NOW + 5001
+        assert desk.keys(desk.plan(1)) == ["a"]
+
+    def test_min_age_of_a_time_in_whole_seconds(self) -> None:
+        """Listings cut times to seconds: it may have been written as late as the second ended."""
+        desk = Desk()
+        desk.catalogue.books.intake.min_age_ms = 5000
+        desk.observe(page(listed("a", last_modified_ms=NOW)))
+        desk.now_ms = NOW + 5998
+        assert desk.keys(desk.plan()) == []
+        desk.now_ms = NOW + 5999
         assert desk.keys(desk.plan(1)) == ["a"]
 
     def test_an_aborted_batch_is_taken_again_at_once(self) -> None:
