@@ -111,7 +111,8 @@ def _unfit() -> str | None:
 
 def _loaded_path() -> str | None:
     """Path of the librdkafka mapped into this process that came with the confluent-kafka wheel."""
-    home = os.path.dirname(confluent_kafka.__file__)  # noqa: PTH120  # as the kernel spells it
+    # As the kernel spells it: a virtual environment may be reached through a link.
+    home = os.path.realpath(os.path.dirname(confluent_kafka.__file__))  # noqa: PTH120
     with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]
