@@ -92,6 +92,8 @@ def committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            # The end of a log is told by a fetch that found nothing: that one shall not wait for records.
+            "fetch.wait.max.ms": 5,
         }
     )
     try:
@@ -122,7 +124,7 @@ def _until(consumer: Consumer, topic: str, partition: int, end: int, deadline: f
     # A log may end in markers and aborted records that no consumer gets: only an EOF event tells of those.
     reached = 0
     while reached < end:
-        for message in consumer.consume(10_000, timeout=0.2):
+        for message in consumer.consume(10_000, timeout=0.02):
             error = message.error()
             if error is None:
                 yield _record(message)
