@@ -20,13 +20,21 @@ from typing import IO, Any
 
 import boto3
 from botocore.config import Config
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from localstack.parts import Parts
 from localstack.ports import free_port
 from localstack.steps import say
+
+
+# A topic that was just made answers so, until its leader is known.
+_SOON = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 class StageError(Exception):
@@ -94,10 +102,7 @@ class Stage:
         # A topic that was just made may be listed without partitions yet.
         if not self._partitions.get(topic):
             self._partitions[topic] = tuple(looker.list_topics(topic, timeout=30).topics[topic].partitions)
-        return {
-            number: looker.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
-            for number in self._partitions[topic]
-        }
+        return {number: _end(looker, TopicPartition(topic, number)) for number in self._partitions[topic]}
 
     def close(self) -> None:
         """Let go of the connections that were kept."""
@@ -135,6 +140,18 @@ class Stage:
                     return
         finally:
             consumer.close()
+
+
+def _end(looker: Consumer, place: TopicPartition) -> int:
+    """Where a partition ends; one that was just made may have no leader for a moment."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return int(looker.get_watermark_offsets(place, timeout=30)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in _SOON or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 class Service:

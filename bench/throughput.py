@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.lines import lines
+from bench.processes import cpu_seconds
 from bench.stage import Stage, StageError, stage
 from localstack.steps import say
 
@@ -70,10 +71,14 @@ def headrace(on_stage: Stage, records: int) -> float:
         job__linger__ms=1000,
     )
     service = on_stage.service(f"headrace-{topic}", options)
-    watch = Watch(on_stage, topic, records)
+    before: dict[str, float] = {}
+    watch = Watch(on_stage, topic, records, on_begin=lambda: before.update(cpu_seconds(service.pid)))
     service.start()
     try:
         began, ended = watch.result(120)
+        used = cpu_seconds(service.pid)
+        micros = {kind: (used[kind] - before.get(kind, 0.0)) / records * 1e6 for kind in sorted(used)}
+        say("cpu", ", ".join(f"{kind} {cost:.2f}" for kind, cost in micros.items()) + " us a record")
     except TimeoutError as error:
         raise StageError(f"{error}\n{service.tail()}") from error
     finally:
@@ -89,16 +94,28 @@ class Watch:
     exact only afterwards, and is then checked by reading the topic.
     """
 
-    def __init__(self, on_stage: Stage, topic: str, records: int) -> None:
+    def __init__(
+        self, on_stage: Stage, topic: str, records: int, *, on_begin: Callable[[], None] = lambda: None
+    ) -> None:
         self._on_stage, self._topic, self._records = on_stage, topic, records
         self._began = self._ended = 0.0
+        self._error: BaseException | None = None
         self._over = threading.Event()
+        self._on_begin = on_begin
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
+        try:
+            self._look()
+        except BaseException as error:  # noqa: BLE001 - raised again for who waits
+            self._error = error
+            self._over.set()
+
+    def _look(self) -> None:
         while not sum(self._on_stage.ends(self._topic, "read_uncommitted").values()):
             time.sleep(0.01)
         self._began = time.monotonic()
+        self._on_begin()
         ends, changed = 0, 0.0
         while True:
             now, current = time.monotonic(), sum(self._on_stage.ends(self._topic).values())
@@ -114,6 +131,8 @@ class Watch:
         """When the first record and the last commit were seen; StageError unless every row is there once."""
         if not self._over.wait(seconds):
             raise TimeoutError(f"{self._topic} did not fill within {seconds:.0f} s.")
+        if self._error is not None:
+            raise StageError(f"Watching {self._topic} failed: {self._error}") from self._error
         values = {message.value() for message in self._on_stage.read(self._topic, until=lambda: True)}
         count = sum(1 for _ in self._on_stage.read(self._topic, until=lambda: True))
         if len(values) != self._records or count != self._records:
