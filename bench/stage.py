@@ -28,9 +28,12 @@ from localstack.parts import Parts
 from localstack.ports import free_port
 from localstack.steps import say
 
-
 # A topic that was just made answers so, until its leader is known.
 _SOON = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
