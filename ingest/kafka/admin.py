@@ -7,6 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
 from confluent_kafka import (
+    ConsumerGroupState,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -39,6 +40,10 @@ _NOT_YET: Final = frozenset(
         KafkaError.NOT_CONTROLLER,
         KafkaError.REQUEST_TIMED_OUT,
     }
+)
+
+_REBALANCING: Final = frozenset(
+    {ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING}
 )
 
 
@@ -150,6 +155,27 @@ class Admin:
             f"consumer group {group!r} could not be described",
         )
         return {p.topic for member in found.members for p in member.assignment.topic_partitions}
+
+    def holders(self, group: str, topic: str) -> set[str]:
+        """The ids of the members that hold a partition of the topic, once no rebalance is under way."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            found = self._ask(
+                lambda seconds: self._client.describe_consumer_groups([group], request_timeout=seconds)[
+                    group
+                ],
+                f"consumer group {group!r} could not be described",
+            )
+            if found.state not in _REBALANCING:
+                break
+            if time.monotonic() > deadline:
+                raise Unusable(f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s.")
+            time.sleep(_PAUSE_SECONDS)
+        return {
+            member.member_id
+            for member in found.members
+            if any(place.topic == topic for place in member.assignment.topic_partitions)
+        }
 
     def _describe(self, topic: str) -> Any:
         wanted = TopicCollection([topic])

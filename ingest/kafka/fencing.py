@@ -1,7 +1,7 @@
 """Fencing: after it, nothing that a transactional id had open before can ever commit."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -31,10 +31,17 @@ def command_id(name: str) -> str:
     return f"{name}-command"
 
 
-def fence(properties: Properties, transactional_ids: Collection[str], *, timeout: float) -> None:
+def fence(
+    properties: Properties,
+    transactional_ids: Collection[str],
+    *,
+    timeout: float,
+    still_leads: Callable[[], bool] | None = None,
+) -> None:
     """Return when every id's open transaction is aborted or complete and its older producers are refused.
 
-    Blocks up to `timeout` seconds, then Unusable; LeadLost when another driver fences the same ids.
+    Blocks up to `timeout` seconds, then Unusable. LeadLost when another driver fences the same ids, unless
+    the group says by `still_leads` that it is one of the past, which lags behind: then they are fenced again.
     It stops only producers initialised before: void the plans first, so that none initialises later with one.
     """
     if not transactional_ids:
@@ -42,16 +49,29 @@ def fence(properties: Properties, transactional_ids: Collection[str], *, timeout
     deadline = time.monotonic() + timeout
     with ThreadPoolExecutor(min(_AT_ONCE, len(transactional_ids)), thread_name_prefix="fence") as pool:
         # list() raises the first failure; the others end at the same deadline.
-        list(pool.map(lambda one: _fence_one(properties, one, deadline), transactional_ids))
+        list(pool.map(lambda one: _fence_one(properties, one, deadline, still_leads), transactional_ids))
 
 
-def _fence_one(properties: Properties, transactional_id: str, deadline: float) -> None:
-    producer = new_transactional_producer(properties, transactional_id)
-    try:
-        initialise(producer, transactional_id, deadline=deadline)
-    except Fenced as error:
-        raise LeadLost(f"Another instance fences {transactional_id!r}: it has taken the lead.") from error
-    producer.close()
+def _fence_one(
+    properties: Properties,
+    transactional_id: str,
+    deadline: float,
+    still_leads: Callable[[], bool] | None,
+) -> None:
+    while True:
+        producer = new_transactional_producer(properties, transactional_id)
+        try:
+            initialise(producer, transactional_id, deadline=deadline)
+        except Fenced as error:
+            if still_leads is None or not still_leads():
+                raise LeadLost(
+                    f"Another instance fences {transactional_id!r}: it has taken the lead."
+                ) from error
+            if time.monotonic() >= deadline:
+                raise Unusable(f"Others keep fencing {transactional_id!r}: {error}") from error
+        else:
+            producer.close()
+            return
 
 
 def initialise(producer: Producer, transactional_id: str, *, deadline: float) -> None:

@@ -56,6 +56,7 @@ class Leadership:
         self._session_timeout_ms = session_timeout_ms
         self._instance_id = instance_id
         self._on_lost = on_lost
+        self._before_loss: Callable[[], None] | None = None
         self._changed = threading.Condition()
         self._role = Role.JOINING
         self._member: Member | None = None
@@ -79,6 +80,13 @@ class Leadership:
         """What keeps this process from joining or leading, in a sentence; None when nothing is known."""
         with self._changed:
             return self._problem
+
+    def before_loss(self, look: Callable[[], None]) -> None:
+        """Have `look` called in the member's thread when the lead is lost, just before `on_lost`.
+
+        With the ledger's topic the lead is lost too: whoever knows the topic may say so first.
+        """
+        self._before_loss = look
 
     def join(self) -> None:
         """Enter the group, once. Does not block; the topic has to exist."""
@@ -206,6 +214,8 @@ class Leadership:
             # In this order and for good: nobody gets metadata from here on.
             self._metadata, self._role, self._reason = None, Role.LOST, reason
             self._changed.notify_all()
+        if self._before_loss is not None:
+            self._before_loss()
         if self._on_lost is not None:
             self._on_lost(reason)
 

@@ -1,15 +1,16 @@
 """The driver's ledger: taken over with the lead, kept at hand, written to, and watched for its loss."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 from confluent_kafka import TopicPartition
 
-from ingest.errors import TopicMissing, Unusable
+from ingest.errors import AccessDenied, LeadLost, TopicMissing, Unusable
 from ingest.kafka import controls
 from ingest.kafka.admin import Admin
 from ingest.kafka.cache import LedgerCache, found_identity, open_cache
@@ -28,6 +29,7 @@ from ingest.kafka.identity import (
 )
 from ingest.kafka.leadership import group_id
 from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
+from ingest.kafka.membership import read_membership
 from ingest.kafka.rows import gather_rows
 from ingest.kafka.writer import LedgerWriter, Write
 from ingest.ledger import ControlKey
@@ -46,6 +48,10 @@ class Lead(Protocol):
 
     def metadata(self) -> bytes:
         """The group metadata of the moment; LeadLost without the lead."""
+        ...
+
+    def before_loss(self, look: Callable[[], None]) -> None:
+        """Have this called when the lead is lost, before anybody else hears of it."""
         ...
 
 
@@ -103,7 +109,14 @@ class DriverLedger:
         self._accept_new_ledger = accept_new_ledger
         self._on_applied = on_applied
         self._admin = Admin(clients.admin)
-        self._writer = LedgerWriter(clients.producer, name=name, ledger_topic=topic, metadata=lead.metadata)
+        self._lead = lead
+        self._writer = LedgerWriter(
+            clients.producer,
+            name=name,
+            ledger_topic=topic,
+            metadata=lead.metadata,
+            still_leads=self._still_leads,
+        )
         self._home: CacheHome | None = None
         self._cache: LedgerCache | None = None
         self._follower: Follower | None = None
@@ -145,13 +158,15 @@ class DriverLedger:
 
         Void their plans first. None is all slots, the driver's own producer included. ReadHeldBack when other
         slots' transactions hide the end for three boundary intervals: void all, then recover all.
+        LedgerUnfit when the topic is gone or another.
         """
         deadline = time.monotonic() + timeout
-        if slots is None:
-            self._fence_and_read_all(deadline)
-            return
-        fence(self._clients.producer, [slot_id(self._name, slot) for slot in slots], timeout=timeout)
-        self._read_to_end()
+        with self._or_else_unfit():
+            if slots is None:
+                self._fence_and_read_all(deadline)
+                return
+            self._fence([slot_id(self._name, slot) for slot in slots], timeout)
+            self._read_to_end()
 
     def raise_slots(self, slots: int) -> None:
         """Commit that this many slots are in use, before a new one's first task. Never lowered. Blocks."""
@@ -166,12 +181,15 @@ class DriverLedger:
 
         No write may name an object that a live plan holds. LeadLost; Unusable when the broker does not answer
         for `timeout` seconds: they may have happened or not, so write them again before planning their
-        objects.
+        objects. LedgerUnfit when the topic is gone or another.
         """
         deadline = time.monotonic() + timeout
         while True:
             try:
-                self._writer.commit(writes, offsets=offsets, timeout=max(1.0, deadline - time.monotonic()))
+                with self._or_else_unfit():
+                    self._writer.commit(
+                        writes, offsets=offsets, timeout=max(1.0, deadline - time.monotonic())
+                    )
             except CommitUnknown as error:
                 # The next transaction's init decides the one in doubt, and nobody else writes these keys:
                 # saying it again is right in both cases.
@@ -194,16 +212,24 @@ class DriverLedger:
 
         LedgerUnfit when not (exit 2); Unusable while the brokers do not answer; whatever ended the reading.
         """
-        try:
-            found = look_at_ledger_topic(self._admin, self._topic).identity
-        except TopicMissing:
-            found = None
-        refuse_changed(self._identity(), found)
+        self.check_identity()
         refuse_other_members(self._admin, self._group, self._topic)
         self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
             self._remember([])
+
+    def check_identity(self) -> None:
+        """Return when the topic is the one taken over and fit; LedgerUnfit when not (exit 2). Blocks."""
+        try:
+            found = look_at_ledger_topic(self._admin, self._topic).identity
+        except TopicMissing:
+            found = None
+        refuse_changed(self._identity(), found)
+
+    def before_loss(self, look: Callable[[], None]) -> None:
+        """Have this called when the lead is lost, before anybody else hears of it."""
+        self._lead.before_loss(look)
 
     def close(self) -> None:
         """Stop reading, let go of the producer and the cache. Blocks shortly."""
@@ -293,9 +319,28 @@ class DriverLedger:
         # A sender of commands that died in mid-transaction would hide the ledger's end as a slot does.
         ids = [slot_id(self._name, slot) for slot in range(slots)] + [command_id(self._name)]
         with ThreadPoolExecutor(1, thread_name_prefix="fence-slots") as beside:
-            fenced = beside.submit(fence, self._clients.producer, ids, timeout=timeout)
+            fenced = beside.submit(self._fence, ids, timeout)
             self._writer.initialise(timeout)
             fenced.result()
+
+    def _fence(self, transactional_ids: Collection[str], timeout: float) -> None:
+        fence(self._clients.producer, transactional_ids, timeout=timeout, still_leads=self._still_leads)
+
+    def _still_leads(self) -> bool:
+        """Whether the group, asked now, has this process hold the ledger. LeadLost, Unusable."""
+        ours = read_membership(self._lead.metadata()).member
+        return ours in self._admin.holders(self._group, self._topic)
+
+    @contextmanager
+    def _or_else_unfit(self) -> Iterator[None]:
+        """Tell a ledger that is lost from a lead that is: with the topic go the lead and every answer."""
+        try:
+            yield
+        except (LeadLost, TopicMissing, Unusable):
+            # A topic without leaders is Unusable too: brokers that come back look like that for a moment.
+            with suppress(Unusable, AccessDenied):
+                self.check_identity()
+            raise
 
     def _read_to_end(self) -> None:
         # Taken after the fences and with open transactions counted: nothing of theirs can come later or lie

@@ -36,18 +36,27 @@ class LedgerWriter:
     """The producer `<name>-driver`. Thread-safe: one transaction at a time.
 
     `metadata` gives the group metadata of the moment, or raises LeadLost; every transaction asks anew.
+    `still_leads` asks the group itself; it is needed only after another writer has fenced this one.
     """
 
     def __init__(
-        self, properties: Properties, *, name: str, ledger_topic: str, metadata: Callable[[], bytes]
+        self,
+        properties: Properties,
+        *,
+        name: str,
+        ledger_topic: str,
+        metadata: Callable[[], bytes],
+        still_leads: Callable[[], bool],
     ) -> None:
         self._properties = properties
         self._id = driver_id(name)
         self._ledger_topic = ledger_topic
         self._metadata = metadata
+        self._still_leads = still_leads
         self._lock = threading.Lock()
         self._producer: Producer | None = None
-        self._fenced: str | None = None
+        self._was_fenced = False
+        self._lost: str | None = None
 
     def initialise(self, timeout: float) -> None:
         """Fence older drivers' transactions and make this one's possible. Blocks; LeadLost, Unusable."""
@@ -91,17 +100,44 @@ class LedgerWriter:
             self._drop()
 
     def _initialise(self, deadline: float) -> Producer:
-        if self._fenced is not None:
-            # Initialising again would fence the instance that leads now.
-            raise LeadLost(self._fenced)
         self._drop()
-        producer = new_transactional_producer(self._properties, self._id)
-        try:
-            initialise(producer, self._id, deadline=deadline)
-        except Fenced as error:
-            raise self._lead_lost() from error
-        self._producer = producer
-        return producer
+        while True:
+            self._refuse_usurped(deadline)
+            producer = new_transactional_producer(self._properties, self._id)
+            try:
+                initialise(producer, self._id, deadline=deadline)
+            except Fenced as error:
+                self._was_fenced = True
+                if time.monotonic() >= deadline:
+                    raise Unusable(f"Others keep fencing {self._id!r}: {error}") from error
+            else:
+                self._producer = producer
+                return producer
+
+    def _refuse_usurped(self, deadline: float) -> None:
+        """LeadLost when the writer that has fenced this one leads now.
+
+        Initialising again would end it. A driver of the past that was paused amid its takeover fences the
+        leader of today as well: whose the group is tells them apart, and each asks before it initialises.
+        """
+        while self._was_fenced and self._lost is None:
+            try:
+                if self._still_leads():
+                    _log.warning(
+                        "ledger_writer_fenced",
+                        transactional_id=self._id,
+                        detail="by an instance that leads no more: it is initialised anew",
+                    )
+                    self._was_fenced = False
+                else:
+                    self._lost = (
+                        f"Another instance writes to the ledger as {self._id!r}: it has taken the lead."
+                    )
+            except Unusable:
+                if time.monotonic() > deadline:
+                    raise
+        if self._lost is not None:
+            raise LeadLost(self._lost)
 
     def _transact(
         self,
@@ -153,17 +189,14 @@ class LedgerWriter:
         found = translate(error, what=f"a transaction of {self._id!r}")
         if isinstance(found, Fenced) and error.args[0].fatal():
             self._drop()
-            return self._lead_lost()
+            self._was_fenced = True
+            return TransactionAborted(str(found))
         if error.args[0].txn_requires_abort():
             # Sooner than the next init, so that readers are not held back; when it fails, that one does it.
             with contextlib.suppress(KafkaException):
                 producer.abort_transaction(_CALL_SECONDS)
         self._drop()
         return found
-
-    def _lead_lost(self) -> LeadLost:
-        self._fenced = f"Another instance writes to the ledger as {self._id!r}: it has taken the lead."
-        return LeadLost(self._fenced)
 
     def _wait_for_news(self, refused: bytes, error: Fenced, deadline: float) -> None:
         while self._metadata() == refused:

@@ -114,7 +114,10 @@ class LedgerWrites:
 
 
 class LedgerWatch:
-    """Looks every minute whether the ledger is still the one that was taken over (design, exactly once 8)."""
+    """Looks whether the ledger is still the one that was taken over (design, exactly once 8).
+
+    Every minute, and when the lead is lost: it goes with the topic, and then the topic is what to tell of.
+    """
 
     def __init__(
         self, ledger: DriverLedger, post: Callable[[OwnEvent], None], *, interval_seconds: float = 60.0
@@ -125,10 +128,19 @@ class LedgerWatch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger-watch", daemon=True)
         self._thread.start()
+        ledger.before_loss(self._look)
 
     def close(self) -> None:
         """Look no more."""
         self._stop.set()
+
+    def _look(self) -> None:
+        try:
+            self._ledger.check_identity()
+        except LedgerUnfit as error:
+            self._post(Fatal(error))
+        except HeadraceError as error:
+            _log.warning("ledger_not_looked_at", error=str(error), detail="the lead is lost all the same")
 
     def _run(self) -> None:
         failed_since: float | None = None

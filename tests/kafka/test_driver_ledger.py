@@ -250,6 +250,36 @@ def test_a_lost_ledger_is_noticed_while_running(ingester: Ingester) -> None:
         ledger.check()
 
 
+def test_a_ledger_that_is_gone_is_told_by_whatever_misses_it(ingester: Ingester) -> None:
+    """A write, a recovery: not that the lead is lost or a topic missing, but the ledger, with the remedy."""
+    ledger = taken_over(ingester)
+    ledger.commit([(object_id(1), DONE)])
+    delete_topic(ingester.topic, bootstrap=ingester.bootstrap)
+    until_sync(lambda: not ingester.admin.has_topic(ingester.topic))
+    with pytest.raises(LedgerUnfit, match=r"is gone.*--accept-new-ledger"):
+        ledger.commit([(object_id(2), DONE)])
+    with pytest.raises(LedgerUnfit, match=r"is gone.*--accept-new-ledger"):
+        ledger.recover([0])
+
+
+def test_a_lost_lead_is_heard_of_by_who_knows_the_ledger_first(ingester: Ingester) -> None:
+    """With the topic the member loses its partition: before that is told, the ledger is looked at."""
+    heard: list[str] = []
+    lead = ingester.lead(on_lost=heard.append)
+    ledger = taken_over(ingester, lead)
+
+    def look() -> None:
+        try:
+            ledger.check_identity()
+        except LedgerUnfit as error:
+            heard.append(str(error))
+
+    ledger.before_loss(look)
+    delete_topic(ingester.topic, bootstrap=ingester.bootstrap)
+    until_sync(lambda: len(heard) == 2, seconds=60, what="the loss")
+    assert "is gone" in heard[0]
+
+
 def test_a_changed_cleanup_policy_is_noticed_while_running(ingester: Ingester) -> None:
     """Before the broker deletes anything."""
     ledger = taken_over(ingester)

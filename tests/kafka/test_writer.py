@@ -1,12 +1,14 @@
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from ingest.errors import LeadLost, TopicMissing, Unusable
-from ingest.kafka.clients import ClientProperties
+from ingest.kafka.clients import ClientProperties, new_transactional_producer
 from ingest.kafka.errors import CommitUnknown
 from ingest.kafka.fencing import driver_id
 from ingest.kafka.leadership import Leadership
@@ -14,17 +16,21 @@ from ingest.kafka.ledger import prepare_ledger
 from ingest.kafka.membership import read_membership
 from ingest.kafka.writer import LedgerWriter, Write
 from ingest.ledger import ControlKey, encode_entry, encode_key
-from tests.kafka.ingester import DONE, Ingester, object_id
+from tests.kafka.ingester import DONE, Ingester, object_id, refusal
 from tests.support.kafka import BrokerFactory, Record, read_committed
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
 
 
-def writer_of(ingester: Ingester, lead: Leadership) -> LedgerWriter:
-    """The driver's writer under this lead."""
+def writer_of(ingester: Ingester, lead: Leadership, *, still_leads: bool = True) -> LedgerWriter:
+    """The driver's writer under this lead, and what the group would say of it."""
     made = LedgerWriter(
-        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=lead.metadata
+        ingester.clients.producer,
+        name=ingester.name,
+        ledger_topic=ingester.topic,
+        metadata=lead.metadata,
+        still_leads=lambda: still_leads,
     )
     ingester.stack.callback(made.close)
     return made
@@ -51,12 +57,12 @@ def test_writes_are_records_of_the_ledger(ingester: Ingester) -> None:
 
 
 def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
-    """The first must not initialise again: that would fence the one that leads now.
+    """The first, which leads no more, must not initialise again: that would fence the one that leads now.
 
-    Mutation tried: without `_fenced` the first one's next commit succeeds, and the second is refused.
+    Mutation tried: when it is not asked who leads, the first one's next commit succeeds.
     """
     lead = ingester.lead()
-    first, second = writer_of(ingester, lead), writer_of(ingester, lead)
+    first, second = writer_of(ingester, lead, still_leads=False), writer_of(ingester, lead)
     first.commit([(object_id(1), DONE)])
     second.commit([(object_id(2), DONE)])
     for _ in range(2):
@@ -67,6 +73,67 @@ def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
     second.commit([(object_id(4), DONE)])
     keys = [record.key for record in read_committed(ingester.topic)]
     assert keys == [encode_key(object_id(number)) for number in (1, 2, 4)]
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["between transactions", "amid one"])
+def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> None:  # noqa: FBT001 - a table
+    """A former driver, paused amid its takeover, fences the leader of today when it goes on: that one stays.
+
+    Red before the group was asked: the rightful leader took the other for its successor and ended.
+    """
+    lead = ingester.lead()
+    ledger = ingester.ledger(lead)
+    ledger.take_over(timeout=30)
+    ledger.commit([(object_id(1), DONE)])
+    late = new_transactional_producer(ingester.clients.producer, driver_id(ingester.name))
+    if is_open:
+        producer = ledger._writer._producer
+        assert producer is not None
+        producer.begin_transaction()
+        producer.produce(ingester.topic, key=encode_key(object_id(9)), value=encode_entry(DONE))
+        producer.flush(10)
+        late.init_transactions(15)
+        assert refusal(producer.commit_transaction) == KafkaError._FENCED
+    else:
+        late.init_transactions(15)
+    ledger.commit([(object_id(2), DONE)])
+    ledger.recover(timeout=30)
+    ledger.commit([(object_id(3), DONE)])
+    assert lead.is_leader
+    keys = [record.key for record in read_committed(ingester.topic)]
+    assert keys[-3:] == [encode_key(object_id(number)) for number in (1, 2, 3)]
+
+
+def test_a_leader_that_was_replaced_without_hearing_of_it_is_told_by_the_group(ingester: Ingester) -> None:
+    """Its own client still says that it leads: the group knows better, and it initialises nothing."""
+    lead = ingester.lead(session_timeout_ms=6000)
+    ledger = ingester.ledger(lead)
+    ledger.take_over(timeout=30)
+    metadata = lead.metadata()
+    lead.close()
+    successor = ingester.lead()
+    its_ledger = ingester.ledger(successor, state_dir=None)
+    its_ledger.take_over(timeout=30)
+    ledger._writer._metadata = lambda: metadata
+    ledger._lead = Unaware(metadata)
+    with pytest.raises(LeadLost, match=driver_id(ingester.name)):
+        ledger.commit([(object_id(1), DONE)], timeout=10)
+    its_ledger.commit([(object_id(2), DONE)])
+    assert encode_key(object_id(1)) not in {record.key for record in read_committed(ingester.topic)}
+
+
+@dataclass(frozen=True, slots=True)
+class Unaware:
+    """A lead that has not heard of its end."""
+
+    raw: bytes
+
+    def metadata(self) -> bytes:
+        """What it had when it led."""
+        return self.raw
+
+    def before_loss(self, look: Callable[[], None]) -> None:
+        """It never hears."""
 
 
 def test_a_writer_without_the_lead_fences_nobody(ingester: Ingester) -> None:
@@ -93,7 +160,11 @@ def test_a_raised_generation_is_waited_for(ingester: Ingester) -> None:
         return asked[-1]
 
     writer = LedgerWriter(
-        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=metadata
+        ingester.clients.producer,
+        name=ingester.name,
+        ledger_topic=ingester.topic,
+        metadata=metadata,
+        still_leads=lambda: True,
     )
     writer.commit([(object_id(1), DONE)])
     writer.close()
@@ -108,7 +179,11 @@ def test_a_refusal_that_stays_is_a_lost_lead(ingester: Ingester) -> None:
     metadata = lead.metadata()
     lead.close()
     writer = LedgerWriter(
-        ingester.clients.producer, name=ingester.name, ledger_topic=ingester.topic, metadata=lambda: metadata
+        ingester.clients.producer,
+        name=ingester.name,
+        ledger_topic=ingester.topic,
+        metadata=lambda: metadata,
+        still_leads=lambda: False,
     )
     with pytest.raises(LeadLost, match="refuses"):
         writer.commit([(object_id(1), DONE)], timeout=1)
@@ -130,7 +205,11 @@ def test_a_writer_is_bounded(ingester: Ingester) -> None:
     """A broker that is not there ends in Unusable when the time is up."""
     lead = ingester.lead()
     away = LedgerWriter(
-        {"bootstrap.servers": "127.0.0.1:1"}, name="a", ledger_topic="a", metadata=lead.metadata
+        {"bootstrap.servers": "127.0.0.1:1"},
+        name="a",
+        ledger_topic="a",
+        metadata=lead.metadata,
+        still_leads=lambda: True,
     )
     with pytest.raises(Unusable, match=r"'a-driver'.*bootstrap\.servers"):
         away.commit([(object_id(1), DONE)], timeout=1)
@@ -152,7 +231,13 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
     lead = Leadership(properties, name="a", ledger_topic="a-offsets", session_timeout_ms=30_000)
     lead.join()
     assert lead.wait_for_lead(20, threading.Event())
-    writer = LedgerWriter(properties, name="a", ledger_topic="a-offsets", metadata=lead.metadata)
+    writer = LedgerWriter(
+        properties,
+        name="a",
+        ledger_topic="a-offsets",
+        metadata=lead.metadata,
+        still_leads=lambda: lead.is_leader,
+    )
     writer.commit([(object_id(0), DONE)])
     producer = writer._producer
     assert producer is not None
