@@ -1,0 +1,216 @@
+"""A campaign: load, harm at random moments, recovery, and the account of every row at the end."""
+
+import json
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.stage import Service, StageError
+from localstack.steps import say
+from tests.faults.account import Account, Watch, account
+from tests.faults.injuries import KILLS, PROXIED, Harm, Scene, inflict
+from tests.faults.load import Load, Shape
+from tests.faults.site import Site, new_road
+from tests.support import aws
+from tests.support.until import until_sync
+
+_RECOVER_SECONDS: Final = 120.0
+_SETTLE_SECONDS: Final = 240.0
+# How often the next harm does not wait until the service has recovered from the last one.
+_OVERLAP: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """What is done to which configuration."""
+
+    name: str
+    title: str
+    """The configuration in words, for the report."""
+    harms: Mapping[Harm, int]
+    """How often each."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of the service, `__` in a name for a dot."""
+    shape: Shape = field(default_factory=Shape)
+    has_standby: bool = False
+    at_most_twice: int | None = 0
+    """Rows that one harm may duplicate; 0 unless `exactly.once.support=disabled`."""
+
+    @property
+    def through_proxies(self) -> bool:
+        """True when its connections go through the proxies."""
+        return any(harm in PROXIED for harm in self.harms)
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What came of a campaign, as it is kept for the report."""
+
+    campaign: str
+    title: str
+    seed: int
+    date: str
+    objects: int = 0
+    rows: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    may_duplicate: bool = False
+    seconds: float = 0.0
+    times: Counter[str] = field(default_factory=Counter)
+    """How often each harm was done."""
+    kills: int = 0
+    recovered: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Seconds to the next committed row, where the next harm waited for it."""
+    ended: list[str] = field(default_factory=list)
+    """When the service ended by itself though nobody asked it to."""
+
+    def save(self, folder: Path) -> None:
+        """Keep it, in place of the last one of this campaign."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.campaign}.json").write_text(json.dumps(asdict(self), indent=2))
+
+
+class Run:
+    """One run of a campaign at a site."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        site: Site,
+        *,
+        seed: int,
+        share: float = 1.0,
+        cluster_workers: tuple[int, ...] = (),
+    ) -> None:
+        self._campaign = campaign
+        self._site = site
+        self._chance = random.Random(seed)
+        self._share = share
+        self._cluster_workers = cluster_workers
+        self._result = Result(
+            campaign=campaign.name,
+            title=campaign.title,
+            seed=seed,
+            date=datetime.now(UTC).date().isoformat(),
+            may_duplicate=campaign.at_most_twice != 0,
+        )
+
+    def run(self) -> tuple[Result, Account]:
+        """Run it; every harm is recovered from, or AssertionError. Blocks for minutes."""
+        began = time.monotonic()
+        with ExitStack() as stack:
+            scene, name = self._scene(stack)
+            watch = Watch(self._site.bootstrap, scene.road.topic)
+            stack.callback(watch.close)
+            scene.leader.start()
+            if scene.standby is not None:
+                scene.standby.start()
+            scene.load.start()
+            stack.callback(scene.load.stop)
+            harms = self._order()
+            for number, harm in enumerate(harms, 1):
+                say(name, f"{number}/{len(harms)} {harm}")
+                self._harm(scene, watch, harm)
+            scene.load.stop()
+            self._settle(scene)
+            self._stop(scene)
+        found = account(self._site.bootstrap, scene.road.topic, scene.load.rows)
+        result = self._result
+        result.objects, result.rows = len(scene.load.uploads), scene.load.rows
+        result.lost, result.duplicated = found.lost, found.duplicated
+        result.seconds = round(time.monotonic() - began, 1)
+        return result, found
+
+    def _scene(self, stack: ExitStack) -> tuple[Scene, str]:
+        campaign, site = self._campaign, self._site
+        road = new_road(site)
+        name = aws.unique(campaign.name)
+        services = []
+        for state in ["first", "second"][: 2 if campaign.has_standby else 1]:
+            options = road.options(
+                name=f"{name}-{state}", through_proxies=campaign.through_proxies, **campaign.options
+            )
+            services.append(Service(site.folder, name, options))
+            stack.callback(services[-1].stop)
+        client = aws.s3(site.endpoint)
+        stack.callback(client.close)
+        load = Load(
+            bucket=road.bucket, client=client, shape=campaign.shape, seed=self._chance.getrandbits(32)
+        )
+        scene = Scene(
+            site=site,
+            road=road,
+            load=load,
+            leader=services[0],
+            standby=services[1] if campaign.has_standby else None,
+            cluster_workers=self._cluster_workers,
+            chance=self._chance,
+        )
+        return scene, name
+
+    def _order(self) -> list[Harm]:
+        harms = [
+            harm
+            for harm, times in self._campaign.harms.items()
+            for _ in range(max(1, round(times * self._share)))
+        ]
+        self._chance.shuffle(harms)
+        return harms
+
+    def _harm(self, scene: Scene, watch: Watch, harm: Harm) -> None:
+        result = self._result
+        time.sleep(self._chance.uniform(0.2, 2.5))  # the moment is random, not waited for
+        self._revive(scene)
+        began = inflict(harm, scene)
+        result.times[harm.value] += 1
+        result.kills += (2 if harm is Harm.DRIVER_RETURNS else 1) if harm in KILLS else 0
+        marks = watch.mark()
+        self._bring_standby(scene)
+        if self._chance.random() < _OVERLAP and harm in KILLS:
+            time.sleep(self._chance.uniform(0.0, 3.0))  # as above
+            return
+        seen = watch.await_new(marks, seconds=_RECOVER_SECONDS)
+        self._revive(scene)
+        assert seen is not None, f"{harm}: nothing new in {_RECOVER_SECONDS} s: {scene.leader.tail(40)}"
+        result.recovered[harm.value].append(round(seen - began, 2))
+
+    def _revive(self, scene: Scene) -> None:
+        """Start what ended by itself, and note that it did: nothing outside may end it."""
+        if not scene.leader.is_running:
+            self._result.ended.append(f"exit {scene.leader.wait(1)}: {scene.leader.tail(3)}")
+            scene.leader.stop()
+            scene.leader.start()
+
+    def _bring_standby(self, scene: Scene) -> None:
+        """The former leader is back as the standby."""
+        if scene.standby is not None and not scene.standby.is_running:
+            scene.standby.stop()
+            scene.standby.start()
+
+    def _settle(self, scene: Scene) -> None:
+        """Until every object is done."""
+
+        def is_over() -> bool:
+            self._revive(scene)
+            try:
+                return bool(scene.leader.status()["objects"]["done"] >= len(scene.load.uploads))
+            except (OSError, KeyError, StageError):
+                return False
+
+        try:
+            until_sync(is_over, seconds=_SETTLE_SECONDS, what="all objects done")
+        except AssertionError:
+            # The account says what is missing; the state says where it hangs.
+            say(self._campaign.name, f"not settled: {scene.leader.status()}")
+
+    def _stop(self, scene: Scene) -> None:
+        for service in (scene.leader, scene.standby):
+            if service is not None:
+                code = service.stop()
+                assert code == 0, f"a clean stop ended with {code}: {service.tail()}"

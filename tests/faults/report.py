@@ -1,0 +1,141 @@
+"""The report: what every campaign of the folder came to, as docs/faults.md and as a table to look at."""
+
+import json
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.faults.injuries import Harm
+
+_GIB: Final = 1024**3
+
+_HEAD: Final = """# The fault suite, as it was last run
+
+Written by `make faults`: {dates}, {machine}, broker, S3 and Spark on the same machine.
+
+A campaign uploads objects of mixed kinds and sizes while Headrace runs, and harms it at random moments
+(`kill -9` where something is "killed"). At the end every uploaded row, each with a number of its own, is
+counted in a read-committed read of the topic. A fifth of the kills are not waited for: the next harm comes
+into the recovery.
+
+**{kills} kills, {harms} faults in all; {rows:,} rows in {objects:,} objects: {lost} lost, {duplicated}
+duplicated** (exactly once; at least once is a campaign of its own below).
+
+"Time to recover" runs from the fault to the next newly committed row: for a fault that lasts, from its end;
+for a killed broker or S3 with the time that it takes to start again; for a killed driver with Spark's start.
+"""
+
+
+def pieces(folder: Path) -> list[dict[str, Any]]:
+    """The results kept in a folder, by name."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+
+
+def machine() -> str:
+    """The kind of this machine: its cores and its memory."""
+    cores = os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    words = {1: "one core", 2: "two cores", 4: "four cores", 8: "eight cores"}
+    return f"{words.get(cores, f'{cores} cores')}, {memory:.0f} GiB"
+
+
+def markdown(results: list[dict[str, Any]]) -> str:
+    """The whole report."""
+    strict = [result for result in results if not result["may_duplicate"]]
+    dates = sorted({result["date"] for result in results})
+    head = _HEAD.format(
+        dates=dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        machine=machine(),
+        kills=sum(result["kills"] for result in results),
+        harms=sum(sum(result["times"].values()) for result in results),
+        rows=sum(result["rows"] for result in results),
+        objects=sum(result["objects"] for result in results),
+        lost=sum(result["lost"] for result in results),
+        duplicated=sum(result["duplicated"] for result in strict),
+    )
+    parts = [head, "## By fault\n", _table(_FAULT_HEAD, fault_rows(strict))]
+    parts += ["\n## By campaign\n", _table(_CAMPAIGN_HEAD, campaign_rows(results))]
+    return "\n".join(parts) + "\n"
+
+
+_FAULT_HEAD: Final = ("fault", "times", "lost", "duplicated", "recovery, median s", "worst s")
+_CAMPAIGN_HEAD: Final = (
+    "campaign",
+    "configuration",
+    "faults",
+    "kills",
+    "rows",
+    "lost",
+    "duplicated",
+    "minutes",
+    "seed",
+)
+
+
+def fault_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """One row for each fault; what a campaign lost or duplicated is charged to each fault in it."""
+    times: defaultdict[str, int] = defaultdict(int)
+    recovered: defaultdict[str, list[float]] = defaultdict(list)
+    lost: defaultdict[str, int] = defaultdict(int)
+    duplicated: defaultdict[str, int] = defaultdict(int)
+    for result in results:
+        for harm, count in result["times"].items():
+            times[harm] += count
+            lost[harm] += result["lost"]
+            duplicated[harm] += result["duplicated"]
+            recovered[harm] += result["recovered"].get(harm, [])
+    return [
+        [
+            harm.value,
+            str(times[harm.value]),
+            str(lost[harm.value]),
+            str(duplicated[harm.value]),
+            *_seconds(recovered[harm.value]),
+        ]
+        for harm in Harm
+        if times[harm.value]
+    ]
+
+
+def campaign_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """One row for each campaign."""
+    return [
+        [
+            result["campaign"],
+            result["title"],
+            str(sum(result["times"].values())),
+            str(result["kills"]),
+            f"{result['rows']:,}",
+            str(result["lost"]),
+            str(result["duplicated"]),
+            f"{result['seconds'] / 60:.1f}",
+            str(result["seed"]),
+        ]
+        for result in results
+    ]
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """Print the table by fault."""
+    table = Table(*_FAULT_HEAD)
+    for row in fault_rows(results):
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _seconds(found: list[float]) -> list[str]:
+    if not found:
+        return ["", ""]
+    return [f"{statistics.median(found):.1f}", f"{max(found):.1f}"]
+
+
+def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
+    lines = [head, ["---", *(["---"] if len(head) > len(_FAULT_HEAD) else []), *["---:"] * (len(head) - 1)]]
+    lines[1] = lines[1][: len(head)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [*lines, *rows])
