@@ -1,11 +1,13 @@
 """The command `headrace`: its subcommands, and what becomes of an error that ends one."""
 
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
 from ingest.cli.check import check
+from ingest.cli.examples import epilog
 from ingest.cli.explain import explain
 from ingest.cli.mark import mark
 from ingest.cli.plan import plan
@@ -19,13 +21,41 @@ from ingest.printable import printable
 
 app = typer.Typer(
     name="headrace",
-    help="Brings the objects of an S3 bucket to Apache Kafka as they arrive, exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, setup, check, explain, plan, status, replay, mark):
-    app.command()(command)
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
+    if asked:
+        typer.echo(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def headrace(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print Headrace's version and end."
+        ),
+    ] = False,
+) -> None:
+    """Brings the objects of an S3 bucket to Apache Kafka as they arrive, exactly once."""
+
+
+for command, summary in (
+    (run, "Ingest objects as they arrive."),
+    (setup, "Make what is missing: queue, notification, topics."),
+    (check, "Look at the configuration and all that it points at."),
+    (explain, "Say what becomes of a key; contacts nothing."),
+    (plan, "Show what `run` would do now."),
+    (status, "Show what it is doing, once or with --watch."),
+    (replay, "Ingest objects again."),
+    (mark, "Count objects as done without reading them."),
+):
+    app.command(short_help=summary, epilog=epilog(command.__name__))(command)
 
 
 def main() -> NoReturn:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ingest.cli.completion import option_assignments
+
 
 class LogLevel(StrEnum):
     """How much is logged."""
@@ -32,7 +34,12 @@ Config = Annotated[
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="OPTION=VALUE", help="Overrides an option of the file; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="OPTION=VALUE",
+        autocompletion=option_assignments,
+        help="Overrides an option of the file; may be repeated.",
+    ),
 ]
 WorkerConfig = Annotated[
     Path | None,

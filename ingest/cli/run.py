@@ -1,25 +1,50 @@
 """`headrace run`: the service, from its configuration to its exit code."""
 
-from typing import Annotated
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
 
 import structlog
 import typer
+from rich.console import Console
 
 from ingest import logs
+from ingest.asking.service import Silent, ask_service
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import Config, Format, Level, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
+from ingest.cli.options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
+from ingest.cli.progress import is_terminal
+from ingest.cli.until_idle import until_idle_bar
 from ingest.exits import Exit
+from ingest.settings import Settings
 
 _log = structlog.get_logger(__name__)
 
 UntilIdleFlag = Annotated[
-    bool, typer.Option("--until-idle", help="End when everything that is there now has been ingested.")
+    bool,
+    typer.Option(
+        "--until-idle",
+        help="End when everything that is there now has been ingested; with a progress bar on a terminal.",
+    ),
 ]
 AcceptNewLedger = Annotated[
     bool,
     typer.Option(
         "--accept-new-ledger",
         help="Go on with an empty or another ledger: what it does not know is ingested again.",
+    ),
+]
+RunLevel = Annotated[
+    LogLevel | None,
+    typer.Option(
+        "--log-level",
+        help="What is logged to stderr, from this level up. Default: info; beside a progress bar, warning.",
+    ),
+]
+RunFormat = Annotated[
+    LogFormat | None,
+    typer.Option(
+        "--log-format",
+        help="One JSON line an event, or columns. Default: json; beside a progress bar, console.",
     ),
 ]
 
@@ -31,23 +56,43 @@ def run(
     startup_timeout: StartupTimeout = 60.0,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.INFO,
-    log_format: Format = LogFormat.JSON,
+    log_level: RunLevel = None,
+    log_format: RunFormat = None,
 ) -> None:
-    """Ingest objects as they arrive, until SIGTERM or SIGINT."""
-    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
-    logs.configure(level=log_level.value, style=log_format.value)
-    for warning in settings.warnings:
-        _log.warning("configuration", warning=warning)
-    # Spark and the clients take seconds to import: a wrong configuration is told before.
-    from ingest.service.start import RunOptions, run_service
-    from ingest.service.stop import Stop
+    """Ingest objects as they arrive, until SIGTERM or SIGINT.
 
-    stop = Stop()
-    stop.install()
-    options = RunOptions(
-        until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
-    )
-    code = run_service(settings, options, stop)
+    What is in the bucket is found by listing, what comes is told by the queue. Each finished object is one
+    line on stderr; http.listen serves /status, /metrics and a page for people. Ctrl-C or SIGTERM commits what
+    is at hand and ends within 30 s; a second one ends at once, and nothing is lost by it either.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    # The bar asks the service as anybody else would, so there is none where nobody can ask.
+    has_bar = until_idle and settings.http.listen is not None and is_terminal(sys.stderr)
+    # The bar puts itself between stderr and what is written there, so it has to come before the logs.
+    with _bar(settings) if has_bar else nullcontext():
+        logs.configure(
+            level=(log_level or (LogLevel.WARNING if has_bar else LogLevel.INFO)).value,
+            style=(log_format or (LogFormat.CONSOLE if has_bar else LogFormat.JSON)).value,
+        )
+        for warning in settings.warnings:
+            _log.warning("configuration", warning=warning)
+        # Spark and the clients take seconds to import: a wrong configuration is told before.
+        from ingest.service.start import RunOptions, run_service
+        from ingest.service.stop import Stop
+
+        stop = Stop()
+        stop.install()
+        options = RunOptions(
+            until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
+        )
+        code = run_service(settings, options, stop)
     if code is not Exit.DONE:
         raise typer.Exit(int(code))
+
+
+def _bar(settings: Settings) -> AbstractContextManager[None]:
+    def look() -> dict[str, Any] | None:
+        answer = ask_service(settings.http.listen, name=settings.name)
+        return None if isinstance(answer, Silent) else answer
+
+    return until_idle_bar(look, Console(stderr=True))

@@ -1,21 +1,17 @@
 """`headrace status`: how an ingester is, as its service says or, when that is silent, as its ledger does."""
 
 import json
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from ingest import logs
 from ingest.asking.amounts import bytes_text, counted
 from ingest.asking.choosing import states_of
 from ingest.asking.status import Asking, Shape
+from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings
 from ingest.cli.options import (
     AsJson,
@@ -28,6 +24,7 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
+from ingest.cli.watch import watch as watch_status
 from ingest.printable import printable
 
 _STATES = ("pending", "active", "partial", "failed", "new", "quarantined", "skipped", "done")
@@ -38,6 +35,7 @@ OfStates = Annotated[
     typer.Option(
         "--state",
         metavar="STATE",
+        autocompletion=ledger_states,
         help="List the objects in this state: partial, failed, new, quarantined, skipped, done. "
         "May be repeated.",
     ),
@@ -82,7 +80,7 @@ def status(
 
     try:
         if watch:
-            _watch(ask, interval, as_json=as_json)
+            watch_status(ask, lines_of, interval, as_json=as_json)
         else:
             shape = ask()
             typer.echo(json.dumps(shape, ensure_ascii=False) if as_json else "\n".join(lines_of(shape)))
@@ -118,21 +116,6 @@ def lines_of(shape: Shape) -> Iterator[str]:
         yield f"error     {printable(shape['last_error'])}"
     if "entries" in shape:
         yield from _entries(shape["entries"])
-
-
-def _watch(ask: Callable[[], Shape], interval: float, *, as_json: bool) -> None:
-    if as_json or not sys.stdout.isatty():
-        # A line, or a block, each time: what a pipe or a log can hold.
-        while True:
-            shape = ask()
-            typer.echo(
-                json.dumps(shape, ensure_ascii=False) if as_json else "\n".join([*lines_of(shape), ""])
-            )
-            time.sleep(interval)
-    with Live(console=Console(), auto_refresh=False) as live:
-        while True:
-            live.update(Text("\n".join(lines_of(ask()))), refresh=True)
-            time.sleep(interval)
 
 
 def _source(shape: Shape) -> str:
