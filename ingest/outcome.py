@@ -24,19 +24,31 @@ class Wait(Enum):
     EVERYTHING = auto()  # exponential, for all objects: what is wrong is wrong for all of them
 
 
+class Says(Enum):
+    """What a failure says of more than its own object."""
+
+    NOTHING = auto()
+    SOURCE_ANSWERS = auto()  # S3 has answered about this object: it takes our credentials
+    ALL_DENIED = auto()
+    TOPIC_MISSING = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What the ledger shall say, and when the object is tried again.
 
     `state` None writes nothing: the object goes back to pending and the ledger keeps its last checkpoint.
     `reason` None takes the reason that the failure carries. `is_counted` attempts end in quarantine after
-    `errors.max.attempts`.
+    `errors.max.attempts`; with `needs_others` an attempt counts only when other objects were read meanwhile,
+    for else it may be true of all of them.
     """
 
     state: State | None
     reason: str | None = None
     wait: Wait = Wait.NONE
     is_counted: bool = False
+    needs_others: bool = False
+    says: Says = Says.NOTHING
 
     @property
     def holds_partition_back(self) -> bool:
@@ -48,16 +60,26 @@ class Outcome:
 
 
 OUTCOMES: Final[dict[str, Outcome]] = {
-    "ObjectMissing": Outcome(state=State.SKIPPED, reason="missing"),
-    "ObjectSuperseded": Outcome(state=State.SKIPPED, reason="superseded"),
-    "ObjectArchived": Outcome(state=State.SKIPPED, reason="archived"),
-    "ObjectForbidden": Outcome(state=State.FAILED, reason="forbidden", wait=Wait.OBJECT, is_counted=True),
-    "ObjectCorrupt": Outcome(state=State.FAILED, reason="corrupt", wait=Wait.OBJECT, is_counted=True),
+    "ObjectMissing": Outcome(state=State.SKIPPED, reason="missing", says=Says.SOURCE_ANSWERS),
+    "ObjectSuperseded": Outcome(state=State.SKIPPED, reason="superseded", says=Says.SOURCE_ANSWERS),
+    "ObjectArchived": Outcome(state=State.SKIPPED, reason="archived", says=Says.SOURCE_ANSWERS),
+    "ObjectForbidden": Outcome(
+        state=State.FAILED, reason="forbidden", wait=Wait.OBJECT, is_counted=True, needs_others=True
+    ),
+    "ObjectCorrupt": Outcome(
+        state=State.FAILED,
+        reason="corrupt",
+        wait=Wait.OBJECT,
+        is_counted=True,
+        says=Says.SOURCE_ANSWERS,
+    ),
     "ObjectUnfit": Outcome(state=State.QUARANTINED),
     "ObjectError": Outcome(state=State.FAILED, reason="unreadable", wait=Wait.OBJECT, is_counted=True),
     "SourceUnavailable": Outcome(state=None, reason="source_unavailable", wait=Wait.OBJECT),
-    "AccessDenied": Outcome(state=None, reason="access_denied", wait=Wait.EVERYTHING),
-    "TopicMissing": Outcome(state=State.FAILED, reason="topic_missing", wait=Wait.OBJECT),
+    "AccessDenied": Outcome(state=None, reason="access_denied", wait=Wait.EVERYTHING, says=Says.ALL_DENIED),
+    "TopicMissing": Outcome(
+        state=State.FAILED, reason="topic_missing", wait=Wait.OBJECT, says=Says.TOPIC_MISSING
+    ),
     # The task has halved its way to the record, and could not set it aside either.
     "RecordRefused": Outcome(state=State.QUARANTINED, reason="record_refused"),
     "TransactionAborted": Outcome(state=None, reason="transaction_aborted", wait=Wait.SHORT),

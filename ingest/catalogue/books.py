@@ -7,6 +7,7 @@ taken only when `written` says that the commit was acknowledged.
 from collections import deque
 from dataclasses import replace
 
+from ingest.catalogue.access import Access
 from ingest.catalogue.commands import Command
 from ingest.catalogue.deliveries import Deliveries
 from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
@@ -31,6 +32,7 @@ class Books:
         self.intake = intake
         self.max_pending_objects = max_pending_objects
         self.recent: deque[Ended] = deque(maxlen=_RECENT)
+        self.access = Access(lambda: self.recent)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True

@@ -1,6 +1,6 @@
 """What is known of each object: events and listings in, new work and bookkeeping out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ingest.catalogue.books import Books
@@ -70,6 +70,10 @@ class Catalogue:
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
         gathering = Gathering()
+        access = self.books.access
+        if access.has_asked(token):
+            access.headed(now_ms, gathering, is_found=found is not None, is_forbidden=is_forbidden)
+            return gathering.effects()
         question = self._questions.take(token)
         if question is None:
             return gathering.effects()
@@ -210,6 +214,16 @@ class Catalogue:
     def recent(self) -> tuple[Ended, ...]:
         """The objects that came to their ends last, the newest at the end."""
         return tuple(self.books.recent)
+
+    @property
+    def denied(self) -> str | None:
+        """A sentence while objects wait and none can be read: refused credentials, a 403 for all of them."""
+        return self.books.access.denied if self.books.table else None
+
+    @property
+    def missing_topics(self) -> Mapping[str, str]:
+        """A sentence for each topic that objects wait for and that is not there."""
+        return dict(self.books.access.missing_topics) if self.books.table else {}
 
     def troubles(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""

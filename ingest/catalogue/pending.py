@@ -31,7 +31,8 @@ class Pending:
 
     `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
     listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
-    last failure. `ticket` makes places in queues stale.
+    last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
+    the attempts that `errors.max.attempts` has not counted yet (-1: none was made).
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Pending:
         "object",
         "parent",
         "phase",
+        "reads_before",
         "relisted",
         "route",
         "since_ms",
@@ -82,6 +84,7 @@ class Pending:
         self.suspicion = Suspicion.NONE
         self.tries = 0
         self.ticket = 0
+        self.reads_before = -1
         self.is_whole = False
         self.newer: S3Object | None = None
         self.relisted: S3Object | None = None

@@ -10,7 +10,7 @@ from ingest.catalogue.effects import Effects, Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
-from ingest.outcome import Wait, outcome_of
+from ingest.outcome import Says, Wait, outcome_of
 from ingest.planner.backoff import Backoff
 from ingest.planner.lanes import FreeLanes
 from ingest.planner.limits import Kind, Limits
@@ -50,6 +50,7 @@ class Planner:
         """True: nothing is planned; what is under way goes on."""
         self._catalogue = catalogue
         self._books: Books = catalogue.books
+        self.access = catalogue.books.access
         self._table = catalogue.books.table
         self._limits = limits
         self._backoff = backoff
@@ -62,6 +63,7 @@ class Planner:
         self._held_until_ms = 0
         self._held_tries = 0
         self._suspects = Suspects(self._books, limits, self._lanes.is_next)
+        self.access.count = self._count_late
 
     # Work out
 
@@ -82,6 +84,8 @@ class Planner:
         is_big = any(self._limits.kind_of(unit) is Kind.BIG for unit in units)
         self._plans[plan] = _Plan(slot=slot, units={unit.key: unit for unit in units}, is_big=is_big)
         for unit in units:
+            if unit.reads_before < 0:
+                unit.reads_before = self.access.reads
             self._table.move(unit, Phase.ACTIVE)
             self._table.held.add(unit.key)
         return works
@@ -121,6 +125,9 @@ class Planner:
         for checkpoint in checkpoints:
             unit = live.units[checkpoint.key]
             self._books.ledger.committed(checkpoint.key, checkpoint.entry)
+            self.access.has_written(checkpoint.entry.topic)
+            if checkpoint.entry.size:
+                self.access.has_read()
             if unit.phase is Phase.ACTIVE:
                 unit.trouble, unit.tries = None, 0
                 self._books.record(unit, checkpoint.entry, gathering)
@@ -295,6 +302,7 @@ class Planner:
         reason = outcome.reason or failure.reason or "unfit"
         unit.suspicion = Suspicion.NONE
         unit.trouble = reason
+        self._learn(unit, failure)
         if outcome.state in {State.SKIPPED, State.QUARANTINED}:
             self._end(unit, outcome.state, reason, failure.message, now_ms, gathering)
             return
@@ -303,9 +311,26 @@ class Planner:
             unit.due_ms = now_ms + self._backoff.delay_ms(unit.tries)
         elif outcome.wait is Wait.SHORT:
             unit.due_ms = now_ms + self._backoff.delay_ms(1)
+        if outcome.needs_others and not self._others_were_read(unit):
+            self.access.doubt(unit, failure, gathering)
+            self._table.move(unit, Phase.WAITING)
+            return
         if outcome.state is None:
             self._table.move(unit, Phase.WAITING)
             return
+        self._failed(unit, failure, now_ms, gathering)
+
+    def _count_late(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+        """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
+        if unit.phase is Phase.WAITING:
+            unit.reads_before = self.access.reads
+            self._failed(unit, failure, now_ms, gathering)
+
+    def _failed(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+        """Have the failed attempt written, or the object's quarantine after the last one."""
+        outcome = outcome_of(failure.kind)
+        reason = outcome.reason or failure.reason or "unfit"
+        assert outcome.state is not None
         attempts = self._attempts(unit, reason) if outcome.is_counted else unit.attempts
         if outcome.is_counted and attempts >= self._limits.max_attempts:
             self._end(unit, State.QUARANTINED, reason, failure.message, now_ms, gathering, attempts=attempts)
@@ -322,6 +347,23 @@ class Planner:
             unit, outcome.state, now_ms=now_ms, reason=reason, error=failure.message, attempts=attempts
         )
         self._books.propose(unit, entry, gathering)
+
+    def _learn(self, unit: Pending, failure: Failure) -> None:
+        """What a failure says of more than its object."""
+        match outcome_of(failure.kind).says:
+            case Says.ALL_DENIED:
+                self.access.deny(failure.message)
+            case Says.TOPIC_MISSING:
+                self.access.miss_topic(unit.route.topic, failure.message)
+            case Says.SOURCE_ANSWERS:
+                self.access.denied = None
+
+    def _others_were_read(self, unit: Pending) -> bool:
+        """True when something was read since this object's last attempt that counted, or its first."""
+        found = self.access.reads > unit.reads_before
+        if found:
+            unit.reads_before = self.access.reads
+        return found
 
     def _end(
         self,

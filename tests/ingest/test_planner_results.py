@@ -44,19 +44,21 @@ class TestFailures:
         """They are the ledger's, not the memory's."""
         desk = Desk(limits=Limits(slots=1, max_attempts=2))
         desk.announce("m", event("a"))
-        desk.fail(desk.plan(), "ObjectForbidden")
+        desk.fail(desk.plan(), "ObjectCorrupt")
         again = Desk(ledger=desk.ledger, limits=Limits(slots=1, max_attempts=2))
-        again.fail(again.plan(), "ObjectForbidden")
+        again.fail(again.plan(), "ObjectCorrupt")
         entry = again.entry("a")
         assert entry is not None
-        assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+        assert (entry.state, entry.reason) == (State.QUARANTINED, "corrupt")
 
     def test_another_reason_counts_anew(self) -> None:
         """Two misfortunes are not one."""
         desk = Desk(limits=Limits(slots=1, max_attempts=2))
         desk.announce("m", event("a"))
         for kind, attempts in (("ObjectForbidden", 1), ("ObjectCorrupt", 1)):
-            desk.fail(desk.plan(), kind)
+            plan = desk.plan()
+            desk.planner.access.has_read()
+            desk.fail(plan, kind)
             entry = desk.entry("a")
             assert entry is not None
             assert (entry.state, entry.attempts) == (State.FAILED, attempts)

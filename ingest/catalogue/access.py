@@ -1,0 +1,108 @@
+"""Whether a 403 is one object's or everybody's, and which topics are missing: what reading has shown so far.
+
+S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects tell
+them apart (contract, section 4): an attempt counts against an object when something else was read since the
+attempt before it. In a quiet bucket nothing is, so what was read last is asked for again with a HEAD, which
+needs the same right as a GET.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final
+
+from ingest.catalogue.effects import Ended, Gathering, HeadRequest
+from ingest.catalogue.pending import Pending
+from ingest.ledger import State
+from ingest.objects import ObjectId
+from ingest.work import Failure
+
+# A template can name any number of topics that are not there.
+_MAX_TOPICS: Final = 100
+# A HEAD that is not answered says something, too.
+_MAX_DOUBTS: Final = 10
+
+
+class Access:
+    """Of one catalogue and its planner. `recent` gives the objects that ended last, the newest at the end."""
+
+    count: Callable[[Pending, Failure, int, Gathering], None]
+    """How the planner counts an attempt; it says so when it is made."""
+
+    def __init__(self, recent: Callable[[], Iterable[Ended]]) -> None:
+        self.reads = 0
+        """How often something was read."""
+        self.denied: str | None = None
+        """A sentence while no object can be read at all."""
+        self.missing_topics: dict[str, str] = {}
+        """A sentence for each topic that was missing when it was written to last."""
+        self._recent = recent
+        self._numbers = count(1)
+        self._asked: HeadRequest | None = None
+        self._said = ""
+        self._left: list[ObjectId] = []
+        self._in_doubt: dict[Pending, Failure] = {}
+        self._doubts = 0
+
+    def has_read(self) -> None:
+        """An object was read: whatever is forbidden, it is not all."""
+        self.reads += 1
+        self.denied = None
+        self._doubts = 0
+
+    def deny(self, sentence: str) -> None:
+        """No object can be read, for this reason."""
+        self.denied = sentence
+
+    def miss_topic(self, topic: str, sentence: str) -> None:
+        """The topic is not there."""
+        if topic in self.missing_topics or len(self.missing_topics) < _MAX_TOPICS:
+            self.missing_topics[topic] = sentence
+
+    def has_written(self, topic: str | None) -> None:
+        """Something was committed to the topic."""
+        if topic is not None:
+            self.missing_topics.pop(topic, None)
+
+    def doubt(self, unit: Pending, failure: Failure, gathering: Gathering) -> None:
+        """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
+        self._said = failure.message
+        if self.denied is not None:
+            return
+        self._in_doubt[unit] = failure
+        self._doubts += 1
+        if self._doubts > _MAX_DOUBTS:
+            self._believe()
+        elif self._asked is None:
+            self._left = [
+                ended.id for ended in self._recent() if ended.entry.state is State.DONE and ended.entry.size
+            ]
+            self._ask(gathering)
+
+    def has_asked(self, token: str) -> bool:
+        """True when this HEAD was asked here, and its answer is waited for."""
+        return self._asked is not None and token == self._asked.token
+
+    def headed(self, now_ms: int, gathering: Gathering, *, is_found: bool, is_forbidden: bool) -> None:
+        """Take the answer to the HEAD: attempts count after all when others can be read."""
+        self._asked = None
+        if is_found:
+            self.has_read()
+            counted, self._in_doubt = self._in_doubt, {}
+            for unit, failure in counted.items():
+                self.count(unit, failure, now_ms, gathering)
+        elif is_forbidden:
+            self._believe()
+        else:
+            self._ask(gathering)
+
+    def _believe(self) -> None:
+        self.denied = self._said
+        self._in_doubt.clear()
+
+    def _ask(self, gathering: Gathering) -> None:
+        if not self._left:
+            self._believe()
+            return
+        known = self._left.pop()
+        self._asked = HeadRequest(token=f"access-{next(self._numbers)}", bucket=known.bucket, key=known.key)
+        gathering.heads.append(self._asked)
