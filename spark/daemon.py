@@ -1,4 +1,4 @@
-"""The process from which Spark forks its Python workers, with our libraries loaded before the fork.
+"""The process from which Spark forks its Python workers, with our libraries loaded and a memory limit set.
 
 Named by `spark.python.daemon.module`. Only libraries that start no thread when imported may be loaded here: a
 fork carries memory over, but no threads (pyarrow and polars start some; a test keeps watch).
@@ -7,6 +7,8 @@ fork carries memory over, but no threads (pyarrow and polars start some; a test 
 import gc
 import importlib
 from typing import Final
+
+from spark.memory import container_bytes, limit_memory, worker_bytes
 
 PRELOADED: Final = (
     "numpy",
@@ -33,4 +35,5 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     preload()
+    limit_memory(worker_bytes(container_bytes()))
     manager()

@@ -1,0 +1,48 @@
+"""How much memory a Python worker may take: less than its container has, so that the service outlives it.
+
+An object that makes its worker grow without bound must cost that worker, and nothing else: then it is found
+out as a suspect (docs/errors.md). Where the whole container dies with it, it would be read again and again.
+"""
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+from typing import Final
+
+# What the driver (Python and JVM) needs beside a worker that grows.
+_OTHERS_BYTES: Final = 1536 * 1024 * 1024
+# Of cgroup v2 and v1, as a container sees its own; then the machine.
+_LIMIT_FILES: Final = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+# The kernel's own choice when memory is out: a worker before the driver and its JVM, which are at 0.
+_KILLED_FIRST: Final = 1000
+
+
+def container_bytes(root: Path = Path("/")) -> int:
+    """Memory of the container that this process is in, in bytes, or of the machine where that is less."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in _LIMIT_FILES:
+        file = root / name
+        text = file.read_text().strip() if file.is_file() else ""
+        if text.isdigit():  # else `max`
+            limits.append(int(text))
+    return min(limits)
+
+
+def worker_bytes(container: int) -> int:
+    """What one worker of such a container may take, in bytes: always less than the container."""
+    return max(container // 2, container - _OTHERS_BYTES)
+
+
+def limit_memory(size: int) -> None:
+    """Have this process and its children get no more than so many bytes each; they are killed first, too.
+
+    An allocation above it is a MemoryError, or ends the process where a library cannot say so.
+    """
+    # Address space would count libraries, and what allocators reserve and never use.
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if hard == resource.RLIM_INFINITY or size < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+    # A sandbox without this file has the limit still.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))

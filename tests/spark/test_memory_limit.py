@@ -1,0 +1,63 @@
+"""A worker's memory limit lies below its container's, and holds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark.memory import container_bytes, worker_bytes
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        pytest.param(1 * GIB, GIB // 2, id="half of a small one"),
+        pytest.param(3 * GIB, 3 * GIB // 2, id="where both rules meet"),
+        pytest.param(8 * GIB, 8 * GIB - 1536 * (1 << 20), id="all but what the driver needs"),
+    ],
+)
+def test_the_limit_is_below_the_container(container: int, expected: int) -> None:
+    """Whatever its size."""
+    assert worker_bytes(container) == expected < container
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        pytest.param("sys/fs/cgroup/memory.max", "1073741824\n", GIB, id="cgroup v2"),
+        pytest.param("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n", GIB, id="cgroup v1"),
+        pytest.param("sys/fs/cgroup/memory.max", "max\n", None, id="no limit"),
+        pytest.param("sys/fs/cgroup/memory.max", "9223372036854771712\n", None, id="no limit in v1's words"),
+        pytest.param("elsewhere", "", None, id="no cgroup"),
+    ],
+)
+def test_the_container_s_memory(tmp_path: Path, name: str, text: str, expected: int | None) -> None:
+    """As the kernel shows it, never more than the machine's."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    assert container_bytes(tmp_path) == (container_bytes(Path("/nowhere")) if expected is None else expected)
+
+
+def test_an_allocation_above_it_is_a_memory_error() -> None:
+    """In the process and in what it forks, which the kernel would kill first."""
+    program = """
+import os
+from spark.memory import limit_memory
+limit_memory(300 << 20)
+child = os.fork()
+if child == 0:
+    print(open("/proc/self/oom_score_adj").read().strip(), flush=True)
+    try:
+        bytearray(400 << 20)
+    except MemoryError:
+        print("MemoryError", flush=True)
+    bytearray(100 << 20)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1000", "MemoryError"]
