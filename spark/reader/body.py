@@ -76,9 +76,9 @@ class Reading:
                 raise
             # The policy may grant s3:GetObject and not s3:GetObjectVersion.
             self._by_version = False
-            log.warning(
-                "version_forbidden", object=self._wanted.id.url, error=str(error), effect="read by ETag"
-            )
+            say = log.debug if self._calls.has_warned_of_versions else log.warning
+            self._calls.has_warned_of_versions = True
+            say("version_forbidden", object=self._wanted.id.url, error=str(error), effect="read by ETag")
             return self._open(begin, end)
         self._check(response, begin)
         return response["Body"]

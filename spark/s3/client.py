@@ -30,6 +30,8 @@ class S3Calls:
         self._client = client
         self._backoff = backoff
         self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
+        self.has_warned_of_versions = False
+        """A 403 on reading by version was said; it is likely to be true of every object."""
 
     def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
         """What S3 says of an object now."""
