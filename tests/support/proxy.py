@@ -27,11 +27,12 @@ _CHUNK: Final = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request as it came: `path` with its query, header names in lower case."""
+    """A request as it came: `path` with its query, header names in lower case, `peer` the client's port."""
 
     method: str
     path: str
     headers: Mapping[str, str]
+    peer: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Answer:
     status: int = 500
     body: bytes = b"<Error><Code>InternalError</Code><Message>as told by the test</Message></Error>"
     content_type: str = "application/xml"
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +208,17 @@ class Proxy:
     async def _serve_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._pair(writer) as (up_reader, up_writer):
             while (head := await read_head(reader)) is not None:
-                fault = self._fault(Request(method=head.first[0], path=head.first[1], headers=head.headers))
+                peer: int = writer.get_extra_info("peername")[1]
+                fault = self._fault(
+                    Request(method=head.first[0], path=head.first[1], headers=head.headers, peer=peer)
+                )
                 if head.headers.get("expect", "").lower() == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 body = read_body(head, reader, until_close=False)
                 if isinstance(fault, Answer | Silent):
                     async for _ in body:
                         pass
-                    await _answer(writer, fault)
+                    await _answer(writer, fault, method=head.first[0])
                     continue
                 up_writer.write(head.without("expect"))
                 async for piece in body:
@@ -243,12 +248,14 @@ class Proxy:
                 up_writer.close()
 
 
-async def _answer(writer: asyncio.StreamWriter, fault: Answer | Silent) -> None:
+async def _answer(writer: asyncio.StreamWriter, fault: Answer | Silent, *, method: str) -> None:
     if isinstance(fault, Silent):
         await asyncio.Event().wait()  # until the proxy ends
         return
     head = f"HTTP/1.1 {fault.status} As told\r\nContent-Type: {fault.content_type}\r\n"
-    writer.write(f"{head}Content-Length: {len(fault.body)}\r\n\r\n".encode() + fault.body)
+    head += "".join(f"{name}: {value}\r\n" for name, value in fault.headers)
+    body = b"" if method == "HEAD" else fault.body
+    writer.write(f"{head}Content-Length: {len(fault.body)}\r\n\r\n".encode() + body)
     await writer.drain()
 
 
