@@ -12,6 +12,7 @@ from ingest.errors import (
     Unusable,
 )
 from ingest.http import AddressTaken
+from ingest.rest.auth import AuthFileUnfit
 
 
 class Exit(IntEnum):
@@ -32,6 +33,7 @@ class ConfigurationUnfit(HeadraceError):
 _CODES: dict[type[HeadraceError], Exit] = {
     ConfigurationUnfit: Exit.CONFIGURATION,
     AddressTaken: Exit.CONFIGURATION,
+    AuthFileUnfit: Exit.CONFIGURATION,
     LedgerUnfit: Exit.CONFIGURATION,
     TopicMissing: Exit.CONFIGURATION,
     Unusable: Exit.UNUSABLE,

@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 MODES = ("events", "fallback", "listing")
+TARGETS = ("running", "paused", "stopped")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 
 # From the promise of 50 ms up to the hour of a reconcile.
@@ -88,13 +89,25 @@ class Metrics:
         )
         self.list_requests = Counter("headrace_list_requests", "LIST requests made.", registry=registry)
         self.mode = Gauge("headrace_mode", "1 for the mode that is on.", ["mode"], registry=registry)
+        self.target = Gauge(
+            "headrace_target",
+            "1 for what is wanted of the ingester (pause and stop are asked through the REST interface).",
+            ["target"],
+            registry=registry,
+        )
         self.leader = Gauge("headrace_leader", "1 while this process leads.", registry=registry)
         self.set_mode(None)
+        self.set_target("running")
 
     def set_mode(self, mode: str | None) -> None:
         """Show one mode as on (None: none yet)."""
         for name in MODES:
             self.mode.labels(name).set(1 if name == mode else 0)
+
+    def set_target(self, target: str) -> None:
+        """Show one target as wanted."""
+        for name in TARGETS:
+            self.target.labels(name).set(1 if name == target else 0)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus's text format."""

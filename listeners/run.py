@@ -80,6 +80,18 @@ class Listeners:
         """Leave a message that cannot be read to the queue's own redrive policy."""
         self._with_queue(lambda sqs: sqs.leave(message_id))
 
+    def release_all(self) -> None:
+        """Give every held message back to the queue at once."""
+        self._with_queue(lambda sqs: sqs.release_all())
+
+    def pause_receiving(self) -> None:
+        """Receive no further messages after the calls under way; what is held stays held."""
+        self._with_queue(lambda sqs: sqs.pause())
+
+    def resume_receiving(self) -> None:
+        """Go on after `pause_receiving`."""
+        self._with_queue(lambda sqs: sqs.resume())
+
     def page_done(self) -> None:
         """One `Page` has been taken in; a few unacknowledged ones hold the listing."""
         self._call(lambda parts: parts.lister.page_done())

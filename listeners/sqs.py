@@ -76,6 +76,9 @@ class SqsListener:
         self._held = HeldMessages(limit=options.max_held, extension=self._extension)
         self._visibility: int | None = None
         self._asks_visibility = options.visibility_seconds is not None
+        self._open = asyncio.Event()
+        self._open.set()
+        self._gives_back = False
         self._room = asyncio.Event()
         self._any_held = asyncio.Event()
         self._due: deque[str] = deque()
@@ -110,6 +113,20 @@ class SqsListener:
         receipts = [receipt for receipt in map(self._forget, message_ids) if receipt is not None]
         if receipts:
             self._aside(self._show(receipts, outcome="released"))
+
+    def release_all(self) -> None:
+        """The same for every message held, and for those that a call under way still brings; see `resume`."""
+        self._gives_back = True
+        self.release(self._held.ids)
+
+    def pause(self) -> None:
+        """Receive no further after the calls under way; what is held stays held and invisible."""
+        self._open.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._gives_back = False
+        self._open.set()
 
     def leave(self, message_id: str) -> None:
         """Hold it no longer and do nothing: it reappears in its time, for the queue's own redrive policy."""
@@ -153,9 +170,11 @@ class SqsListener:
                 self._room.set()
 
     async def _reserve(self) -> int:
+        await self._open.wait()
         while not (most := self._held.reserve(BATCH)):
             self._room.clear()
             await self._room.wait()
+            await self._open.wait()
         return most
 
     async def _visibility_seconds(self) -> int:
@@ -184,7 +203,9 @@ class SqsListener:
             self._counters.messages("received", len(new))
         if len(new) < len(messages):
             self._counters.messages("redelivered", len(messages) - len(new))
-        if new or not messages:
+        if self._gives_back:
+            self.release(delivery.id for delivery in new)
+        elif new or not messages:
             self._post(Received(messages=new))
 
     def _forget(self, message_id: str) -> Receipt | None:

@@ -28,6 +28,7 @@ _PURE: Final = frozenset(
         "planner",
         "positions",
         "printable",
+        "rest",
         "routes",
         "settings",
         "template",

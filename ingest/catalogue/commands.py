@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ingest.catalogue.effects import LedgerWrite
 from ingest.ledger import LedgerEntry, SliceKey, State
@@ -115,4 +116,14 @@ class Mark:
         ]
 
 
-Command = Replay | Mark
+class Command(Protocol):
+    """`Replay`, `Mark`, and `ingest.catalogue.offsets.Alter`: what a person wants of objects."""
+
+    def writes(
+        self,
+        seen: S3Object,
+        entry: LedgerEntry | None,
+        slices: Mapping[SliceKey, LedgerEntry],
+        now_ms: int,
+    ) -> list[LedgerWrite]:
+        """The records that are to be committed together for one object; none where nothing is to change."""

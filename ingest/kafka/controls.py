@@ -1,5 +1,6 @@
 """Ledger records that are no objects, `{"control": name}`: what they say, to bytes and back."""
 
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -36,11 +37,19 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     start_key: str | None = None
 
 
+class Target(StrEnum):
+    """What people want the ingester to do (`PUT .../pause`, `/stop`, `/resume`)."""
+
+    RUNNING = "running"
+    PAUSED = "paused"  # nothing is dealt or received; slots, once idle, stay ready for a while
+    STOPPED = "stopped"  # besides, slots and held messages are given back, and offsets may be changed
+
+
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether work was stopped through the REST interface, and when."""
+    """What was last asked of the ingester through the REST interface, and when; no record: to run."""
 
     v: int = VERSION
-    paused: bool
+    state: Target
     at_ms: int
 
 

@@ -1,5 +1,7 @@
 """Commands of people (`replay`, `mark`) as the leader finds them in the ledger, applied exactly once.
 
+What the REST interface wants of the ledger (pause, stop, other offsets) takes its turn among them: `ask`.
+
 A command's record lists objects. What is applied to an object and the object's leaving of that list are one
 transaction: whoever leads next finds on the list just those that are still to come. An object that a live
 plan holds stays on it until it rests.
@@ -13,7 +15,10 @@ How the service wires it (its thread owns the `Commands` as it owns the catalogu
     that transaction is written  catalogue.written(step.effects.writes, ..), then commands.written()
 """
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -43,6 +48,10 @@ class Step:
     record: tuple[ControlKey, bytes | None]
 
 
+MakeStep = Callable[[int], Step | None]
+"""Makes a step at a time in ms; None: not yet, because a record that it would name is under way."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
     key: ControlKey
@@ -60,11 +69,17 @@ class Commands:
         self._known: set[ControlKey] = set()
         self._is_writing = False
         self._look_again_ms = 0
+        self._asked: deque[tuple[MakeStep, Callable[[Step], None]]] = deque()
+        self._tell: Callable[[], None] | None = None
 
     @property
     def is_idle(self) -> bool:
         """True when no command waits and no step is being written."""
-        return not self._waiting and not self._is_writing
+        return not self._waiting and not self._asked and not self._is_writing
+
+    def ask(self, make: MakeStep, written: Callable[[Step], None]) -> None:
+        """Have a step made and committed before what waits here, and be told once it was acknowledged."""
+        self._asked.append((make, written))
 
     def take(self, key: ControlKey, raw: bytes | None) -> None:
         """A control record was read. What is no command, known already, or a tombstone is passed over."""
@@ -82,7 +97,11 @@ class Commands:
 
     def step(self, now_ms: int) -> Step | None:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
-        if self._is_writing or not self._waiting or now_ms < self._look_again_ms:
+        if self._is_writing:
+            return None
+        if self._asked:
+            return self._step_asked(now_ms)
+        if not self._waiting or now_ms < self._look_again_ms:
             return None
         # The oldest that can go on. An object of two commands is free for both or for neither, so for each
         # object they are applied in the order in which they were given.
@@ -96,6 +115,18 @@ class Commands:
     def written(self) -> None:
         """The last step's transaction was acknowledged."""
         self._is_writing = False
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
+
+    def _step_asked(self, now_ms: int) -> Step | None:
+        make, written = self._asked[0]
+        step = make(now_ms)
+        if step is not None:
+            self._asked.popleft()
+            self._is_writing = True
+            self._tell = partial(written, step)
+        return step
 
     def _free(self, waiting: _Waiting) -> list[S3Object]:
         """Objects that no plan holds, and no record of which is under way."""

@@ -1,5 +1,6 @@
 """What our own threads tell the service's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingest.catalogue.effects import LedgerWrite
@@ -42,4 +43,11 @@ class Fatal:
     error: BaseException
 
 
-OwnEvent = Written | Recovered | HeldBack | Trouble | Fatal
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Somebody wants this done in the service's thread; it raises nothing."""
+
+    act: Callable[[], None]
+
+
+OwnEvent = Asked | Written | Recovered | HeldBack | Trouble | Fatal

@@ -17,12 +17,13 @@ from ingest.notification import Ignored, ObjectEvents, TestEvent, Unreadable, pa
 from ingest.objects import S3Object
 from ingest.planner import Planner
 from ingest.service.commands import Commands
-from ingest.service.events import Fatal, HeldBack, Recovered, Trouble, Written
+from ingest.service.events import Asked, Fatal, HeldBack, Recovered, Trouble, Written
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
+from ingest.service.steering import Steering
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally
 from ingest.work import Batch, Finished, Outcome
@@ -54,6 +55,7 @@ class Parts:
     catalogue: Catalogue
     planner: Planner
     commands: Commands
+    steering: Steering
     listeners: Listeners
     lanes: Lanes
     writes: LedgerWrites
@@ -176,6 +178,8 @@ class Service:
                 self._first_full_listing = number
             case ListingFailed(error=error):
                 self._listing_failed(error)
+            case Asked(act):
+                act()
             case Trouble(part, sentence):
                 self._parts.tally.trouble(part, sentence)
             case Fatal(error) | Crashed(error=error):
@@ -259,8 +263,8 @@ class Service:
         self._hold_listing()
 
     def _hold_listing(self) -> None:
-        """Pause listing above `max.pending.objects`, and resume when there is room again."""
-        wanted = self._parts.catalogue.wants_listing
+        """Pause listing above `max.pending.objects` and while paused; resume when there is room again."""
+        wanted = self._parts.catalogue.wants_listing and not self._parts.planner.is_paused
         if wanted == self._listing_paused:
             self._listing_paused = not wanted
             if self._listing_paused:
@@ -356,6 +360,7 @@ class Service:
     def _plan(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         parts = self._parts
+        parts.steering.turn(self._slots)
         self._hold_listing()
         now = now_ms()
         self._do(parts.planner.tick(now))
@@ -408,6 +413,11 @@ class Service:
             raise Unusable(problem)
         if self._until_idle is None:
             return
+        if parts.planner.is_paused:
+            raise Unusable(
+                f"--until-idle: the ingester is {parts.steering.target}, as was asked through the REST "
+                "interface, so nothing will be done; PUT .../resume there lets it go on"
+            )
         if self._until_idle.is_over(is_idle=self._is_idle()):
             self._is_over = True
             return

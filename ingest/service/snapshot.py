@@ -24,13 +24,15 @@ class RecentObject:
 class Snapshot:
     """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
 
-    `role` is starting, standby, leader or stopping. `problems` are sentences by the part that has them.
+    `role` is starting, standby, leader or stopping; `target` what is wanted of it: running, paused or
+    stopped (see ingest.kafka.controls). `problems` are sentences by the part that has them.
     """
 
     name: str
     version: str
     role: str = "starting"
     ready: bool = False
+    target: str = "running"
     mode: str | None = None
     mode_reason: str | None = None
     since_ms: int = 0

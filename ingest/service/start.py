@@ -1,5 +1,6 @@
 """One run of the service: everything made, in the order that the protocol asks for, and unmade at the end."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -22,8 +23,10 @@ from ingest.kafka.topics import OutputTopics, TopicCreation
 from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.planner import Backoff, Limits, Planner
+from ingest.rest.server import rest_server
 from ingest.routes import Routes
 from ingest.service.commands import Commands
+from ingest.service.connector import Led, ServiceConnector
 from ingest.service.engine import Engine
 from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
@@ -34,6 +37,7 @@ from ingest.service.pages import look, pages
 from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots
 from ingest.service.snapshot import Board, Snapshot
+from ingest.service.steering import Steering
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally
 from ingest.service.view import CacheView
@@ -89,6 +93,7 @@ class _Run:
         self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=now_ms()))
         self._metrics = Metrics(lambda: self._board.snapshot.objects)
         self._tally = Tally(self._metrics)
+        self._connector = ServiceConnector(self._board, self._inbox.put)
         self._deadline = time.monotonic() + options.startup_seconds
         kafka = settings.kafka
         self._clients = ClientProperties(
@@ -107,6 +112,17 @@ class _Run:
             endpoints = Endpoints(listen.host, listen.port, pages(self._board, self._metrics))
             endpoints.start()
             closing.callback(endpoints.close)
+        rest_listen = self._settings.http.rest_listen
+        if rest_listen is not None:
+            rest = rest_server(
+                rest_listen,
+                self._settings,
+                self._connector,
+                host_name=socket.gethostname(),
+                version=version("headrace"),
+            )
+            rest.start()
+            closing.callback(rest.close)
 
     # -- the road to the lead --------------------------------------------------------------------------------
 
@@ -115,7 +131,7 @@ class _Run:
         settings = self._settings
         self._serve(closing)
         topics = self._patiently(self._require_topics)
-        self._patiently(self._prepare_ledger)
+        self._connector.cluster_id = self._patiently(self._prepare_ledger)
         now_by_s3_ms = self._patiently(self._s3_clock_ms)
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
         engine = Engine(settings, self._inbox)
@@ -183,17 +199,18 @@ class _Run:
         except Unusable as error:
             raise Unusable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
-    def _prepare_ledger(self) -> None:
-        """The ledger's topic, there and ours; LedgerUnfit is exit 2."""
+    def _prepare_ledger(self) -> str:
+        """Id of the cluster in which the ledger's topic is, there and ours; LedgerUnfit is exit 2."""
         kafka = self._settings.kafka
         creation = kafka.topic_creation
-        prepare_ledger(
+        found = prepare_ledger(
             self._clients,
             name=self._settings.name,
             topic=kafka.ledger_topic,
             replication_factor=None if creation is None else creation.replication_factor,
             accept_new_ledger=self._options.accept_new_ledger,
         )
+        return found.identity.cluster_id
 
     def _join(self, closing: ExitStack) -> Leadership:
         settings = self._settings
@@ -285,18 +302,33 @@ class _Run:
             list_requests=self._metrics.list_requests.inc,
         )
         commands = Commands(leading.catalogue)
-        for key, raw in leading.ledger.cache.controls().items():
+        controls_found = leading.ledger.cache.controls()
+        for key, raw in controls_found.items():
             commands.take(key, raw)
+        listeners = Listeners(settings, self._inbox.put, counters)
+        steering = Steering(
+            commands=commands,
+            catalogue=leading.catalogue,
+            planner=leading.planner,
+            listeners=listeners,
+            lanes=leading.lanes,
+        )
+
+        def remember(topic: str) -> None:
+            leading.ledger.remember(topic)
+            self._connector.remember(topic)
+
         parts = Parts(
             catalogue=leading.catalogue,
             planner=leading.planner,
             commands=commands,
-            listeners=Listeners(settings, self._inbox.put, counters),
+            steering=steering,
+            listeners=listeners,
             lanes=leading.lanes,
             writes=LedgerWrites(leading.ledger, self._inbox.put),
             recovery=Recovery(leading.ledger, self._inbox.put, all_slots=leading.slots),
             metadata=leading.lead.metadata,
-            remember=leading.ledger.remember,
+            remember=remember,
             metrics=self._metrics,
             tally=self._tally,
         )
@@ -318,9 +350,18 @@ class _Run:
         )
         self._metrics.leader.set(1)
         parts.listeners.start(skip_through=leading.baseline.start_key)
+        steering.begin(controls_found)
         service.begin()
+        self._connector.lead(
+            Led(
+                steering=steering,
+                tally=self._tally,
+                cache=leading.ledger.cache,
+                bucket=settings.s3.bucket,
+            )
+        )
         try:
-            service.run(lambda slots: self._board.show(self._look(leading, slots)))
+            service.run(lambda slots: self._board.show(self._look(leading, slots, steering.target)))
         finally:
             self._metrics.leader.set(0)
             self.show(role="stopping", ready=False)
@@ -328,9 +369,10 @@ class _Run:
         quarantined = leading.ledger.cache.counts()[State.QUARANTINED]
         return Exit.QUARANTINED if self._options.until_idle and quarantined else Exit.DONE
 
-    def _look(self, leading: "_Leading", slots: Slots) -> Snapshot:
+    def _look(self, leading: "_Leading", slots: Slots, target: controls.Target) -> Snapshot:
+        self._metrics.set_target(target)
         return look(
-            self._board.snapshot,
+            replace(self._board.snapshot, target=target),
             catalogue=leading.catalogue,
             ledger=leading.ledger.cache.counts(),
             slots=slots,

@@ -38,8 +38,8 @@ def ask(server: Endpoints, method: str, path: str) -> tuple[int, bytes]:
         ("GET", "/status?pretty", HTTPStatus.OK),
         ("HEAD", "/status", HTTPStatus.OK),
         ("GET", "/", HTTPStatus.NOT_FOUND),
-        ("POST", "/status", HTTPStatus.NOT_IMPLEMENTED),
-        ("DELETE", "/status", HTTPStatus.NOT_IMPLEMENTED),
+        ("POST", "/status", HTTPStatus.METHOD_NOT_ALLOWED),
+        ("DELETE", "/status", HTTPStatus.METHOD_NOT_ALLOWED),
     ],
 )
 def test_only_reading_is_served(server: Endpoints, method: str, path: str, status: HTTPStatus) -> None:

@@ -12,6 +12,7 @@ from ingest.kafka.controls import (
     Owner,
     Pause,
     Slots,
+    Target,
     command_key,
     decode_control,
     encode_control,
@@ -27,7 +28,7 @@ from ingest.ledger import ControlKey, encode_key
         (SLOTS, Slots(slots=4), b'{"v":1,"slots":4}'),
         (OWNER, Owner(name="flights"), b'{"v":1,"name":"flights"}'),
         (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k"}'),
-        (PAUSE, Pause(paused=True, at_ms=7), b'{"v":1,"paused":true,"at_ms":7}'),
+        (PAUSE, Pause(state=Target.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (
             command_key("c1"),
             Command(action="replay", ids=(("b", "k", "e"),), at_ms=7),
@@ -51,6 +52,7 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
         pytest.param(ControlKey("moon"), b'{"v":1}', id="unknown"),
         pytest.param(SLOTS, b'{"v":1,"slots":"4"}', id="shape"),
         pytest.param(SLOTS, b"4", id="no-object"),
+        pytest.param(PAUSE, b'{"v":1,"state":"asleep","at_ms":7}', id="unknown-state"),
     ],
 )
 def test_a_foreign_control_is_refused(key: ControlKey, raw: bytes) -> None:

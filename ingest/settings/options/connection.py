@@ -134,14 +134,16 @@ REST_LISTEN = optional(
     "rest.listen",
     LISTEN,
     Group.SERVICE,
-    "Where Kafka Connect's REST interface for this connector answers. Beyond loopback it needs "
-    "`rest.auth.file`.",
+    "Where Kafka Connect's REST interface for this connector answers: status, offsets, pause, resume, stop. "
+    "Beyond loopback it needs `rest.auth.file`. A taken port is a configuration error.",
+    default_says="off",
 )
 REST_AUTH_FILE = optional(
     "rest.auth.file",
     TEXT,
     Group.SERVICE,
-    "File with the users and passwords of the REST interface.",
+    "File with a line `user:password` for each user of the REST interface, which then asks for them (HTTP's "
+    "basic authentication). Not everybody on the machine may be able to read it.",
 )
 STATE_DIR = optional(
     "state.dir",

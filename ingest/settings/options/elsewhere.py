@@ -60,11 +60,6 @@ class NotYet:
 # Edit here when a behaviour arrives; `tests/ingest/settings/test_settings_not_yet.py` pins what is in it.
 NOT_YET: Final[tuple[NotYet, ...]] = (
     NotYet(
-        option="rest.listen",
-        is_refused=lambda text: text.strip() != "",
-        text="not yet supported: Kafka Connect's REST interface comes with a later release",
-    ),
-    NotYet(
         option="spark.remote",
         is_refused=lambda text: text.strip() != "",
         text="not yet supported: Spark Connect comes with a later release; use spark.master",

@@ -8,7 +8,6 @@ from tests.ingest.settings.loading import problems_with
 def test_what_is_not_yet_served() -> None:
     """The whole list: who serves one of them removes it there and here."""
     assert [(refusal.option, refusal.text) for refusal in NOT_YET] == [
-        ("rest.listen", "not yet supported: Kafka Connect's REST interface comes with a later release"),
         ("spark.remote", "not yet supported: Spark Connect comes with a later release; use spark.master"),
     ]
     assert all(refusal.option in BY_NAME for refusal in NOT_YET)
@@ -16,10 +15,10 @@ def test_what_is_not_yet_served() -> None:
 
 def test_a_value_that_is_not_yet_served_is_refused() -> None:
     """A value that is not yet served is refused; its absence is not."""
-    (problem,) = problems_with({"rest.listen": "127.0.0.1:8083"})
+    (problem,) = problems_with({"spark.remote": "sc://spark:15002"})
 
     assert str(problem) == (
-        "rest.listen = '127.0.0.1:8083': not yet supported: Kafka Connect's REST interface comes with a "
-        "later release"
+        "spark.remote = 'sc://spark:15002': not yet supported: Spark Connect comes with a later release; "
+        "use spark.master"
     )
-    assert problems_with({"rest.listen": ""}) == ()
+    assert problems_with({"spark.remote": None}) == ()

@@ -1,0 +1,12 @@
+"""Kafka Connect's REST interface for the one connector that an ingester is, on `rest.listen`.
+
+port     what the interface asks of the service
+routes   which method of which path does what
+shapes   Connect's JSON of status, info and errors
+offsets  the ledger as Connect's partitions and offsets, there and back
+plugins  the options as Connect's definitions, and a configuration judged by them
+auth     who may ask
+server   the above on an address
+
+Paths, shapes, codes and words are Kafka Connect 4.1's; docs/rest.md says where and why they differ.
+"""

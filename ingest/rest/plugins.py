@@ -1,0 +1,143 @@
+"""The one plugin there is: its options as Connect's definitions, and a configuration judged by them."""
+
+import json
+import stat
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from ingest.errors import HeadraceError
+from ingest.settings import load
+from ingest.settings.given import Entry, canonical
+from ingest.settings.options import BY_NAME, OPTIONS
+from ingest.settings.options.connection import CLASSES
+from ingest.settings.options.option import Group, Option
+from ingest.settings.problems import SettingsError
+
+# The name under which tools know it: whoever has a configuration of the Aiven connector goes on with it.
+PLUGIN_CLASS: Final = CLASSES[0]
+_SIMPLE: Final = {name.rpartition(".")[2] for name in CLASSES}
+_NAMES: Final = {*CLASSES, *_SIMPLE, *(name.removesuffix("Connector") for name in _SIMPLE)}
+_SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
+_MAX_STORE: Final = 1024 * 1024
+
+
+class ConfigUnfit(HeadraceError):
+    """What was sent to be judged is no configuration at all."""
+
+
+def plugin_infos() -> list[dict[str, str]]:
+    """`GET /connector-plugins`."""
+    return [{"class": PLUGIN_CLASS, "type": "source", "version": version("headrace")}]
+
+
+def is_plugin(name: str) -> bool:
+    """Whether this is the plugin's class, whole or short, with or without its ending, as Connect takes it."""
+    return name in _NAMES
+
+
+def definitions() -> list[dict[str, Any]]:
+    """`GET /connector-plugins/{class}/config`: all options, group by group in the order of their docs."""
+    order: dict[Group, int] = defaultdict(int)
+    found = []
+    for option in OPTIONS:
+        order[option.group] += 1
+        found.append(_definition(option, order[option.group]))
+    return found
+
+
+def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
+    """`PUT /connector-plugins/{class}/config/validate`: each option, its value and what is wrong with it.
+
+    What a Connect worker would know (the brokers) is taken from the `running` configuration where the body
+    leaves it out. References (`${env:..}`, `${file:..}`) are not followed: what they stand for is not judged.
+    ConfigUnfit when the body is no flat JSON object.
+    """
+    given = _given(body)
+    referring = {canonical(name) for name, text in given.items() if "${env:" in text or "${file:" in text}
+    errors: dict[str, list[str]] = defaultdict(list)
+    try:
+        load(
+            json.dumps(given),
+            kind="json",
+            environment={},
+            read_file=_read_nothing,
+            worker_config=f"bootstrap.servers={running.get('bootstrap.servers', '')}",
+            read_bytes=_read_store,
+        )
+    except SettingsError as error:
+        for problem in error.problems:
+            name = canonical(problem.option)
+            if name not in referring:
+                errors[name].append(problem.message)
+    shown = {canonical(name): _shown(name, text) for name, text in given.items()}
+    known = [
+        {"definition": definition, "value": _value(definition["name"], shown, errors)}
+        for definition in definitions()
+    ]
+    others = [
+        {"definition": None, "value": _value(name, shown, errors)} for name in errors if name not in BY_NAME
+    ]
+    return {
+        "name": PLUGIN_CLASS,
+        "error_count": sum(map(len, errors.values())),
+        "groups": [group.value for group in Group],
+        "configs": [*known, *others],
+    }
+
+
+def _given(body: Any) -> dict[str, str]:
+    if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
+        raise ConfigUnfit("The body has to be a JSON object of option names and their values")
+    return {name: _text(value) for name, value in body.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _definition(option: Option[Any], order: int) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "type": option.form.kind,
+        "required": option.required,
+        "default_value": option.default,
+        "importance": option.importance,
+        "documentation": option.doc,
+        "group": option.group.value,
+        "order": order,
+        "width": "SHORT" if option.form.kind in _SHORT else "LONG",
+        "display_name": option.name,
+        "dependents": [],
+    }
+
+
+def _value(name: str, shown: Mapping[str, str], errors: Mapping[str, list[str]]) -> dict[str, Any]:
+    option = BY_NAME.get(name)
+    default = None if option is None else option.default
+    return {
+        "name": name,
+        "value": shown.get(name, default),
+        "recommended_values": [] if option is None else list(option.form.values),
+        "errors": errors.get(name, []),
+        "visible": True,
+    }
+
+
+def _shown(name: str, text: str) -> str:
+    return Entry(option=canonical(name), spelled=name, raw=text, text=text).shown
+
+
+def _read_nothing(path: str) -> str:
+    raise PermissionError(1, "references are not followed here", path)
+
+
+def _read_store(path: str) -> bytes:
+    """A trust store that the configuration names, unless it is no file or no store by its size."""
+    about = Path(path).stat()
+    if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_STORE:
+        raise PermissionError(1, "it is no file of at most 1 MiB", path)
+    with Path(path).open("rb") as file:
+        return file.read(_MAX_STORE)

@@ -1,0 +1,89 @@
+"""What the REST interface asks of the service: each method in a connection's thread, where it may block."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ingest.catalogue.offsets import Offset
+from ingest.errors import HeadraceError
+from ingest.kafka.controls import Target
+from ingest.ledger import LedgerEntry
+from ingest.objects import ObjectId, S3Object
+
+
+class NotLeading(HeadraceError):
+    """This instance cannot answer: another one leads, or none does yet. The text says which."""
+
+
+class NotStopped(HeadraceError):
+    """Offsets can be changed only while the ingester is stopped."""
+
+
+class Unanswered(HeadraceError):
+    """The service did not get it done in time; it may still happen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """How the ingester is: what is wanted of it, what fails at present, and the state of each slot given.
+
+    `slots` holds (number, whether it is being recovered). It is empty once a stopped ingester has given all
+    slots back.
+    """
+
+    target: Target
+    problems: tuple[str, ...]
+    slots: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """An object as the ledger has it; of a split one, how many slices there are and how many are done."""
+
+    object: S3Object
+    entry: LedgerEntry
+    slices: int = 0
+    slices_done: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an offset is to become; None is forgotten: the object is read again from its start."""
+
+    object: S3Object
+    offset: Offset | None
+
+
+class Connector(Protocol):
+    """The running ingester. Every method but `cluster_id` raises NotLeading; most raise Unanswered."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """Id of the Kafka cluster; None while it is not known."""
+
+    def condition(self) -> Condition:
+        """How it is now."""
+
+    def steer(self, target: Target) -> None:
+        """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
+
+    def restart(self, slots: Collection[int]) -> None:
+        """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
+
+    def restart_task(self, slot: int) -> None:
+        """End the task of one slot at its next checkpoint; what there is to do starts it anew."""
+
+    def topics(self) -> Sequence[str]:
+        """The topics that its objects went to, sorted."""
+
+    def offsets(self) -> Iterator[Known]:
+        """What the ledger knows of each object, in key order."""
+
+    def find(self, object_id: ObjectId) -> Known | None:
+        """What the ledger knows of one object."""
+
+    def alter(self, changes: Sequence[Change]) -> None:
+        """Change all of these offsets or none; return when it is committed. NotStopped."""
+
+    def reset(self) -> None:
+        """Have everything read again from its start; part by part, each committed. NotStopped."""

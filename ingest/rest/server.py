@@ -1,0 +1,70 @@
+"""The REST interface on an address."""
+
+from http import HTTPStatus
+from typing import Final
+
+from ingest.fingerprint import options_hash
+from ingest.http import HttpServer, Response
+from ingest.rest.auth import read_accounts
+from ingest.rest.offsets import OffsetsReader
+from ingest.rest.plugins import PLUGIN_CLASS
+from ingest.rest.port import Connector
+from ingest.rest.routes import Routes
+from ingest.rest.shapes import Identity, error_response
+from ingest.settings import Settings, describe
+from ingest.settings.forms import HostPort
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+_MAX_BODY: Final = 2 * 1024 * 1024
+_ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
+
+
+def rest_server(
+    listen: HostPort, settings: Settings, connector: Connector, *, host_name: str, version: str
+) -> HttpServer:
+    """A server of the interface, not started. AddressTaken, AuthFileUnfit.
+
+    `host_name` names this machine in `worker_id` when every address is listened on.
+    """
+    host = host_name if listen.host in _ANY_ADDRESS else listen.host
+    identity = Identity(
+        name=settings.name,
+        config=_shown(settings),
+        worker_id=str(HostPort(host, listen.port)),
+        version=version,
+    )
+    reader = OffsetsReader(
+        bucket=settings.s3.bucket,
+        input_format=settings.format.input_format,
+        options=options_hash(settings.format, settings.routing),
+    )
+    routes = Routes(identity, describe(settings), connector, reader)
+    auth_file = settings.http.rest_auth_file
+    return HttpServer(
+        listen.host,
+        listen.port,
+        routes.answer,
+        option="rest.listen",
+        methods=_METHODS,
+        max_body=_MAX_BODY,
+        refuse=_refuse,
+        admit=_everybody if auth_file is None else read_accounts(auth_file).admit,
+    )
+
+
+def _shown(settings: Settings) -> dict[str, str]:
+    """The options that were given, as Connect shows a connector's: secrets masked, references as written.
+
+    Tools look for the class and the name.
+    """
+    described = describe(settings)
+    given = {name: text for name, text in described.items() if name in settings.given}
+    return {"connector.class": PLUGIN_CLASS, **given, "name": settings.name}
+
+
+def _refuse(status: HTTPStatus, text: str) -> Response:
+    return error_response(status, text)
+
+
+def _everybody(_headers: object) -> None:
+    """Loopback without a password file: whoever is on this machine."""

@@ -1,0 +1,100 @@
+"""Kafka Connect's JSON: of servers, connectors, states and errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from ingest.http import Response
+from ingest.kafka.controls import Target
+from ingest.rest.port import Condition
+
+# The version of Kafka Connect whose interface this is. Tools decide by it what they may ask for: `stop` came
+# with 3.5, changing offsets with 3.6.
+CONNECT_VERSION: Final = "4.1.1"
+_SOURCE: Final = "source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What does not change while the process runs. `config` is as it may be shown, secrets masked."""
+
+    name: str
+    config: Mapping[str, str]
+    worker_id: str
+    version: str
+
+
+def error_response(status: HTTPStatus, message: str) -> Response:
+    """An error as Connect words it."""
+    return Response.of_json({"error_code": int(status), "message": message}, status)
+
+
+def empty_response(status: HTTPStatus) -> Response:
+    """An answer without a body: 202 or 204."""
+    return Response(status, "application/json; charset=utf-8", b"")
+
+
+def server_info(identity: Identity, cluster_id: str | None) -> dict[str, Any]:
+    """`GET /`."""
+    return {
+        "version": CONNECT_VERSION,
+        "commit": f"headrace-{identity.version}",
+        "kafka_cluster_id": cluster_id,
+    }
+
+
+def connector_info(identity: Identity, condition: Condition | None) -> dict[str, Any]:
+    """`GET /connectors/{name}`; a standby (None) has no tasks."""
+    tasks = () if condition is None else condition.slots
+    return {
+        "name": identity.name,
+        "config": dict(identity.config),
+        "tasks": [{"connector": identity.name, "task": number} for number, _ in tasks],
+        "type": _SOURCE,
+    }
+
+
+def connector_status(
+    identity: Identity, condition: Condition, *, restarting: frozenset[int] | None = None
+) -> dict[str, Any]:
+    """`GET /connectors/{name}/status`; `restarting` says that a restart was asked for, and of which tasks."""
+    connector = {"state": _state(condition), "worker_id": identity.worker_id, "version": identity.version}
+    if condition.problems:
+        connector["trace"] = "\n".join(condition.problems)
+    if restarting is not None:
+        connector["state"] = "RESTARTING"
+    return {
+        "name": identity.name,
+        "connector": connector,
+        "tasks": [
+            task_status(identity, condition, number, is_restarting=number in (restarting or ()))
+            for number, _ in condition.slots
+        ],
+        "type": _SOURCE,
+    }
+
+
+def task_status(
+    identity: Identity, condition: Condition, number: int, *, is_restarting: bool = False
+) -> dict[str, Any]:
+    """`GET /connectors/{name}/tasks/{id}/status`, of a task that there is."""
+    state = condition.target.value.upper()
+    if is_restarting or (number, True) in condition.slots:
+        state = "RESTARTING"
+    return {"id": number, "state": state, "worker_id": identity.worker_id, "version": identity.version}
+
+
+def task_infos(identity: Identity, condition: Condition) -> list[dict[str, Any]]:
+    """`GET /connectors/{name}/tasks`."""
+    return [
+        {"id": {"connector": identity.name, "task": number}, "config": dict(identity.config)}
+        for number, _ in condition.slots
+    ]
+
+
+def _state(condition: Condition) -> str:
+    # What fails is tried again by itself; FAILED is how people and their alerts learn of it.
+    if condition.target is Target.RUNNING and condition.problems:
+        return "FAILED"
+    return condition.target.value.upper()

@@ -1,0 +1,217 @@
+"""The running ingester as the REST interface asks it: from threads of its own, answered by the service's."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeVar
+
+from ingest.catalogue import LedgerWrite
+from ingest.errors import HeadraceError
+from ingest.kafka.cache import Known as Cached
+from ingest.kafka.cache import LedgerCache
+from ingest.kafka.controls import Target
+from ingest.ledger import LedgerEntry, State
+from ingest.objects import ObjectId, S3Object
+from ingest.rest.offsets import has_offset
+from ingest.rest.port import Change, Condition, Known, NotLeading, NotStopped, Unanswered
+from ingest.service.events import Asked, OwnEvent
+from ingest.service.snapshot import Board
+from ingest.service.steering import Steering
+from ingest.service.tally import Tally
+
+T = TypeVar("T")
+
+# As long as Connect itself lets a request wait.
+REQUEST_SECONDS: Final = 90.0
+# How long a stop waits for slots to be given back: a task commits at its next batch of rows.
+_STOP_SECONDS: Final = 60.0
+# A reset is a transaction of so many objects after the other.
+_RESET_AT_ONCE: Final = 1_000
+_LOOK_SECONDS: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """What there is to ask once this process leads."""
+
+    steering: Steering
+    tally: Tally
+    cache: LedgerCache
+    bucket: str
+
+
+class ServiceConnector:
+    """`ingest.rest.port.Connector` over the service. Every method may be called from any thread."""
+
+    def __init__(self, board: Board, post: Callable[[OwnEvent], None]) -> None:
+        self._board = board
+        self._post = post
+        self._led: Led | None = None
+        self._topics_lock = threading.Lock()
+        self._topics: set[str] = set()
+        self._has_looked_for_topics = False
+        self.cluster_id: str | None = None
+
+    # -- told by the service ---------------------------------------------------------------------------------
+
+    def lead(self, led: Led) -> None:
+        """This process leads from now on."""
+        self._led = led
+
+    def remember(self, topic: str) -> None:
+        """Records were committed to this topic. Does not block."""
+        self._topics.add(topic)
+
+    # -- asked by the REST interface -------------------------------------------------------------------------
+
+    def condition(self) -> Condition:
+        """How it is now, as the service's thread sees it."""
+        led = self._require_led()
+
+        def look() -> Condition:
+            return Condition(
+                target=led.steering.target,
+                problems=tuple(led.tally.problems.values()),
+                slots=led.steering.slots,
+            )
+
+        return self._ask(look)
+
+    def steer(self, target: Target) -> None:
+        """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
+        steering = self._require_led().steering
+        told: Future[None] = Future()
+        self._ask(lambda: steering.steer(target, told))
+        self._await(told, _STOP_SECONDS if target is Target.STOPPED else REQUEST_SECONDS)
+
+    def restart(self, slots: Collection[int]) -> None:
+        """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
+        steering = self._require_led().steering
+        self._ask(lambda: steering.restart(slots, lists=True))
+
+    def restart_task(self, slot: int) -> None:
+        """End the task of one slot at its next checkpoint."""
+        steering = self._require_led().steering
+        self._ask(lambda: steering.restart([slot], lists=False))
+
+    def topics(self) -> Sequence[str]:
+        """The topics of all objects in the ledger, looked through once, and of all commits since."""
+        led = self._require_led()
+        with self._topics_lock:
+            if not self._has_looked_for_topics:
+                found = {known.entry.topic for known in led.cache.scan(led.bucket) if known.entry.records}
+                self._topics.update(topic for topic in found if topic is not None)
+                self._has_looked_for_topics = True
+        return sorted(self._topics.copy())
+
+    def offsets(self) -> Iterator[Known]:
+        """What the ledger knows of each object, in key order, read page by page."""
+        led = self._require_led()
+        return (_known(led.cache, cached.id, cached.entry) for cached in led.cache.scan(led.bucket))
+
+    def find(self, object_id: ObjectId) -> Known | None:
+        """What the ledger knows of one object."""
+        cache = self._require_led().cache
+        entry = cache.get(object_id)
+        return None if entry is None else _known(cache, object_id, entry)
+
+    def alter(self, changes: Sequence[Change]) -> None:
+        """Change all of these offsets or none; return when it is committed and can be read. NotStopped."""
+        led = self._require_led()
+        told: Future[tuple[LedgerWrite, ...]] = Future()
+
+        def begin() -> None:
+            if not led.steering.may_alter:
+                raise NotStopped("The connector is not stopped any more: no offset was changed")
+            led.steering.alter(
+                [change.object for change in changes],
+                {change.object.id: change.offset for change in changes},
+                told,
+            )
+
+        self._ask(begin)
+        self._await_read_back(led.cache, self._await(told, REQUEST_SECONDS))
+
+    def reset(self) -> None:
+        """Have everything read again from its start; part by part, each committed. NotStopped."""
+        led = self._require_led()
+        scan = led.cache.scan(led.bucket)
+        begun = (cached for cached in scan if cached.state is not State.NEW or has_offset(cached.entry))
+        while part := list(islice(begun, _RESET_AT_ONCE)):
+            self.alter([Change(object=_seen(cached), offset=None) for cached in part])
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _require_led(self) -> Led:
+        if self._led is None:
+            role = self._board.snapshot.role
+            raise NotLeading(
+                "Cannot complete request momentarily: "
+                + (
+                    "this instance is a standby; send the request to the one that leads"
+                    if role == "standby"
+                    else f"this instance does not lead (it is {role}); try again"
+                )
+            )
+        return self._led
+
+    def _ask(self, act: Callable[[], T]) -> T:
+        """What it returns or raises, called in the service's thread."""
+        told: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                told.set_result(act())
+            except HeadraceError as error:
+                told.set_exception(error)
+
+        self._post(Asked(run))
+        return self._await(told, REQUEST_SECONDS)
+
+    def _await(self, told: Future[T], seconds: float) -> T:
+        try:
+            return told.result(seconds)
+        except TimeoutError:
+            raise Unanswered(
+                "Request timed out: it was taken down and may still be carried out; look at the status"
+            ) from None
+
+    def _await_read_back(self, cache: LedgerCache, writes: tuple[LedgerWrite, ...]) -> None:
+        """Return when the ledger's copy shows the last of these, and with it all."""
+        entries = [(write.key, write.entry) for write in writes if isinstance(write.key, ObjectId)]
+        if not entries:
+            return
+        last, entry = entries[-1]
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while cache.get(last) != entry:
+            if time.monotonic() > deadline:
+                raise Unanswered(
+                    "The offsets are changed, but the ledger could not be read back: is Kafka up?"
+                )
+            time.sleep(_LOOK_SECONDS)
+
+
+def _known(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> Known:
+    slices = {} if entry.cuts is None else cache.slices(object_id)
+    return Known(
+        object=_s3_object(object_id, entry),
+        entry=entry,
+        slices=0 if entry.cuts is None else len(entry.cuts) - 1,
+        slices_done=sum(found.state is State.DONE for found in slices.values()),
+    )
+
+
+def _seen(cached: Cached) -> S3Object:
+    return _s3_object(cached.id, cached.entry)
+
+
+def _s3_object(object_id: ObjectId, entry: LedgerEntry) -> S3Object:
+    return S3Object(
+        id=object_id,
+        size=entry.size,
+        last_modified_ms=entry.last_modified_ms,
+        version_id=entry.version_id,
+    )

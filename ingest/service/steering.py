@@ -1,0 +1,190 @@
+"""Pause, stop, resume, restart and other offsets, carried out in the service's thread, by the leader.
+
+The wish is a control record of the ledger, so a restart or another leader finds it. It takes effect when its
+transaction is acknowledged:
+
+    paused    the planner deals nothing, listing and receiving hold, batches under way end at their next
+              checkpoint and what they leave goes back to pending. Messages that are held stay invisible.
+    stopped   besides, all slots are given back, and held messages go back to the queue.
+    running   all of that undone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+import structlog
+
+from ingest.catalogue import Catalogue, Effects, LedgerWrite
+from ingest.catalogue.offsets import Alter, Offset
+from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
+from ingest.ledger import ControlKey
+from ingest.objects import ObjectId, S3Object
+from ingest.planner import Planner
+from ingest.service.commands import Commands, Step
+from ingest.service.slots import Slots, SlotState
+
+_log = structlog.get_logger(__name__)
+
+# What a slot may be doing when it is asked to end at its next checkpoint.
+_ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
+
+
+class Holding(Protocol):
+    """What of the listeners is steered."""
+
+    def pause_receiving(self) -> None:
+        """Receive no further messages; what is held stays held."""
+
+    def resume_receiving(self) -> None:
+        """Go on after `pause_receiving`."""
+
+    def release_all(self) -> None:
+        """Give every held message back to the queue."""
+
+    def request_listing(self) -> None:
+        """Ask for a full listing that begins after now."""
+
+
+class Ending(Protocol):
+    """What of the lanes is steered."""
+
+    def end(self, slot: int) -> None:
+        """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
+
+
+class Steering:
+    """What is wanted of the ingester, and the steps towards it. `begin`, then `turn` in every turn."""
+
+    def __init__(
+        self,
+        *,
+        commands: Commands,
+        catalogue: Catalogue,
+        planner: Planner,
+        listeners: Holding,
+        lanes: Ending,
+    ) -> None:
+        self._commands = commands
+        self._catalogue = catalogue
+        self._planner = planner
+        self._listeners = listeners
+        self._lanes = lanes
+        self._slots = Slots(0)
+        self._ended: set[tuple[int, int | None]] = set()
+        self._waiting: list[Future[None]] = []
+        self._wanted = Target.RUNNING
+        self.target = Target.RUNNING
+
+    @property
+    def may_alter(self) -> bool:
+        """True when it is stopped, and nobody has asked for anything else since."""
+        return self._wanted is Target.STOPPED and self.has_given_back
+
+    @property
+    def has_given_back(self) -> bool:
+        """True when it is stopped, no slot is in use, and no plan could still write to the ledger."""
+        return (
+            self.target is Target.STOPPED
+            and len(self._slots.of(SlotState.FREE)) == self._slots.count
+            and not self._planner.has_live_plans
+        )
+
+    @property
+    def slots(self) -> tuple[tuple[int, bool], ...]:
+        """Each slot and whether it is being recovered; none once all are given back."""
+        if self.has_given_back:
+            return ()
+        recovering = set(self._slots.of(SlotState.RECOVERING))
+        return tuple((number, number in recovering) for number in range(self._slots.count))
+
+    def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
+        """Take up what the ledger says is wanted; once, when the listeners have been started."""
+        raw = controls.get(PAUSE)
+        found = None if raw is None else decode_control(PAUSE, raw)
+        if isinstance(found, Pause) and found.state is not Target.RUNNING:
+            _log.warning(
+                str(found.state),
+                since_ms=found.at_ms,
+                detail="as was asked through the REST interface; PUT .../resume there lets it go on",
+            )
+            self._wanted = found.state
+            self._turn_to(found.state)
+
+    def turn(self, slots: Slots) -> None:
+        """See to it that slots end which have to, and tell those who wait for it."""
+        self._slots = slots
+        if self.target is not Target.RUNNING:
+            self._end(slots.of(*(_ALIVE if self.target is Target.STOPPED else (SlotState.BUSY,))))
+        if self._waiting and (self.target is not Target.STOPPED or self.has_given_back):
+            waiting, self._waiting = self._waiting, []
+            for told in waiting:
+                told.set_result(None)
+
+    def steer(self, target: Target, told: Future[None]) -> None:
+        """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
+
+        def make(now_ms: int) -> Step:
+            record = encode_control(Pause(state=target, at_ms=now_ms))
+            return Step(effects=Effects(), record=(PAUSE, record))
+
+        def written(_step: Step) -> None:
+            _log.info("steered", target=str(target), before=str(self.target))
+            self._turn_to(target)
+            self._waiting.append(told)
+
+        self._wanted = target
+        self._commands.ask(make, written)
+
+    def restart(self, slots: Collection[int], *, lists: bool) -> None:
+        """End the tasks of these slots at their next checkpoint; what there is to do starts them anew."""
+        alive = set(self._slots.of(*_ALIVE))
+        for slot in sorted(alive.intersection(slots)):
+            self._lanes.end(slot)
+        if lists:
+            self._listeners.request_listing()
+        _log.info("restarted", slots=len(alive.intersection(slots)), lists=lists)
+
+    def alter(
+        self,
+        objects: Sequence[S3Object],
+        offsets: Mapping[ObjectId, Offset | None],
+        told: Future[tuple[LedgerWrite, ...]],
+    ) -> None:
+        """Set these offsets in one transaction; told of its writes once it is acknowledged.
+
+        Call it only when it `may_alter`: then no plan holds any of the objects, nor will before it is done.
+        """
+
+        def make(now_ms: int) -> Step | None:
+            if any(self._catalogue.books.is_held(seen.id) for seen in objects):
+                return None
+            effects = self._catalogue.apply_command(Alter(offsets=offsets), objects, now_ms)
+            # With them goes what makes them allowed: that it is stopped.
+            record = encode_control(Pause(state=Target.STOPPED, at_ms=now_ms))
+            return Step(effects=effects, record=(PAUSE, record))
+
+        def written(step: Step) -> None:
+            _log.info("offsets_altered", objects=len(objects), records=len(step.effects.writes))
+            told.set_result(step.effects.writes)
+
+        self._commands.ask(make, written)
+
+    def _turn_to(self, target: Target) -> None:
+        self.target = target
+        self._planner.is_paused = target is not Target.RUNNING
+        self._ended.clear()
+        if target is Target.RUNNING:
+            self._listeners.resume_receiving()
+        else:
+            self._listeners.pause_receiving()
+        if target is Target.STOPPED:
+            self._listeners.release_all()
+
+    def _end(self, numbers: Collection[int]) -> None:
+        """Ask each start of a slot once."""
+        for number in numbers:
+            which = (number, self._slots[number].start)
+            if which not in self._ended:
+                self._ended.add(which)
+                self._lanes.end(number)

@@ -1,0 +1,102 @@
+"""A connector that notes what is asked of it, and the routes of the REST interface over it."""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any
+
+from ingest.http import Request, Response
+from ingest.kafka.controls import Target
+from ingest.objects import ObjectId
+from ingest.rest.offsets import OffsetsReader
+from ingest.rest.port import Change, Condition, Known, NotLeading
+from ingest.rest.routes import Routes
+from ingest.rest.shapes import Identity
+from ingest.settings.choices import InputFormat
+
+IDENTITY = Identity(
+    name="uploads",
+    config={"name": "uploads", "topic": "events", "aws.secret.access.key": "***"},
+    worker_id="127.0.0.1:8083",
+    version="9.9",
+)
+RUNNING = {"bootstrap.servers": "127.0.0.1:9092"}
+READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options="0123456789abcdef")
+
+
+@dataclass(slots=True)
+class FakeConnector:
+    """`Connector` with two slots; `standby` makes it answer as one."""
+
+    target: Target = Target.RUNNING
+    problems: tuple[str, ...] = ()
+    slots: tuple[tuple[int, bool], ...] = ((0, False), (1, False))
+    known: dict[ObjectId, Known] = field(default_factory=dict)
+    standby: bool = False
+    calls: list[Any] = field(default_factory=list)
+    cluster_id: str | None = "cluster"
+
+    def condition(self) -> Condition:
+        """As it was made."""
+        self._lead()
+        return Condition(target=self.target, problems=self.problems, slots=self.slots)
+
+    def steer(self, target: Target) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append(target)
+
+    def restart(self, slots: Collection[int]) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append(("restart", sorted(slots)))
+
+    def restart_task(self, slot: int) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append(("restart_task", slot))
+
+    def topics(self) -> Sequence[str]:
+        """Two."""
+        self._lead()
+        return ["events", "more"]
+
+    def offsets(self) -> Iterator[Known]:
+        """Those it was made with."""
+        self._lead()
+        return iter(self.known.values())
+
+    def find(self, object_id: ObjectId) -> Known | None:
+        """One of them."""
+        self._lead()
+        return self.known.get(object_id)
+
+    def alter(self, changes: Sequence[Change]) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append(list(changes))
+
+    def reset(self) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append("reset")
+
+    def _lead(self) -> None:
+        if self.standby:
+            raise NotLeading("Cannot complete request momentarily: this instance is a standby")
+
+
+def ask(
+    connector: FakeConnector, method: str, path: str, body: Any = None, **headers: str
+) -> tuple[int, Any, Response]:
+    """Status, JSON (None without a body) and response of one request; a text body is sent as it is."""
+    routes = Routes(IDENTITY, RUNNING, connector, READER)
+    raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
+    named = Message()
+    for name, value in headers.items():
+        named[name] = value
+    where, _, query = path.partition("?")
+    response = routes.answer(Request(method=method, path=where, query=query, headers=named, body=raw))
+    whole = response.body + b"".join(response.more or ())
+    return int(response.status), json.loads(whole) if whole else None, response

@@ -1,0 +1,284 @@
+"""The ledger as Connect's partitions and offsets, there and back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.catalogue.offsets import Offset
+from ingest.kafka.controls import Target
+from ingest.ledger import LedgerEntry, State
+from ingest.objects import ObjectId, S3Object
+from ingest.positions import BytePosition
+from ingest.rest.offsets import as_item, has_offset
+from ingest.rest.port import Change, Known
+from tests.rest.asked import READER, FakeConnector, ask
+
+PATH = "/connectors/uploads/offsets"
+PARTITION = {"bucket": "bucket", "key": "a.jsonl", "etag": "e1"}
+A = ObjectId("bucket", "a.jsonl", "e1")
+
+
+def a_known(state: State = State.DONE, **changes: Any) -> Known:
+    """An object as the ledger may have it."""
+    entry = LedgerEntry(state=state, records=3, size=30, last_modified_ms=1000, **changes)
+    return Known(object=S3Object(id=A, size=30, last_modified_ms=1000), entry=entry)
+
+
+def stopped(*known: Known) -> FakeConnector:
+    """A connector whose offsets may be changed."""
+    return FakeConnector(target=Target.STOPPED, slots=(), known={one.object.id: one for one in known})
+
+
+def test_get_shows_state_and_position_of_each_object() -> None:
+    """Flat, as Connect's offsets are."""
+    partial = a_known(State.PARTIAL, position=BytePosition(17), options="abc")
+
+    assert ask(stopped(partial), "GET", PATH)[:2] == (
+        200,
+        {
+            "offsets": [
+                {
+                    "partition": PARTITION,
+                    "offset": {
+                        "state": "partial",
+                        "byte": 17,
+                        "options": "abc",
+                        "records": 3,
+                        "bad": 0,
+                        "size": 30,
+                        "last_modified_ms": 1000,
+                    },
+                }
+            ]
+        },
+    )
+
+
+def test_get_of_many_objects_comes_in_pieces_that_are_one_document() -> None:
+    """A ledger with a million entries is never one text in memory."""
+    known = {}
+    for number in range(1_201):
+        one = ObjectId("bucket", f'k"{number:04}\u00e9', "e")
+        known[one] = Known(
+            object=S3Object(id=one, size=1, last_modified_ms=1), entry=LedgerEntry(state=State.DONE)
+        )
+    response = ask(FakeConnector(known=known), "GET", PATH)[2]
+    again = ask(FakeConnector(known=known), "GET", PATH)[1]
+
+    assert response.more is not None
+    assert [item["partition"]["key"] for item in again["offsets"]] == [one.key for one in known]
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [
+        pytest.param(LedgerEntry(state=State.NEW), False, id="to be read from its start"),
+        pytest.param(LedgerEntry(state=State.NEW, position=BytePosition(4)), True, id="to be read on"),
+        pytest.param(LedgerEntry(state=State.DONE), True, id="done"),
+        pytest.param(LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9)), True, id="in slices"),
+    ],
+)
+def test_an_object_without_progress_has_no_offset(entry: LedgerEntry, *, shown: bool) -> None:
+    """After a reset Connect shows none either."""
+    assert has_offset(entry) is shown
+
+
+def test_an_object_in_slices_says_how_many_are_done() -> None:
+    """Its positions are those of its slices."""
+    known = Known(
+        object=S3Object(id=A, size=1, last_modified_ms=1),
+        entry=LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9)),
+        slices=2,
+        slices_done=1,
+    )
+
+    offset = as_item(known)["offset"]
+
+    assert (offset["slices"], offset["slices_done"]) == (2, 1)
+
+
+@given(
+    state=st.sampled_from([state for state in State if state is not State.NEW]),
+    records=st.integers(0, 2**40),
+    bad=st.integers(0, 9),
+    byte=st.none() | st.integers(0, 2**60),
+    reason=st.none() | st.text(max_size=5),
+)
+def test_what_get_shows_patch_takes_back(
+    state: State, records: int, bad: int, byte: int | None, reason: str | None
+) -> None:
+    """Law: a saved answer, sent again, sets what was saved."""
+    entry = LedgerEntry(
+        state=state,
+        reason=reason,
+        records=records,
+        bad=bad,
+        position=None if byte is None else BytePosition(byte),
+        options=None if byte is None else "abc",
+        size=5,
+        last_modified_ms=7,
+        version_id="v",
+    )
+    seen = S3Object(id=A, size=5, last_modified_ms=7, version_id="v")
+
+    changes = READER.read([as_item(Known(object=seen, entry=entry))])
+
+    assert changes == [Change(object=seen, offset=Offset.of(entry))]
+
+
+@pytest.mark.parametrize(
+    ("offset", "wanted"),
+    [
+        pytest.param(None, None, id="forgotten"),
+        pytest.param({"state": "done"}, Offset(state=State.DONE), id="done"),
+        pytest.param(
+            {"byte": 17},
+            Offset(state=State.NEW, position=BytePosition(17), options="0123456789abcdef"),
+            id="a position alone",
+        ),
+        pytest.param(
+            {"byte": 17, "options": "old", "records": 4, "state": "partial", "reason": None},
+            Offset(state=State.PARTIAL, position=BytePosition(17), options="old", records=4),
+            id="a position of old",
+        ),
+    ],
+)
+def test_patch_hands_on_what_is_wanted(offset: Any, wanted: Offset | None) -> None:
+    """A position is one by the options of now unless it says which."""
+    connector = stopped(a_known())
+
+    status, shape, _ = ask(
+        connector, "PATCH", PATH, {"offsets": [{"partition": PARTITION, "offset": offset}]}
+    )
+
+    assert (status, shape) == (
+        200,
+        {"message": "The offsets for this connector have been altered successfully"},
+    )
+    ((change,),) = connector.calls
+    assert (change.object.id, change.offset) == (A, wanted)
+
+
+NEEDED = "Partitions / offsets need to be provided for an alter offsets request"
+NO_PARTITION = "offsets[0]: The partition for a source connector offset cannot be null or missing"
+THREE = "offsets[0]: a partition holds bucket, key and etag, each a text, and nothing else"
+
+
+def _one(partition: Any = PARTITION, offset: Any = None) -> dict[str, Any]:
+    return {"offsets": [{"partition": partition, "offset": offset}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param("{", "The body of the request is not JSON", id="no json"),
+        pytest.param([], NEEDED, id="a list"),
+        pytest.param({}, NEEDED, id="nothing"),
+        pytest.param({"offsets": []}, NEEDED, id="empty"),
+        pytest.param({"offsets": [{}]}, NO_PARTITION, id="no partition"),
+        pytest.param(_one(None), NO_PARTITION, id="null partition"),
+        pytest.param({"offsets": [7]}, NO_PARTITION, id="a number"),
+        pytest.param(_one({"bucket": "bucket", "key": "a"}), THREE, id="no etag"),
+        pytest.param(_one({**PARTITION, "slice": [1, 2]}), THREE, id="a slice"),
+        pytest.param(_one({**PARTITION, "key": 7}), THREE, id="key is a number"),
+        pytest.param(
+            _one({**PARTITION, "bucket": "b2"}),
+            "offsets[0]: the bucket of this connector is 'bucket'",
+            id="another bucket",
+        ),
+        pytest.param(_one(offset=7), "offsets[0]: the offset has to be an object or null", id="offset is 7"),
+        pytest.param(
+            _one(offset={"byte": -1}), "offsets[0]: byte has to be a whole number from 0", id="negative"
+        ),
+        pytest.param(
+            _one(offset={"byte": True}), "offsets[0]: byte has to be a whole number from 0", id="true"
+        ),
+        pytest.param(
+            _one(offset={"byte": 2**70}), "offsets[0]: byte has to be a whole number from 0", id="too large"
+        ),
+        pytest.param(_one(offset={"state": 1}), "offsets[0]: state has to be a text", id="state is 1"),
+        pytest.param(
+            _one(offset={"state": "lost"}),
+            "offsets[0]: state has to be one of: partial, done, skipped, failed, quarantined, new",
+            id="unknown state",
+        ),
+        pytest.param(
+            _one(offset={"group": 1, "row": 1}),
+            "offsets[0]: an offset has no 'group' here; there are: state, reason, options, version_id, "
+            "records, bad, size, last_modified_ms, byte",
+            id="position of another format",
+        ),
+        pytest.param(
+            _one(offset={}),
+            "offsets[0]: a new object has no offset; to have all of it read again, set the offset to null",
+            id="empty offset",
+        ),
+        pytest.param(
+            {"offsets": [*_one()["offsets"], *_one(offset={"state": "done"})["offsets"]]},
+            "offsets[1]: its partition was given another offset before",
+            id="twice",
+        ),
+        pytest.param(
+            {"offsets": [{}] * 5_001},
+            "At most 5,000 offsets can be altered at once: send them in several requests",
+            id="too many",
+        ),
+    ],
+)
+def test_patch_of_nonsense_is_400_and_names_the_item(body: Any, message: str) -> None:
+    """Nothing of it is done."""
+    connector = stopped(a_known())
+
+    assert ask(connector, "PATCH", PATH, body)[:2] == (400, {"error_code": 400, "message": message})
+    assert connector.calls == []
+
+
+def test_an_unknown_object_can_be_marked_but_to_be_read_on_needs_its_size() -> None:
+    """Reading holds what S3 says against what was announced."""
+    connector = stopped()
+
+    refused = ask(connector, "PATCH", PATH, _one(offset={"byte": 17}))
+    marked = ask(connector, "PATCH", PATH, _one(offset={"state": "done"}))
+    brought_back = ask(connector, "PATCH", PATH, _one(offset={"byte": 17, "size": 30}))
+
+    assert refused[0] == 400
+    assert "its offset has to hold size" in refused[1]["message"]
+    assert (marked[0], brought_back[0]) == (200, 200)
+
+
+MUST_BE_STOPPED = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
+    "specified connector by issuing a 'PUT' request to the '/connectors/uploads/stop' endpoint"
+)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    ("target", "slots"),
+    [
+        pytest.param(Target.RUNNING, ((0, False),), id="running"),
+        pytest.param(Target.PAUSED, ((0, False),), id="paused"),
+        pytest.param(Target.STOPPED, ((0, False),), id="still giving back"),
+    ],
+)
+def test_offsets_are_changed_only_when_stopped(
+    method: str, target: Target, slots: tuple[tuple[int, bool], ...]
+) -> None:
+    """400 in Connect's words, with the way out."""
+    connector = FakeConnector(target=target, slots=slots)
+
+    assert ask(connector, method, PATH, _one())[:2] == (400, {"error_code": 400, "message": MUST_BE_STOPPED})
+    assert connector.calls == []
+
+
+def test_delete_resets_all() -> None:
+    """Connect's message."""
+    connector = stopped(a_known())
+
+    assert ask(connector, "DELETE", PATH)[:2] == (
+        200,
+        {"message": "The offsets for this connector have been reset successfully"},
+    )
+    assert connector.calls == ["reset"]
