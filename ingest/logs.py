@@ -27,17 +27,21 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        # Plain: what is pretty shows the values of variables, and some of those are secrets.
+        else structlog.dev.ConsoleRenderer(
+            colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
+    tracebacks: list[Any] = [structlog.processors.format_exc_info, escape_traceback]
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer],
+        processors=[*shared, *tracebacks, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=False,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tracebacks, renderer],
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(formatter)
@@ -49,8 +53,28 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
 
 
 def escape_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The event with every text value made printable, so that no key can forge a line."""
+    """The event with every text in it made printable, so that no key can forge a line."""
     for name, value in event.items():
-        if isinstance(value, str):
-            event[name] = printable(value, limit=4000)
+        if name != "exc_info":
+            event[name] = _escaped(value)
     return event
+
+
+def escape_traceback(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event with each line of its traceback made printable: errors quote keys."""
+    if "exception" in event:
+        lines = str(event["exception"]).splitlines()
+        event["exception"] = "\n".join(printable(line, limit=4000) for line in lines)
+    return event
+
+
+def _escaped(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(value, limit=4000)
+        case dict():
+            return {_escaped(name): _escaped(one) for name, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_escaped(one) for one in value]
+        case _:
+            return value

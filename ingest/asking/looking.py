@@ -57,6 +57,7 @@ _CAUSES: Final[Mapping[str, Cause]] = {
     "AuthorizationHeaderMalformed": Cause.ELSEWHERE,
     "IllegalLocationConstraintException": Cause.ELSEWHERE,
     "InvalidObjectState": Cause.ARCHIVED,
+    "RequestTimeTooSkewed": Cause.CLOCK,
 }
 
 

@@ -104,7 +104,8 @@ def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
                 "Check aws.s3.endpoint, aws.s3.region, and the network (proxies come from the environment).",
             )
         case _:
-            return ok(name, f"{url} is there, as far as S3 tells without the permission to list")
+            # What stands in the way has a finding of its own: the region, the permission to list, the clock.
+            return ok(name, f"{url} is there, as far as S3 tells while it may not be listed")
 
 
 def bucket_region(settings: S3Settings, facts: BucketFacts) -> Finding | None:

@@ -73,6 +73,7 @@ class Cause(StrEnum):
     CREDENTIALS = "credentials"
     ELSEWHERE = "elsewhere"  # another region's
     ARCHIVED = "archived"
+    CLOCK = "clock"  # ours is too far from theirs
     UNREACHED = "unreached"
     OTHER = "other"
 

@@ -1,6 +1,5 @@
 """`headrace check`: the configuration, then what it points at, one line each, with the remedy."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from ingest.cli.configuration import read_settings
 from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.errors import HeadraceError
 from ingest.exits import ConfigurationUnfit, Exit
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 from ingest.settings import Settings
 
 
@@ -43,7 +42,7 @@ def check(
     for finding in findings_of(config, tuple(sets or ()), worker_config):
         findings.append(finding)
         if as_json:
-            typer.echo(json.dumps(finding.as_dict(), ensure_ascii=False))
+            typer.echo(json_text(finding.as_dict()))
         else:
             typer.echo("\n".join(lines_of(finding)))
     code = exit_of(findings)

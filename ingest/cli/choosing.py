@@ -1,6 +1,5 @@
 """What `replay` and `mark` have in common on the command line: showing, asking, handing over, saying so."""
 
-import json
 import sys
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from ingest.asking.sending import Letter
 from ingest.exits import ConfigurationUnfit, Exit
 from ingest.ledger import State
 from ingest.objects import S3Object
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 from ingest.settings import Settings
 
 _MAX_SHOWN = 20
@@ -185,7 +184,7 @@ def _agrees(request: Request) -> bool:
 
 def _say(request: Request, outcome: Outcome | None) -> None:
     if request.as_json:
-        typer.echo(json.dumps(shape_of(request, outcome), ensure_ascii=False))
+        typer.echo(json_text(shape_of(request, outcome)))
     elif outcome is not None:
         typer.echo(_SENTENCES[outcome])
     elif request.chosen:

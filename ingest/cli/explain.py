@@ -1,6 +1,5 @@
 """`headrace explain`: what the configuration makes of a key, without contacting anything."""
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,7 @@ import typer
 
 from ingest.cli.configuration import read_settings
 from ingest.cli.options import AsJson, Config, Sets, WorkerConfig
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 from ingest.settings import Settings
 from ingest.template import Explanation, KeyTemplate
 
@@ -33,7 +32,7 @@ def explain(
     for key in _keys(keys):
         explanation = explained(template, settings, key)
         if as_json:
-            typer.echo(json.dumps(explanation.as_dict(), ensure_ascii=False))
+            typer.echo(json_text(explanation.as_dict()))
         else:
             typer.echo(as_text(explanation))
 

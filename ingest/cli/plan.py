@@ -1,9 +1,9 @@
 """`headrace plan`: what `run` would do with the bucket as it is; reads no object, writes nothing."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -31,7 +31,7 @@ from ingest.cli.options import (
 from ingest.kafka.cache import LedgerCache
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId, S3Object
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 from ingest.settings import Settings
 
 _MAX_PLACES = 40
@@ -76,13 +76,7 @@ def plan(
         if reading is not None:
             reading.close()
     if as_json:
-        shape = {
-            "bucket": settings.s3.bucket,
-            "prefix": settings.s3.prefix,
-            "ledger": None if reading is None else settings.kafka.ledger_topic,
-            **forecast.as_dict(),
-        }
-        typer.echo(json.dumps(shape, ensure_ascii=False))
+        typer.echo(json_text(shape_of(settings, forecast, has_ledger=reading is not None)))
     else:
         typer.echo("\n".join(lines_of(settings, forecast, has_ledger=reading is not None)))
 
@@ -102,6 +96,16 @@ def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | No
             forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
             progress.update(task, completed=forecast.listed.objects)
     return forecast
+
+
+def shape_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> dict[str, Any]:
+    """The JSON shape (docs/commands.md)."""
+    return {
+        "bucket": settings.s3.bucket,
+        "prefix": settings.s3.prefix,
+        "ledger": settings.kafka.ledger_topic if has_ledger else None,
+        **forecast.as_dict(),
+    }
 
 
 def lines_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> Iterator[str]:

@@ -1,19 +1,18 @@
 """`headrace setup`: queue, bucket notification and topics, made where they are missing."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-from botocore.config import Config as ClientConfig
 
+from ingest import logs
+from ingest.asking.aws import aws_clients
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.kafka.admin import Admin
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 from ingest.settings import Settings
 from ingest.setup import Step, plan
-from spark.s3.credentials import session_with
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
 
@@ -24,24 +23,36 @@ def setup(
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
 ) -> None:
     """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is."""
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
-    steps = plan(
-        settings,
-        s3=_client("s3", settings),
-        sqs=_client("sqs", settings),
-        topics=lambda: topic_steps(settings, Admin(settings.kafka.client("admin"))),
-    )
-    for step in steps:
-        if not dry_run:
-            step.apply()
-        if as_json:
-            typer.echo(json.dumps({"step": step.sentence, "done": not dry_run}, ensure_ascii=False))
-        else:
-            typer.echo(f"{'would' if dry_run else 'done'}: {printable(step.sentence)}")
+    logs.configure(level=log_level.value, style=log_format.value)
+    clients = aws_clients(settings)
+    try:
+        steps = plan(
+            settings,
+            s3=clients.s3,
+            sqs=clients.sqs,
+            topics=lambda: topic_steps(settings, Admin(settings.kafka.client("admin"))),
+        )
+        for step in steps:
+            if not dry_run:
+                step.apply()
+            if as_json:
+                typer.echo(json_text(shape_of(step, done=not dry_run)))
+            else:
+                typer.echo(f"{'would' if dry_run else 'done'}: {printable(step.sentence)}")
+    finally:
+        clients.close()
     if not steps and not as_json:
         typer.echo("Everything is there already.")
+
+
+def shape_of(step: Step, *, done: bool) -> dict[str, Any]:
+    """The JSON shape of a step (docs/commands.md)."""
+    return {"step": step.sentence, "done": done}
 
 
 def topic_steps(settings: Settings, admin: Admin) -> Sequence[Step]:
@@ -71,17 +82,3 @@ def _creation(admin: Admin, topic: str, partitions: int, factor: int | None) -> 
         admin.create_topic(topic, partitions=partitions, replication_factor=factor)
 
     return create
-
-
-def _client(service: str, settings: Settings) -> Any:
-    """A client of S3, or of the queue's SQS, with the bucket's credentials."""
-    s3, sqs = settings.s3, settings.sqs
-    session = session_with(s3.credentials, region=s3.region)
-    is_queue = service == "sqs" and sqs is not None
-    return session.create_client(
-        service,
-        region_name=sqs.region if is_queue and sqs else s3.region,
-        endpoint_url=sqs.endpoint if is_queue and sqs else s3.endpoint,
-        verify=s3.ca_bundle,
-        config=ClientConfig(s3={"addressing_style": "path" if s3.endpoint else "auto"}),
-    )

@@ -111,5 +111,11 @@ class OutputTopics:
 
 def _sentence(names: list[str]) -> str:
     quoted = ", ".join(repr(name) for name in sorted(names))
-    what = f"Topic {quoted} does not exist." if len(names) == 1 else f"Topics {quoted} do not exist."
-    return f"{what} Create them, or set topic.creation.default.partitions and .replication.factor."
+    if len(names) == 1:
+        what, object_ = f"Topic {quoted} does not exist.", "it"
+    else:
+        what, object_ = f"Topics {quoted} do not exist.", "them"
+    return (
+        f"{what} Create {object_} (`headrace setup CONFIG` makes those that the configuration names), or set "
+        "topic.creation.default.partitions and topic.creation.default.replication.factor."
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from ingest.errors import HeadraceError
+from ingest.errors import AccessDenied, HeadraceError
 from ingest.settings.model import Settings
 from ingest.setup.policy import REDRIVE_LIMIT, RETENTION_SECONDS, with_queue, with_statement
 from listeners.failures import error_code, translated
@@ -39,17 +39,18 @@ def plan(
     settings: Settings,
     *,
     s3: "S3Client",
-    sqs: "SQSClient",
+    sqs: "SQSClient | None",
     topics: Callable[[], Sequence[Step]],
 ) -> tuple[Step, ...]:
     """What is missing, in the order in which it has to be done; nothing is changed by asking. Blocks.
 
-    Without `sqs.queue.url` there is no queue to set up. Applying all steps makes the next plan empty.
-    `topics` gives the steps for topics that are missing. Raises SetupError, AccessDenied or
+    Without `sqs.queue.url` there is no queue to set up, and no `sqs` needed. Applying all steps makes the
+    next plan empty. `topics` gives the steps for topics that are missing. Raises SetupError, AccessDenied or
     SourceUnavailable.
     """
     steps: list[Step] = []
     if settings.sqs is not None:
+        assert sqs is not None, "clients are made of the same settings"
         place = _Place(
             s3=s3,
             sqs=sqs,
@@ -132,7 +133,15 @@ class _Place:
     def notification(self) -> Any:
         """What the bucket's notification configuration is."""
         with translated(f"the notification configuration of s3://{self.bucket}"):
-            return self.s3.get_bucket_notification_configuration(Bucket=self.bucket)
+            try:
+                return self.s3.get_bucket_notification_configuration(Bucket=self.bucket)
+            except ClientError as error:
+                if error_code(error) != "NoSuchBucket":
+                    raise
+                raise AccessDenied(
+                    f"aws.s3.bucket.name = {self.bucket!r}: there is no such bucket (NoSuchBucket). Create "
+                    "it, or correct aws.s3.bucket.name (aws.s3.endpoint, when it is not Amazon's S3)."
+                ) from error
 
     def notify(self) -> None:
         """Put ours into the bucket's notification configuration as it is now."""

@@ -35,8 +35,11 @@ def test_missing_topics_are_named_together(properties: dict[str, str], topic: To
         OutputTopics(properties).require([there, second, first])
     assert str(caught.value) == (
         f"Topics '{first}', '{second}' do not exist. "
-        "Create them, or set topic.creation.default.partitions and .replication.factor."
+        "Create them (`headrace setup CONFIG` makes those that the configuration names), or set "
+        "topic.creation.default.partitions and topic.creation.default.replication.factor."
     )
+    with pytest.raises(TopicMissing, match=rf"^Topic '{first}' does not exist\. Create it \("):
+        OutputTopics(properties).get(first)
 
 
 def test_a_missing_topic_is_made_when_that_is_wanted(properties: dict[str, str]) -> None:

@@ -102,7 +102,7 @@ def test_topics_come_last_and_without_a_queue_they_are_all() -> None:
 
 def test_a_missing_bucket_is_named() -> None:
     """Not as a stack trace."""
-    with pytest.raises(AccessDenied, match=r"s3://no-such-bucket-at-all.*NoSuchBucket"):
+    with pytest.raises(AccessDenied, match=r"aws\.s3\.bucket\.name = 'no-such-bucket-at-all'.*NoSuchBucket"):
         _plan(_settings("no-such-bucket-at-all", aws.unique("q")))
 
 

@@ -39,9 +39,9 @@ def s3(endpoint: str | None = None) -> "S3Client":
     return _SESSION.client("s3", endpoint_url=endpoint or address(), config=config)
 
 
-def sqs(endpoint: str | None = None) -> "SQSClient":
+def sqs(endpoint: str | None = None, *, region: str = REGION) -> "SQSClient":
     """A boto3 client of SQS."""
-    return _SESSION.client("sqs", endpoint_url=endpoint or address())
+    return _SESSION.client("sqs", endpoint_url=endpoint or address(), region_name=region)
 
 
 def sns() -> "SNSClient":
