@@ -1,6 +1,5 @@
 """`headrace status`: how an ingester is, as its service says or, when that is silent, as its ledger does."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
@@ -25,7 +24,7 @@ from ingest.cli.options import (
     WorkerConfig,
 )
 from ingest.cli.watch import watch as watch_status
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 
 _STATES = ("pending", "active", "partial", "failed", "new", "quarantined", "skipped", "done")
 _MAX_ENTRIES = 50
@@ -83,7 +82,7 @@ def status(
             watch_status(ask, lines_of, interval, as_json=as_json)
         else:
             shape = ask()
-            typer.echo(json.dumps(shape, ensure_ascii=False) if as_json else "\n".join(lines_of(shape)))
+            typer.echo(json_text(shape) if as_json else "\n".join(lines_of(shape)))
     except KeyboardInterrupt:
         # How a watch is ended, so nothing went wrong.
         return

@@ -1,6 +1,5 @@
 """`headrace status --watch`: the same question again and again, in place on a terminal, else line by line."""
 
-import json
 import sys
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from rich.text import Text
 from ingest.asking.amounts import bytes_text, counted
 from ingest.cli.progress import is_terminal
 from ingest.errors import HeadraceError
-from ingest.printable import printable
+from ingest.printable import json_text, printable
 
 Shape = dict[str, Any]
 Lines = Callable[[Shape], Iterator[str]]
@@ -37,7 +36,7 @@ def watch(ask: Callable[[], Shape], lines: Lines, interval: float, *, as_json: b
     if as_json or not is_terminal(sys.stdout):
         for shape in _answers(ask, interval):
             # A line, or a block, each time: what a pipe or a log can hold.
-            typer.echo(json.dumps(shape, ensure_ascii=False) if as_json else "\n".join([*lines(shape), ""]))
+            typer.echo(json_text(shape) if as_json else "\n".join([*lines(shape), ""]))
         return
     rates: deque[float] = deque(maxlen=_RATES)
     with Live(console=Console(), auto_refresh=False, vertical_overflow="crop") as live:

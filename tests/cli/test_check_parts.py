@@ -1,14 +1,11 @@
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.cli.scene import Scene
 from tests.support import aws, kafka
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.parts
 
