@@ -1,0 +1,138 @@
+"""docs/commands.md shows the JSON of each command as the command prints it: a field more or less is seen."""
+
+import json
+import re
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import pytest
+
+from ingest.asking.choosing import Chosen
+from ingest.asking.forecast import Forecast
+from ingest.asking.intake import intake_of
+from ingest.asking.status import entry_shape
+from ingest.checks.finding import misconfigured
+from ingest.cli.choosing import Request, shape_of
+from ingest.cli.explain import explained
+from ingest.cli.plan import shape_of as plan_shape_of
+from ingest.cli.setup import shape_of as step_shape_of
+from ingest.kafka.cache import Known
+from ingest.ledger import LedgerEntry, State, encode_entry
+from ingest.objects import ObjectId, S3Object
+from ingest.positions import BytePosition
+from ingest.service.snapshot import RecentObject, Snapshot
+from ingest.setup import Step
+from ingest.template import KeyTemplate
+from tests.checks.configured import configured
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
+# Names in these come from the ingester's life, not from its code.
+OPEN = {"objects", "bad_records", "slots", "problems", "states", "left_out", "position"}
+_KINDS = {NoneType: None, bool: "true or false", int: "number", float: "number", str: "text"}
+
+SEEN = S3Object(id=ObjectId("uploads", "in/a", "e"), size=25, last_modified_ms=1)
+ENTRY = LedgerEntry(
+    state=State.QUARANTINED,
+    reason="not_json",
+    records=3,
+    position=BytePosition(24),
+    topic="orders",
+    size=40,
+    last_modified_ms=1,
+    error="line 4",
+    updated_ms=2,
+)
+
+
+def _documented(name: str) -> Any:
+    found = re.findall(rf"^```json {name}\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(found) == 1, f"docs/commands.md has {len(found)} blocks for {name}"
+    return json.loads(found[0])
+
+
+def _status() -> Any:
+    recent = RecentObject(key="k", state="done", reason=None, topic="t", records=1, bad=0, bytes=1, at_ms=1)
+    snapshot = Snapshot(name="uploads", version="0.1.0", recent=(recent,))
+    return {"source": "service", **snapshot.as_dict()}
+
+
+def _plan() -> Any:
+    settings = configured({"aws.s3.prefix": "in/"})
+    forecast = Forecast(intake_of(settings), now_ms=1)
+    forecast.add([(SEEN, None)])
+    return plan_shape_of(settings, forecast, has_ledger=True)
+
+
+def _replay() -> Any:
+    request = Request(
+        settings=configured(),
+        action="replay",
+        chosen=[Chosen(object=SEEN, entry=ENTRY, records=3)],
+        from_start=True,
+        dry_run=False,
+        yes=True,
+        as_json=True,
+        timeout=1.0,
+    )
+    return shape_of(request, None)
+
+
+def _explain() -> Any:
+    settings = configured({"topic": None, "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}"})
+    template = KeyTemplate.compile(
+        settings.routing.file_name_template, match=settings.routing.file_name_match, prefix=""
+    )
+    return explained(template, settings, "orders-3-42").as_dict()
+
+
+ACTUAL = {
+    "status": _status,
+    "entry": lambda: entry_shape(Known(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
+    "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
+    "explain": _explain,
+    "setup": lambda: step_shape_of(Step(sentence="create it", apply=lambda: None), done=True),
+    "plan": _plan,
+    "replay": _replay,
+}
+
+
+def _outline(value: Any, name: str = "") -> Any:
+    """The names of a shape and the kinds of its values; None fits every kind."""
+    match value:
+        case dict() if name in OPEN:
+            return "object"
+        case dict():
+            return {key: _outline(one, key) for key, one in value.items()}
+        case list() | tuple():
+            return [_outline(one) for one in value[:1]]
+        case _:
+            return _KINDS[type(value)]
+
+
+def _differences(documented: Any, actual: Any, at: str) -> list[str]:
+    if documented is None or actual is None:
+        return []
+    if isinstance(documented, dict) and isinstance(actual, dict):
+        found = [f"{at}.{name} is in one of both only" for name in documented.keys() ^ actual.keys()]
+        for name in documented.keys() & actual.keys():
+            found += _differences(documented[name], actual[name], f"{at}.{name}")
+        return found
+    if isinstance(documented, list) and isinstance(actual, list):
+        return [
+            one for pair in zip(documented, actual, strict=False) for one in _differences(*pair, f"{at}[]")
+        ]
+    return [] if documented == actual else [f"{at} is {documented} in the document, {actual} in fact"]
+
+
+@pytest.mark.parametrize("name", ACTUAL)
+def test_a_documented_shape_is_the_one_that_is_printed(name: str) -> None:
+    """Every name at every depth, and whether it is a number, a text or a list."""
+    actual = json.loads(json.dumps(ACTUAL[name]()))
+
+    assert _differences(_outline(_documented(name)), _outline(actual), name) == []
+
+
+def test_no_block_is_left_unchecked() -> None:
+    """A new command's shape belongs into the table above."""
+    assert set(re.findall(r"^```json ?(\w*)$", DOCUMENT.read_text(), re.MULTILINE)) == ACTUAL.keys()
