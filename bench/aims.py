@@ -1,0 +1,138 @@
+"""The aims that were set for the benchmark's figures, beside what was reached."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+Medians = dict[str, dict[str, float]]
+"""By workload and contestant: the median rate. Besides `latency`, `cpu` and `memory` with figures by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """One promise: what is compared, and the number to reach (or, for `at_most`, not to pass)."""
+
+    workload: str
+    what: str
+    aim: float
+    reached: Callable[[Medians], float]
+    at_most: bool = False
+    unit: str = ""
+
+    def is_met(self, reached: float) -> bool:
+        """Whether this is enough."""
+        return reached <= self.aim if self.at_most else reached >= self.aim
+
+
+def _ratio(workload: str, *others: str) -> Callable[[Medians], float]:
+    """Headrace's rate by the best of the others'."""
+    return lambda medians: medians[workload]["headrace"] / max(medians[workload][other] for other in others)
+
+
+def _figure(group: str, name: str) -> Callable[[Medians], float]:
+    return lambda medians: medians[group][name]
+
+
+AIMS: Final = (
+    Aim(
+        workload="jsonl",
+        what="of plain produce() from memory, the better of one or two processes",
+        aim=0.7,
+        reached=_ratio("jsonl", "produce_only_1", "produce_only_2"),
+    ),
+    Aim(workload="jsonl", what="of the plain script", aim=1.5, reached=_ratio("jsonl", "plain_script")),
+    Aim(workload="gzip", what="of the plain script", aim=1.5, reached=_ratio("gzip", "plain_script")),
+    Aim(workload="small", what="of the plain script", aim=1.3, reached=_ratio("small", "plain_script")),
+    Aim(workload="small", what="of bare GETs", aim=0.9, reached=_ratio("small", "bare_gets")),
+    Aim(
+        workload="latency",
+        what="p50, one object a second",
+        aim=50,
+        reached=_figure("latency", "p50_ms"),
+        at_most=True,
+        unit="ms",
+    ),
+    Aim(
+        workload="latency",
+        what="p99, one object a second",
+        aim=250,
+        reached=_figure("latency", "p99_ms"),
+        at_most=True,
+        unit="ms",
+    ),
+    Aim(
+        workload="latency",
+        what="first upload after ten quiet minutes",
+        aim=500,
+        reached=_figure("latency", "after_quiet_ms"),
+        at_most=True,
+        unit="ms",
+    ),
+    Aim(
+        workload="jsonl",
+        what="CPU a record, all our processes",
+        aim=1.2,
+        reached=_figure("cpu", "jsonl"),
+        at_most=True,
+        unit="us",
+    ),
+    *(
+        Aim(
+            workload=name,
+            what="rows, end to end",
+            aim=400_000,
+            reached=_figure(name, "headrace"),
+            unit="records/s",
+        )
+        for name in ("avro", "parquet")
+    ),
+    *(
+        Aim(
+            workload=name,
+            what="of a plain script with the library's loop",
+            aim=3,
+            reached=_ratio(name, "plain_script"),
+        )
+        for name in ("avro", "parquet")
+    ),
+    *(
+        Aim(
+            workload="memory",
+            what=what,
+            aim=aim,
+            reached=_figure("memory", kind),
+            at_most=True,
+            unit="MiB",
+        )
+        for kind, what, aim in (
+            ("workers", "a worker", 400),
+            ("driver", "the driver's Python", 300),
+            ("jvm", "the JVM", 600),
+        )
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An aim with what was reached."""
+
+    aim: Aim
+    reached: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it was."""
+        return self.aim.is_met(self.reached)
+
+
+def outcomes(medians: Medians) -> list[Outcome]:
+    """The aims whose figures were measured, each with what was reached."""
+    found = []
+    for aim in AIMS:
+        try:
+            found.append(Outcome(aim=aim, reached=aim.reached(medians)))
+        except KeyError:
+            # Not measured this time: --only, or a workload of --all.
+            continue
+    return found

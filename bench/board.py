@@ -1,0 +1,186 @@
+"""`make bench`: Headrace beside what one could use instead, in one run, in turn, on the same broker and S3.
+
+Each round measures every contestant of every workload once, so that ratios hold on a machine whose speed
+changes. Prints a table with the aims, and writes `bench/results.json` and `bench/results.svg`. Ends with 0
+when everything could be measured, whether aims were reached or not, and with 1 when something could not.
+
+    python -m bench.board                               # about 15 minutes
+    python -m bench.board --all                         # more formats, and ten quiet minutes: about 45
+    python -m bench.board --rounds 1 --only jsonl --scale 0.1 --out .   # a quick look
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.aims import outcomes
+from bench.chart import bar_chart
+from bench.contestants import Run, bare_gets, headrace, plain_script, produce_only
+from bench.delays import uploading
+from bench.results import Results
+from bench.stage import Stage, StageError, stage
+from bench.tables import LABELS, aims_table, groups, rates_table
+from bench.workloads import MORE_WORKLOADS, WORKLOADS, Workload
+from localstack.steps import PartError, say
+
+UPLOADS: Final = 20
+"""Small objects of one round of latency."""
+_QUIET_SECONDS: Final = 600.0
+_LATENCY: Final = "latency"
+
+Contestant = Callable[[Stage, Workload], Run]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line says."""
+
+    rounds: int
+    workloads: Sequence[Workload]
+    has_latency: bool
+    quiet_seconds: float
+    scale: float
+    out: Path
+
+
+def contestants(workload: Workload) -> dict[str, Contestant]:
+    """Who measures this workload, in the order of a round."""
+    found: dict[str, Contestant] = {"headrace": headrace, "plain_script": plain_script}
+    if workload.counts_objects:
+        found["bare_gets"] = bare_gets
+    if workload.name in {"jsonl", "gzip"}:
+        # These lines are the ones that it sends; of other rows it would say nothing.
+        found["produce_only_1"] = lambda on_stage, lines: produce_only(on_stage, lines, 1)
+        found["produce_only_2"] = lambda on_stage, lines: produce_only(on_stage, lines, 2)
+    return found
+
+
+class Board:
+    """The benchmark on a stage: what is asked for, what was found, and a bar."""
+
+    def __init__(self, on_stage: Stage, asked: Asked, bar: Progress) -> None:
+        self.results = Results(rounds=asked.rounds, scale=asked.scale)
+        self._stage = on_stage
+        self._asked = asked
+        self._bar = bar
+        steps = sum(len(contestants(one)) for one in asked.workloads) + asked.has_latency
+        uploads = len(asked.workloads)
+        quiet = asked.quiet_seconds > 0
+        self._task = bar.add_task("", total=uploads + steps * asked.rounds + quiet)
+
+    def run(self) -> None:
+        """Everything, and the files after each round, so that an interrupted run is not lost."""
+        for workload in self._asked.workloads:
+            with self._step(f"uploading: {workload.title}"):
+                workload.upload(self._stage)
+        for number in range(self._asked.rounds):
+            for workload in self._asked.workloads:
+                for name, contestant in contestants(workload).items():
+                    said = f"round {number + 1} of {self._asked.rounds}: {workload.title}, {LABELS[name]}"
+                    with self._step(said):
+                        self.results.add(workload, name, contestant(self._stage, workload))
+            self.write()
+        if self._asked.has_latency:
+            self._delays()
+            self.write()
+
+    def write(self) -> None:
+        """`results.json` and `results.svg`."""
+        out = self._asked.out
+        (out / "results.json").write_text(json.dumps(self.results.as_dict(), indent=2) + "\n")
+        title = "Headrace beside a plain script and plain produce(), medians with spread"
+        (out / "results.svg").write_text(bar_chart(title, groups(self.results)))
+
+    def _delays(self) -> None:
+        with self._tolerant(_LATENCY), uploading(self._stage) as service:
+            for number in range(self._asked.rounds):
+                with self._step(
+                    f"round {number + 1} of {self._asked.rounds}: {UPLOADS} uploads, one a second"
+                ):
+                    self.results.delays.append(service.round(UPLOADS))
+            if self._asked.quiet_seconds:
+                with self._step(f"one upload after {self._asked.quiet_seconds:.0f} quiet seconds"):
+                    time.sleep(self._asked.quiet_seconds)
+                    self.results.after_quiet_ms = service.first()
+
+    @contextmanager
+    def _step(self, said: str) -> Iterator[None]:
+        self._bar.update(self._task, description=said)
+        began = time.monotonic()
+        with self._tolerant(said):
+            yield
+        self._bar.advance(self._task)
+        if not self._bar.console.is_terminal:
+            say("bench", f"{said}: {time.monotonic() - began:.0f} s")
+
+    @contextmanager
+    def _tolerant(self, said: str) -> Iterator[None]:
+        """One measurement that fails costs itself, not the other quarter of an hour."""
+        try:
+            yield
+        except (StageError, PartError) as error:
+            self.results.failures.append(f"{said}: {error}")
+            self._bar.console.print(f"{said} failed: {error}", markup=False, highlight=False)
+
+
+def main() -> int:
+    """Run the benchmark as asked."""
+    asked = _asked()
+    console = Console()
+    if not console.is_terminal:
+        # A log has room for whole rows.
+        console.width = 120
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with stage("bench") as on_stage, Progress(*columns, console=console) as bar:
+        board = Board(on_stage, asked, bar)
+        board.run()
+    console.print(rates_table(board.results))
+    console.print(aims_table(outcomes(board.results.medians())))
+    if not board.results.failures:
+        console.print(f"Written: {asked.out / 'results.json'}, {asked.out / 'results.svg'}", highlight=False)
+        return 0
+    for failure in board.results.failures:
+        console.print(f"Not measured: {failure.splitlines()[0]}", markup=False, highlight=False)
+    return 1
+
+
+def _asked() -> Asked:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    everything = [*WORKLOADS, *MORE_WORKLOADS]
+    parser.add_argument("--rounds", type=int, default=3, help="three and more are believable")
+    parser.add_argument("--all", action="store_true", help="further formats, and the quiet time")
+    names = [one.name for one in everything] + [_LATENCY]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="WORKLOAD", help=", ".join(names))
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of objects")
+    parser.add_argument("--quiet-seconds", type=float, help=f"{_QUIET_SECONDS:.0f} with --all, else none")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of the results")
+    given = parser.parse_args()
+    if given.rounds < 1 or given.scale <= 0:
+        parser.error("--rounds is 1 at least, and --scale above 0")
+    chosen = everything if given.all or given.only else list(WORKLOADS)
+    quiet = given.quiet_seconds
+    if quiet is None:
+        quiet = _QUIET_SECONDS if given.all and not given.only else 0.0
+    return Asked(
+        rounds=given.rounds,
+        workloads=[one.scaled(given.scale) for one in chosen if not given.only or one.name in given.only],
+        has_latency=not given.only or _LATENCY in given.only,
+        quiet_seconds=quiet,
+        scale=given.scale,
+        out=given.out,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

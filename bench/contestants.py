@@ -1,0 +1,159 @@
+"""Who takes part in the benchmark: Headrace, a plain script, plain `produce()` from memory, bare GETs.
+
+Each measures one workload once, on the same stage as the others, and says how fast it was and what it used.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from bench import processes
+from bench.stage import Service, Stage, StageError
+from bench.workloads import Workload
+
+PARTITIONS: Final = 4
+# A transaction writes one control record a partition, so ends run ahead of the rows: the last of them has
+# come when nothing changes any more.
+_QUIET_SECONDS: Final = 2.0
+# Where nothing is sent: the same in each round, so that what it costs is measured once.
+_NO_TOPIC: Final = "bench-nothing"
+_PATIENCE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One measurement: a rate in the workload's unit, CPU and peak memory by kind of process."""
+
+    rate: float
+    cpu_us: Mapping[str, float] = field(default_factory=dict)
+    """CPU microseconds a record (or an object, where those are counted)."""
+    peak_mib: Mapping[str, float] = field(default_factory=dict)
+    """The largest process of each kind."""
+
+
+def headrace(on_stage: Stage, workload: Workload) -> Run:
+    """Headrace, exactly once and checked: from its first record on the broker to its last commit."""
+    topic = _fresh_topic(on_stage)
+    options = on_stage.configuration(
+        aws__s3__bucket__name=workload.bucket,
+        topic=topic,
+        file__name__template=".*",
+        input__format=workload.input_format,
+    )
+    service = on_stage.service(topic, options)
+    service.start()
+    try:
+        run = _watched(on_stage, service, topic, workload)
+    finally:
+        service.stop()
+    _verify(on_stage, topic, workload)
+    return run
+
+
+def plain_script(on_stage: Stage, workload: Workload) -> Run:
+    """The script that people write first: GET, split or decode, produce; nothing checked, nothing kept."""
+    topic = _fresh_topic(on_stage)
+    where = (on_stage.bootstrap, on_stage.endpoint, workload.bucket)
+    is_lines = workload.name in {"jsonl", "gzip", "small"}
+    argv = ("plain_script", *where) if is_lines else ("plain_formats", *where)
+    loop = () if is_lines else (workload.name,)
+    sent, seconds, cpu = _script(*argv, "in/", topic, *loop)
+    if sent != workload.records:
+        raise StageError(f"The plain script sent {sent} records of {workload.name}, not {workload.records}.")
+    # Its imports are not the workload's: a run that finds nothing to read costs them alone.
+    cpu -= _idle_cpu(*argv, "nothing/", _NO_TOPIC, *loop)
+    return Run(rate=workload.amount / seconds, cpu_us={"script": cpu / workload.amount * 1e6})
+
+
+def produce_only(on_stage: Stage, workload: Workload, number: int) -> Run:
+    """As many records from memory through plain `produce()`, in so many processes; the ceiling."""
+    topic = _fresh_topic(on_stage)
+    sent, seconds, cpu = _script(
+        "produce_only", on_stage.bootstrap, topic, str(workload.records), str(number)
+    )
+    cpu -= _idle_cpu("produce_only", on_stage.bootstrap, _NO_TOPIC, "0", str(number))
+    return Run(rate=sent / seconds, cpu_us={"script": cpu / sent * 1e6})
+
+
+def bare_gets(on_stage: Stage, workload: Workload) -> Run:
+    """Every object fetched and thrown away: what this S3 gives at all."""
+    fetched, seconds, _ = _script("bare_gets", on_stage.endpoint, workload.bucket, str(workload.objects))
+    return Run(rate=fetched / seconds)
+
+
+def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) -> Run:
+    """What became of a topic that a service fills. Looking at its ends costs the broker nothing."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not sum(on_stage.ends(topic, "read_uncommitted").values()):
+        _still_waits(service, deadline, topic)
+        time.sleep(0.01)
+    began, used = time.monotonic(), processes.cpu_seconds(service.pid)
+    ends, changed = 0, began
+    while ends < workload.records or time.monotonic() - changed < _QUIET_SECONDS:
+        _still_waits(service, deadline, topic)
+        now, current = time.monotonic(), sum(on_stage.ends(topic).values())
+        if current != ends:
+            ends, changed = current, now
+        time.sleep(0.05)
+    cpu = {
+        kind: (seconds - used.get(kind, 0.0)) / workload.amount * 1e6
+        for kind, seconds in processes.cpu_seconds(service.pid).items()
+    }
+    peak: dict[str, float] = {}
+    for process in processes.tree(service.pid):
+        peak[process.kind] = max(peak.get(process.kind, 0.0), process.peak_mib)
+    return Run(rate=workload.amount / (changed - began), cpu_us=cpu, peak_mib=peak)
+
+
+def _still_waits(service: Service, deadline: float, topic: str) -> None:
+    if time.monotonic() > deadline or not service.is_running:
+        raise StageError(f"{topic} did not fill in {_PATIENCE_SECONDS:.0f} s:\n{service.tail()}")
+
+
+def _verify(on_stage: Stage, topic: str, workload: Workload) -> None:
+    """StageError unless each row is there once; hashes, since two million values would fill the memory."""
+    count, different = 0, set[int]()
+    for message in on_stage.read(topic, until=lambda: True):
+        count += 1
+        different.add(hash(message.value()))
+    if count != workload.records or len(different) != workload.records:
+        raise StageError(
+            f"{topic} holds {count} records, {len(different)} of them different; "
+            f"{workload.records} were uploaded."
+        )
+
+
+def _script(module: str, *arguments: str) -> tuple[int, float, float]:
+    """What a script of this folder says that it did, in how many seconds, and its CPU seconds."""
+    argv = [sys.executable, "-m", f"bench.{module}", *arguments]
+    # Of ended children there is one sum for all; nothing else of ours ends meanwhile.
+    before = _children_cpu()
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    cpu = _children_cpu() - before
+    if done.returncode != 0:
+        raise StageError(f"bench.{module} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    amount, seconds = done.stdout.split()
+    return int(amount), float(seconds), cpu
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@cache
+def _idle_cpu(module: str, *arguments: str) -> float:
+    """CPU seconds of a script that has nothing to do."""
+    return _script(module, *arguments)[2]
+
+
+def _fresh_topic(on_stage: Stage) -> str:
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    on_stage.make_topic(topic, PARTITIONS)
+    return topic

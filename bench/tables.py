@@ -1,0 +1,120 @@
+"""The benchmark's results as people read them: two tables, and the groups of the chart."""
+
+import statistics
+
+from rich.table import Table
+
+from bench.aims import Outcome
+from bench.chart import Bar, Group
+from bench.results import Results, middle
+
+LABELS = {
+    "headrace": "Headrace",
+    "plain_script": "plain script",
+    "produce_only_1": "produce(), 1 process",
+    "produce_only_2": "produce(), 2 processes",
+    "bare_gets": "bare GETs",
+}
+
+
+def rates_table(results: Results) -> Table:
+    """Each workload and contestant: median, spread, ratio, CPU."""
+    table = Table(title=f"Medians of {results.rounds}")
+    table.add_column("workload")
+    table.add_column("who")
+    for heading in ("median", "spread", "Headrace is", "CPU us each"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, contestants in results.runs.items():
+        workload = results.workloads[name]
+        ours = statistics.median(results.rates(name, "headrace")) if "headrace" in contestants else None
+        title = workload.title
+        for contestant, runs in contestants.items():
+            rates = results.rates(name, contestant)
+            median = statistics.median(rates)
+            is_other = ours is not None and contestant != "headrace"
+            cpu = middle(runs, "cpu_us")
+            table.add_row(
+                title,
+                LABELS[contestant],
+                f"{median:,.0f} {workload.unit}",
+                f"{min(rates):,.0f} .. {max(rates):,.0f}",
+                f"{(ours or 0) / median:.2f} of it" if is_other else "",
+                _us(sum(cpu.values())) if cpu else "",
+            )
+            if len(cpu) > 1:
+                for kind, us in cpu.items():
+                    table.add_row("", f"  {kind}", "", "", "", _us(us))
+            title = ""
+        table.add_section()
+    for number, one in enumerate(results.delays):
+        table.add_row(
+            "" if number else "upload to readable",
+            f"round {number + 1}, {len(one.ms)} uploads",
+            f"p50 {one.p50:.0f} ms",
+            f"{one.ms[0]:.0f} .. {one.ms[-1]:.0f} ms",
+        )
+    return table
+
+
+def _us(cpu: float) -> str:
+    # Records take one or two, objects some thousand.
+    return f"{cpu:,.2f}" if cpu < 100 else f"{cpu:,.0f}"
+
+
+def aims_table(outcomes: list[Outcome]) -> Table:
+    """Each aim beside what was reached."""
+    table = Table(title="Aims")
+    table.add_column("workload")
+    table.add_column("what")
+    table.add_column("aim", justify="right")
+    table.add_column("reached", justify="right")
+    table.add_column("")
+    for one in outcomes:
+        aim = one.aim
+        places = 2 if not aim.unit or aim.unit == "us" else 0
+        unit = f" {aim.unit}" if aim.unit else ""
+        table.add_row(
+            aim.workload,
+            aim.what,
+            f"{'at most ' if aim.at_most else ''}{aim.aim:,.{places}f}{unit}",
+            f"{one.reached:,.{places}f}{unit}",
+            "[green]met[/]" if one.is_met else "[red]missed[/]",
+        )
+    return table
+
+
+def groups(results: Results) -> list[Group]:
+    """What the chart shows."""
+    found = [
+        Group(
+            heading=results.workloads[name].title,
+            unit=results.workloads[name].unit,
+            bars=[
+                Bar(
+                    label=LABELS[contestant],
+                    value=statistics.median(rates),
+                    low=min(rates),
+                    high=max(rates),
+                    is_ours=contestant == "headrace",
+                )
+                for contestant in contestants
+                for rates in (results.rates(name, contestant),)
+            ],
+        )
+        for name, contestants in results.runs.items()
+    ]
+    if results.delays:
+        found.append(
+            Group(
+                heading="Upload to readable, one small object a second (less is better)",
+                unit="ms",
+                bars=[
+                    Bar(label=label, value=statistics.median(ms), low=min(ms), high=max(ms), is_ours=True)
+                    for label, ms in (
+                        ("Headrace, p50", [one.p50 for one in results.delays]),
+                        ("Headrace, p99", [one.p99 for one in results.delays]),
+                    )
+                ],
+            )
+        )
+    return found

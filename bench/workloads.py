@@ -1,0 +1,175 @@
+"""What the benchmark has everybody read: objects of one kind, and the rows in them."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from bench.lines import lines
+from bench.stage import Stage
+
+_UPLOADERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Objects of `rows` records each; `body` makes one from the number of its first row and their count."""
+
+    name: str
+    title: str
+    objects: int
+    rows: int
+    body: Callable[[int, int], bytes]
+    input_format: str = "jsonl"
+    counts_objects: bool = False
+    """True when objects a second are what matters, and bare GETs the ceiling."""
+
+    @property
+    def records(self) -> int:
+        """Records in all objects together."""
+        return self.objects * self.rows
+
+    @property
+    def amount(self) -> int:
+        """What a rate of this workload counts."""
+        return self.objects if self.counts_objects else self.records
+
+    @property
+    def unit(self) -> str:
+        """The unit of its rates."""
+        return "objects/s" if self.counts_objects else "records/s"
+
+    @property
+    def bucket(self) -> str:
+        """The bucket that holds its objects."""
+        return f"headrace-bench-{self.name}"
+
+    def scaled(self, scale: float) -> "Workload":
+        """The same with fewer objects, for a quick look at the benchmark itself."""
+        return replace(self, objects=max(2, round(self.objects * scale)))
+
+    def upload(self, on_stage: Stage) -> None:
+        """Put the objects into their bucket."""
+        on_stage.make_bucket(self.bucket)
+
+        def put(number: int) -> None:
+            body = self.body(number * self.rows, self.rows)
+            on_stage.s3.put_object(Bucket=self.bucket, Key=f"in/{number:06}", Body=body)
+
+        with ThreadPoolExecutor(_UPLOADERS) as pool:
+            list(pool.map(put, range(self.objects)))
+
+
+def _gzip(first: int, count: int) -> bytes:
+    return gzip.compress(lines(first, count), 6)
+
+
+def _zstd(first: int, count: int) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(lines(first, count))
+
+
+def _rows(first: int, count: int) -> list[dict[str, Any]]:
+    """Orders of middling width, each different; about 200 bytes as JSON."""
+    return [
+        {
+            "id": number,
+            "customer": f"customer-{number % 1000:04d}",
+            "amount": (number * 7919 % 100_000) / 100,
+            "note": f"the note of order {number} is of a middling length, and then some more of it",
+            "paid": number % 2 == 0,
+            "parent": None if number % 3 else number,
+        }
+        for number in range(first, first + count)
+    ]
+
+
+_AVRO_SCHEMA: Final = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "customer", "type": "string"},
+            {"name": "amount", "type": "double"},
+            {"name": "note", "type": "string"},
+            {"name": "paid", "type": "boolean"},
+            {"name": "parent", "type": ["null", "long"]},
+        ],
+    }
+)
+
+
+def _avro(first: int, count: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, _AVRO_SCHEMA, _rows(first, count), codec="snappy", sync_interval=64_000)
+    return out.getvalue()
+
+
+def _parquet(first: int, count: int) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(_rows(first, count)), out)
+    return out.getvalue()
+
+
+def _parquet_nested(first: int, count: int) -> bytes:
+    rows = [
+        {"id": row["id"], "customer": {"name": row["customer"], "paid": row["paid"]}, "items": _items(row)}
+        for row in _rows(first, count)
+    ]
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+def _items(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"sku": f"sku-{row['id'] % 97}", "price": row["amount"], "count": n} for n in (1, 2, 3)]
+
+
+def _chunks(first: int, count: int) -> bytes:
+    """Chunks of 4096 bytes, each different."""
+    return b"".join(json.dumps(number).encode().ljust(4096, b".") for number in range(first, first + count))
+
+
+WORKLOADS: Final = (
+    Workload(name="jsonl", title="JSON Lines", objects=40, rows=50_000, body=lines),
+    Workload(name="gzip", title="JSON Lines, gzip", objects=20, rows=50_000, body=_gzip),
+    Workload(
+        name="small", title="5,000 small objects", objects=5_000, rows=10, body=lines, counts_objects=True
+    ),
+)
+MORE_WORKLOADS: Final = (
+    Workload(name="zstd", title="JSON Lines, zstd", objects=20, rows=50_000, body=_zstd),
+    Workload(name="avro", title="Avro to JSON", objects=20, rows=50_000, body=_avro, input_format="avro"),
+    Workload(
+        name="parquet",
+        title="Parquet to JSON",
+        objects=20,
+        rows=50_000,
+        body=_parquet,
+        input_format="parquet",
+    ),
+    Workload(
+        name="nested",
+        title="Parquet, nested, to JSON",
+        objects=10,
+        rows=50_000,
+        body=_parquet_nested,
+        input_format="parquet",
+    ),
+    Workload(
+        name="bytes",
+        title="bytes, chunks of 4 KiB",
+        objects=40,
+        rows=2_500,
+        body=_chunks,
+        input_format="bytes",
+    ),
+)

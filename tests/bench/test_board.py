@@ -1,0 +1,97 @@
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+from rich.console import Console
+
+from bench.aims import AIMS, outcomes
+from bench.chart import bar_chart
+from bench.contestants import Run
+from bench.delays import Delays
+from bench.plain_formats import LOOPS
+from bench.results import Results
+from bench.tables import aims_table, groups, rates_table
+from bench.workloads import MORE_WORKLOADS, WORKLOADS
+
+
+@pytest.fixture
+def results() -> Results:
+    """Three rounds of JSON Lines and of latency, without the ceiling with two processes."""
+    made = Results(rounds=3, scale=1.0)
+    jsonl = WORKLOADS[0]
+    for rate, cpu in ((900.0, 1.0), (1000.0, 1.4), (800.0, 1.2)):
+        made.add(
+            jsonl, "headrace", Run(rate=rate, cpu_us={"driver": 0.1, "workers": cpu}, peak_mib={"jvm": 1.0})
+        )
+        made.add(jsonl, "plain_script", Run(rate=600.0, cpu_us={"script": 2.0}))
+    made.delays = [Delays(ms=[20.0, 30.0, float(worst)]) for worst in (40, 300, 50)]
+    return made
+
+
+def test_medians_ratios_and_aims(results: Results) -> None:
+    """Only aims whose figures were measured are spoken of; each has its own direction."""
+    found = {
+        (one.aim.workload, one.aim.what): (one.reached, one.is_met) for one in outcomes(results.medians())
+    }
+
+    assert found == {
+        ("jsonl", "of the plain script"): (1.5, True),
+        ("latency", "p50, one object a second"): (30.0, True),
+        ("latency", "p99, one object a second"): (50.0, True),
+        ("jsonl", "CPU a record, all our processes"): (pytest.approx(1.3), False),
+        ("memory", "the JVM"): (1.0, True),
+    }
+
+
+def test_the_file_that_is_written(results: Results) -> None:
+    """Medians with every round beside them, and a failure is not hidden."""
+    results.failures.append("round 2: no")
+
+    shape = json.loads(json.dumps(results.as_dict()))
+
+    assert shape["workloads"]["jsonl"]["contestants"]["headrace"] == {
+        "median": 900,
+        "rounds": [900, 1000, 800],
+        "cpu_us": {"driver": 0.1, "workers": 1.2},
+        "peak_mib": {"jvm": 1},
+    }
+    assert shape["latency"]["p99_ms"] == 50.0
+    assert shape["failures"] == ["round 2: no"]
+    assert {"cores", "processor", "python"} == shape["machine"].keys()
+
+
+def test_what_people_see(results: Results) -> None:
+    """Both tables, and a chart whose longest bar is as wide as there is room."""
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(rates_table(results))
+    console.print(aims_table(outcomes(results.medians())))
+    text = console.export_text()
+    assert "800 .. 1,000" in text
+    assert "1.50 of it" in text
+    assert "missed" in text
+
+    drawn = ET.fromstring(bar_chart("a < b", groups(results)))  # noqa: S314 - our own
+    widths = [float(bar.attrib["width"]) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect")]
+    # Headrace's median of 900 beside its own best of 1,000, which a whisker shows.
+    assert widths[0] / widths[1] == pytest.approx(1.5)
+    assert widths[0] == pytest.approx(0.9 * 440)
+    title = drawn.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None
+    assert title.text == "a < b"
+
+
+BY_NAME = {one.name: one for one in (*WORKLOADS, *MORE_WORKLOADS)}
+
+
+@pytest.mark.parametrize("name", sorted(LOOPS))
+def test_the_plain_loops_find_the_rows_that_are_there(name: str) -> None:
+    """All of them, each different, so that a ratio compares the same work."""
+    rows = list(LOOPS[name](BY_NAME[name].body(0, 50)))
+
+    assert len(rows) == len(set(rows)) == 50
+
+
+def test_every_aim_has_a_workload_or_a_group() -> None:
+    """A misspelt one would silently never be spoken of."""
+    assert {aim.workload for aim in AIMS} <= BY_NAME.keys() | {"latency", "memory"}
