@@ -71,9 +71,9 @@ class Result:
     """When the service ended by itself though nobody asked it to."""
 
     def save(self, folder: Path) -> None:
-        """Keep it, in place of the last one of this campaign."""
+        """Keep it beside those of other campaigns, and of this one with other seeds."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.campaign}.json").write_text(json.dumps(asdict(self), indent=2))
+        (folder / f"{self.campaign}-{self.seed}.json").write_text(json.dumps(asdict(self), indent=2))
 
 
 class Run:

@@ -25,6 +25,7 @@ class Harm(StrEnum):
     DRIVER_RETURNS = "driver killed while it comes back"
     WORKER = "Python worker killed"
     WORKERS = "all Python workers killed"
+    DAEMON = "daemon that forks Python workers killed"
     EXECUTOR = "executor's JVM killed"
     BROKER = "broker killed, restarted with its data"
     S3 = "S3 and SQS killed, objects uploaded again"
@@ -49,6 +50,7 @@ KILLS: Final = frozenset(
         Harm.DRIVER_RETURNS,
         Harm.WORKER,
         Harm.WORKERS,
+        Harm.DAEMON,
         Harm.EXECUTOR,
         Harm.BROKER,
         Harm.S3,
@@ -130,11 +132,20 @@ def _workers(scene: Scene) -> float:
     return _kill_workers(scene, list)
 
 
+def _daemon(scene: Scene) -> float:
+    """Its workers live on without it; the next one that Spark needs comes from a new daemon."""
+    daemons = processes.daemons(scene.leader.pid)
+    began = time.monotonic()
+    processes.kill(daemons)
+    processes.await_gone(daemons)
+    return began
+
+
 def _kill_workers(scene: Scene, choose: Callable[[list[int]], list[int]]) -> float:
     def there() -> list[int]:
-        return [pid for pid in _workers_of(scene) if pid]
+        return _workers_of(scene)
 
-    until_sync(there, seconds=30, what="a Python worker")
+    until_sync(there, seconds=60, what="a Python worker")
     chosen = choose(there())
     began = time.monotonic()
     processes.kill(chosen)
@@ -341,6 +352,7 @@ _HOW: Final[dict[Harm, Callable[[Scene], float]]] = {
     Harm.DRIVER_RETURNS: _driver_returns,
     Harm.WORKER: _worker,
     Harm.WORKERS: _workers,
+    Harm.DAEMON: _daemon,
     Harm.EXECUTOR: _executor,
     Harm.BROKER: _broker,
     Harm.S3: _s3,

@@ -36,9 +36,20 @@ def descendants(pid: int) -> dict[int, str]:
 
 def workers(pid: int) -> list[int]:
     """The Python workers below a process: children of the daemon that forks them."""
-    below = descendants(pid)
-    daemons = {one for one, command in below.items() if "spark.daemon" in command}
-    return sorted(one for one in below if one in daemons and _parent(one) in daemons)
+    forked = _forked(pid)
+    return sorted(one for one in forked if _parent(one) in forked)
+
+
+def daemons(pid: int) -> list[int]:
+    """The processes that fork Python workers."""
+    forked = _forked(pid)
+    return sorted(one for one in forked if _parent(one) not in forked)
+
+
+def _forked(pid: int) -> set[int]:
+    # Ours or Spark's own; the JVM's command line names the module too, but does not run it.
+    modules = ("-m spark.daemon", "-m pyspark.daemon")
+    return {one for one, command in descendants(pid).items() if any(module in command for module in modules)}
 
 
 def executors(pid: int) -> list[int]:

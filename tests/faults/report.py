@@ -74,7 +74,7 @@ _CAMPAIGN_HEAD: Final = (
     "lost",
     "duplicated",
     "minutes",
-    "seed",
+    "seeds",
 )
 
 
@@ -104,20 +104,23 @@ def fault_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
 
 
 def campaign_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """One row for each campaign."""
+    """One row for each campaign, all of its runs together."""
+    runs: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for result in results:
+        runs[result["campaign"], result["title"]].append(result)
     return [
         [
-            result["campaign"],
-            result["title"],
-            str(sum(result["times"].values())),
-            str(result["kills"]),
-            f"{result['rows']:,}",
-            str(result["lost"]),
-            str(result["duplicated"]),
-            f"{result['seconds'] / 60:.1f}",
-            str(result["seed"]),
+            campaign,
+            title,
+            str(sum(sum(run["times"].values()) for run in found)),
+            str(sum(run["kills"] for run in found)),
+            f"{sum(run['rows'] for run in found):,}",
+            str(sum(run["lost"] for run in found)),
+            str(sum(run["duplicated"] for run in found)),
+            f"{sum(run['seconds'] for run in found) / 60:.1f}",
+            ", ".join(str(run["seed"]) for run in found),
         ]
-        for result in results
+        for (campaign, title), found in runs.items()
     ]
 
 

@@ -36,7 +36,7 @@ CAMPAIGNS: Final = (
     Campaign(
         name="worker",
         title="JSONL, lingering tasks",
-        harms={Harm.WORKER: 30, Harm.WORKERS: 10},
+        harms={Harm.WORKER: 30, Harm.WORKERS: 10, Harm.DAEMON: 4},
         options=_SLOWLY,
     ),
     Campaign(
