@@ -27,7 +27,7 @@ class Context:
     ],
 )
 def test_a_task_that_spark_repeats_is_refused(context: Any, refusal: str | None) -> None:
-    """`local[2,4]` has Spark repeat tasks, whatever spark.task.maxFailures says; the driver refuses them too."""
+    """`local[2,4]` lets Spark repeat tasks, whatever else is set; the driver refuses them too."""
     found = _repetition(context)
     if refusal is None:
         assert found is None
