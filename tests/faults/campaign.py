@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -65,7 +65,7 @@ class Result:
     times: Counter[str] = field(default_factory=Counter)
     """How often each harm was done."""
     kills: int = 0
-    recovered: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    recovered: dict[str, list[float]] = field(default_factory=dict)
     """Seconds to the next committed row, where the next harm waited for it."""
     ended: list[str] = field(default_factory=list)
     """When the service ended by itself though nobody asked it to."""
@@ -178,7 +178,7 @@ class Run:
         seen = watch.await_new(marks, seconds=_RECOVER_SECONDS)
         self._revive(scene)
         assert seen is not None, f"{harm}: nothing new in {_RECOVER_SECONDS} s: {scene.leader.tail(40)}"
-        result.recovered[harm.value].append(round(seen - began, 2))
+        result.recovered.setdefault(harm.value, []).append(round(seen - began, 2))
 
     def _revive(self, scene: Scene) -> None:
         """Start what ended by itself, and note that it did: nothing outside may end it."""
