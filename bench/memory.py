@@ -1,8 +1,10 @@
-"""Peak memory of a worker that decodes objects of any size: `python -m bench.memory [--quick]`.
+"""Peak memory of a worker that reads objects of any size: `python -m bench.memory [--quick] [--decoders]`.
 
-For each format an object is written to a temporary folder, then decoded by a process of its own, whose peak
-resident memory is printed; 64 MiB and 2 GiB side by side. Parquet is one single row group. `--quick` takes
-256 MiB for the larger size. Exit code 1 when a peak exceeds the promise.
+For each format an object is written to a temporary folder, 64 MiB and 2 GiB side by side; Parquet is one
+single row group, with pages of 8 MiB. It is decoded by a process of its own, and then brought from S3 to
+Kafka by a service of its own; printed are the peaks of resident memory, of that process and of the service's
+largest Spark worker. `--quick` takes 256 MiB for the larger size, `--decoders` leaves the services out. Exit
+code 1 when a peak exceeds the promise.
 """
 
 import argparse
@@ -12,6 +14,8 @@ import multiprocessing
 import resource
 import sys
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +25,15 @@ import pyarrow.parquet as pq
 import zstandard
 
 from bench.decode import AVRO_SCHEMA, options
+from bench.processes import tree
+from bench.stage import Stage, StageError, stage
 from ingest.settings.choices import InputFormat
 from spark.formats import DECODERS
 from spark.records.varint import varint
 
 PROMISE_MIB = 400
 MIB = 1 << 20
+_ROAD_SECONDS = 900
 
 
 class File:
@@ -152,23 +159,71 @@ def _run(target: Callable[..., None], *arguments: Any) -> None:
         raise SystemExit(f"a process ended with {process.exitcode}")
 
 
-def main() -> int:
-    """Print the peaks."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="256 MiB instead of 2 GiB")
-    large = 256 if arguments.parse_args().quick else 2048
+def _worker_peak(on_stage: Stage, path: Path, input_format: InputFormat) -> float:
+    """MiB of the largest worker of a service that brings the object to Kafka."""
+    name = f"memory-{uuid.uuid4().hex[:8]}"
+    on_stage.make_bucket(name)
+    on_stage.make_topic(name, 2)
+    on_stage.s3.upload_file(str(path), name, "object")
+    options = on_stage.configuration(
+        aws__s3__bucket__name=name,
+        topic=name,
+        file__name__template=".*",
+        input__format=input_format.value,
+        errors__tolerance="all",
+        tasks__max=2,
+    )
+    service = on_stage.service(name, options)
+    service.start()
+    try:
+        deadline = time.monotonic() + _ROAD_SECONDS
+        # A worker may be gone as soon as it has nothing to do, and its peak with it.
+        peak = 0.0
+        while service.status()["objects"]["done"] == 0:
+            if time.monotonic() > deadline:
+                raise StageError(f"the object is not done after {_ROAD_SECONDS} s:\n{service.tail()}")
+            peak = max([peak, *(used.peak_mib for used in tree(service.pid) if used.kind == "workers")])
+            time.sleep(0.2)
+    finally:
+        service.stop()
+    on_stage.s3.delete_object(Bucket=name, Key="object")
+    on_stage.admin.delete_topics([name])[name].result(30)
+    return peak
+
+
+def measure(sizes: tuple[int, ...], on_stage: Stage | None) -> float:
+    """Print the peaks for objects of these MiB, with a stage those of services too; the worst one."""
     worst = 0.0
-    print(f"{'':26}{'object MiB':>12}{'rows':>14}{'bad':>6}{'peak MiB':>10}")
+    heads = f"{'decoder MiB':>13}" + ("" if on_stage is None else f"{'worker MiB':>12}")
+    print(f"{'':26}{'object MiB':>12}{'rows':>14}{'bad':>6}{heads}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "object"
         for label, (input_format, write) in WRITERS.items():
-            for size in (64, large):
+            for size in sizes:
                 _run(write, path, size * MIB)
                 out = multiprocessing.get_context("spawn").SimpleQueue()
                 _run(_decode, path, input_format, out)
-                rows, bad, peak = out.get()
-                worst = max(worst, peak)
-                print(f"{label:26}{path.stat().st_size / MIB:12,.0f}{rows:14,}{bad:6}{peak:10,.0f}")
+                rows, bad, *peaks = out.get()
+                if on_stage is not None:
+                    peaks.append(_worker_peak(on_stage, path, input_format))
+                worst = max(worst, *peaks)
+                shown = "".join(f"{peak:{width},.0f}" for peak, width in zip(peaks, (13, 12), strict=False))
+                print(f"{label:26}{path.stat().st_size / MIB:12,.0f}{rows:14,}{bad:6}{shown}", flush=True)
+    return worst
+
+
+def main() -> int:
+    """Print the peaks, and whether the promise holds."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--quick", action="store_true", help="256 MiB instead of 2 GiB")
+    arguments.add_argument("--decoders", action="store_true", help="only the decoders, without S3 and Kafka")
+    chosen = arguments.parse_args()
+    sizes = (64, 256 if chosen.quick else 2048)
+    if chosen.decoders:
+        worst = measure(sizes, None)
+    else:
+        with stage("memory") as on_stage:
+            worst = measure(sizes, on_stage)
     print(f"worst {worst:,.0f} MiB, promised {PROMISE_MIB} MiB")
     return 1 if worst > PROMISE_MIB else 0
 

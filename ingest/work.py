@@ -16,11 +16,11 @@ Handing out a batch *is* the driver's yes to plan number N (design, "A task gets
 it is said once, over a connection whose task has initialised already, and closing the connection voids it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ingest.ledger import LedgerEntry, LedgerKey
-from ingest.objects import Route, S3Object
+from ingest.objects import ObjectId, Route, S3Object
 from ingest.positions import Position
 
 
@@ -124,27 +124,33 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A transaction whose commit the broker acknowledged. Counters are of this transaction only."""
+    """A transaction whose commit the broker acknowledged. Counters are of this transaction only.
+
+    `fetched` is what was fetched from S3 since the message before, bytes by object.
+    """
 
     plan: int
     checkpoints: tuple[Checkpoint, ...]
     records_by_topic: dict[str, int]
     bad_by_reason: dict[str, int]
-    fetched_bytes: int
+    fetched: dict[ObjectId, int]
     seconds: float
     """From begin to acknowledged commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The batch is over: every work was committed to an end, gave a failure, or was left (`returned`)."""
+    """The batch is over: every work was committed to an end, gave a failure, or was left (`returned`).
+
+    `fetched` as in `Committed`: what no message has told of yet.
+    """
 
     plan: int
     outcome: Outcome
     failures: tuple[Failure, ...] = ()
     returned: tuple[Work, ...] = ()
     cuts: tuple[tuple[Work, tuple[int, ...]], ...] = ()
-    fetched_bytes: int = 0
+    fetched: dict[ObjectId, int] = field(default_factory=dict)
     error: str | None = None
 
 

@@ -1,7 +1,7 @@
 """What happened, counted once for metrics, `/status` and log: an event is its line and its metric."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
 import structlog
@@ -9,7 +9,11 @@ import structlog
 from ingest.catalogue import Ended
 from ingest.ledger import State
 from ingest.metrics import Metrics
+from ingest.objects import ObjectId
+from ingest.outcome import OUTCOMES
 from ingest.printable import printable
+from ingest.service.latency import Latency
+from ingest.service.quarantine import Quarantine
 from ingest.service.snapshot import RecentObject
 from ingest.work import Committed, Finished
 
@@ -24,6 +28,7 @@ class Tally:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._fetched: Counter[ObjectId] = Counter()  # of objects that have not ended yet
         self._window: deque[tuple[float, int, int]] = deque()
         self._problems: dict[str, str] = {}
         self.mode: str | None = None
@@ -31,6 +36,9 @@ class Tally:
         self.records = 0
         self.bytes = 0
         self.transactions = 0
+        self.bad_records: Counter[str] = Counter()
+        self.latency = Latency()
+        self.quarantine = Quarantine()
         self.last_error: str | None = None
         self.last_full_listing_ms: int | None = None
         self.quarantined = 0
@@ -79,22 +87,32 @@ class Tally:
             records += count
         for reason, count in committed.bad_by_reason.items():
             self._metrics.bad_records.labels(reason).inc(count)
-        self._read(committed.fetched_bytes)
+            self.bad_records[reason] += count
+        fetched = self._read(committed.fetched)
         self.records += records
-        self._window.append((time.monotonic(), records, committed.fetched_bytes))
+        self._window.append((time.monotonic(), records, fetched))
 
     def batch_finished(self, finished: Finished, seconds: float) -> None:
         """A batch is over, well or not."""
         self._metrics.batch.observe(seconds)
-        self._read(finished.fetched_bytes)
+        self._read(finished.fetched)
         if finished.outcome != "clean":
             self._metrics.transactions.labels(str(finished.outcome)).inc()
-        if finished.error is not None:
-            self.last_error = finished.error
+        for failure in finished.failures:
+            outcome = OUTCOMES.get(failure.kind)
+            if outcome is not None and outcome.state is State.FAILED:
+                self._metrics.objects.labels("failed", outcome.reason or failure.reason or "").inc()
+        for sentence in (*(failure.message for failure in finished.failures), finished.error):
+            if sentence is not None:
+                self.last_error = sentence
 
-    def _read(self, count: int) -> None:
+    def _read(self, fetched: Mapping[ObjectId, int]) -> int:
+        """Count what was fetched, for the lines of its objects too; how much it was."""
+        self._fetched.update(fetched)
+        count = sum(fetched.values())
         self._metrics.read_bytes.inc(count)
         self.bytes += count
+        return count
 
     def ended(self, ended: Ended, now_ms: int) -> None:
         """An object came to its end: the one canonical line of each."""
@@ -102,7 +120,9 @@ class Tally:
         self._metrics.objects.labels(str(entry.state), entry.reason or "").inc()
         seconds = max(0, now_ms - ended.since_ms) / 1000
         if entry.state is State.DONE:
-            self._metrics.event_to_commit.observe(max(0, now_ms - ended.seen_ms) / 1000)
+            waited = max(0, now_ms - ended.seen_ms) / 1000
+            self._metrics.event_to_commit.observe(waited)
+            self.latency.took(waited)
         if entry.state is State.QUARANTINED:
             self.quarantined += 1
         self.recent.append(
@@ -129,6 +149,7 @@ class Tally:
             records=entry.records,
             bad=entry.bad,
             bytes=entry.size,
+            fetched_bytes=self._fetched.pop(ended.id, 0),
             attempts=entry.attempts,
             error=entry.error,
             duration_seconds=seconds,

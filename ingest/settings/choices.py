@@ -52,6 +52,7 @@ class Compression(StrEnum):
     ZSTD = "zstd"
     BZIP2 = "bzip2"
     LZ4 = "lz4"
+    XZ = "xz"
 
 
 class ValueFormat(StrEnum):

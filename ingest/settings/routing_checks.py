@@ -1,15 +1,11 @@
 """Where records go: template, topic, ordering and the topics beside the output, held against one another."""
 
-import re
-from typing import Final
-
 from ingest.settings.choices import Distribution, FileNameMatch, Ordering
 from ingest.settings.options import connection, reading, records
 from ingest.settings.sources import TemplateSource, TemplateTime
 from ingest.settings.values import Values
 from ingest.template import KeyTemplate, TemplateError
-
-_VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]+)\s*(?::[^{}]*)?\}\}")
+from ingest.template.source import Placeholder, read_template
 
 
 def check_routing(values: Values) -> None:
@@ -75,12 +71,19 @@ def _check_key_template(values: Values, variables: frozenset[str]) -> None:
     source = values[records.KEY_FROM] if values.are_good(records.KEY_FROM) else None
     if not isinstance(source, TemplateSource):
         return
+    try:
+        # As the tasks will read it, so that no object meets a template that cannot be.
+        tokens = read_template(source.text, any_is_known=True)
+    except TemplateError as error:
+        values.refuse(records.KEY_FROM, str(error))
+        return
+    names = dict.fromkeys(token.name for token in tokens if isinstance(token, Placeholder))
     known = variables | ({"topic"} if values.is_given(records.TOPIC_NAME) else set())
-    for name in dict.fromkeys(_VARIABLE.findall(source.text)):
-        if name not in known:
+    for name in names:
+        if name == "any":
+            values.refuse(records.KEY_FROM, "uses {{any}}, which stands for nothing that could be written")
+        elif name not in known:
             values.refuse(records.KEY_FROM, f"uses {{{{{name}}}}}, which file.name.template does not have")
-    if "{{" in _VARIABLE.sub("", source.text):
-        values.refuse(records.KEY_FROM, "has {{ that does not begin a variable of file.name.template")
 
 
 def _check_topics(values: Values) -> None:

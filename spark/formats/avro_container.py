@@ -19,7 +19,8 @@ from spark.formats.avro_skip import DatumError, read_long
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 
-_HEADER_MAX_BYTES: Final = 16 * 1024 * 1024
+# A schema takes twenty times its text once it is read.
+_HEADER_MAX_BYTES: Final = 4 * 1024 * 1024
 _XZ_MEMORY_BYTES: Final = 128 * 1024 * 1024
 _CHECKSUM_BYTES: Final = 4
 

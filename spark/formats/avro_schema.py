@@ -28,6 +28,8 @@ WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 _UUID_BYTES: Final = 16
 _SCHEMA_DEPTH_MAX: Final = 100
+# Every type costs some kilobytes in the readers that are made for it.
+_TYPES_MAX: Final = 20_000
 
 
 class SchemaError(ValueError):
@@ -89,10 +91,14 @@ def parse_schema(text: bytes | str) -> Node:
 class _Parser:
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}
+        self._types = 0
 
     def node(self, shape: Any, namespace: str | None, depth: int) -> Node:
         if depth > _SCHEMA_DEPTH_MAX:
             raise SchemaError("it is nested too deep")
+        self._types += 1
+        if self._types > _TYPES_MAX:
+            raise SchemaError(f"it has more than {_TYPES_MAX:,} types")
         if isinstance(shape, list):
             return Node(kind="union", branches=[self.node(each, namespace, depth + 1) for each in shape])
         if isinstance(shape, str):

@@ -120,7 +120,7 @@ def _too_long(line: LongLine, options: DecodeOptions) -> RowBatch:
         position=BytePosition(line.begin),
         after=BytePosition(line.after),
         reason="too_large",
-        message=_too_large_message(line.size, options),
+        message=options.too_large(line.size + options.overhead_bytes),
         size=line.size,
     )
     return RowBatch(
@@ -129,11 +129,6 @@ def _too_long(line: LongLine, options: DecodeOptions) -> RowBatch:
         positions=lambda _index: BytePosition(line.after),
         bad=(bad,),
     )
-
-
-def _too_large_message(size: int, options: DecodeOptions) -> str:
-    record = size + options.overhead_bytes
-    return f"the record of {record} bytes exceeds record.max.bytes ({options.record_max_bytes})"
 
 
 def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Iterator[RowBatch]:
@@ -152,7 +147,8 @@ def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Itera
     if not are_all_json(buffer, trimmed_lengths if filled.all() else trimmed_lengths[filled]):
         faults = _faults(buffer, starts, ends, np.flatnonzero(filled & ~large))
     for row in np.flatnonzero(large).tolist():
-        faults[row] = ("too_large", _too_large_message(int(ends[row] - starts[row]), options))
+        size = int(ends[row] - starts[row]) + options.overhead_bytes
+        faults[row] = ("too_large", options.too_large(size))
     lengths = _nulled(buffer, ends - starts, trimmed_starts, trimmed_lengths)
     good = filled
     if faults:

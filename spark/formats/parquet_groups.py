@@ -16,8 +16,11 @@ BATCH_BYTES: Final = 1024 * 1024
 
 # All columns of a row group are read side by side, each through a buffer of its own.
 _BUFFERS_BYTES: Final = 48 * 1024 * 1024
-_BUFFER_MIN_BYTES: Final = 64 * 1024
+_BUFFER_MIN_BYTES: Final = 16 * 1024
 _BUFFER_MAX_BYTES: Final = 4 * 1024 * 1024
+
+# No honest row group is this many times as large as its object; where one is, batches get larger than meant.
+_RATIO_MAX: Final = 64
 
 # Magic at both ends, and the length of the footer.
 _LEAST_BYTES: Final = 12
@@ -61,7 +64,9 @@ class RowGroups:
         # Nothing is asked of the group's columns here: pyarrow 26 ends the process (std::terminate) where the
         # footer's entry for a column is damaged, while the reader below raises.
         self._file.watch_pages()
-        rows = int(min(BATCH_ROWS, max(1, BATCH_BYTES * about.num_rows // max(1, about.total_byte_size))))
+        # What the footer claims beyond all compression must not make batches of single rows.
+        size = max(1, min(about.total_byte_size, _RATIO_MAX * self._file.size()))
+        rows = int(min(BATCH_ROWS, max(1, BATCH_BYTES * about.num_rows // size)))
         how = {"batch_size": rows, "row_groups": [group], "use_threads": False}
         batches = self._moments.iter_batches(**how)
         if self._digits is not None:

@@ -25,6 +25,13 @@ class DecodeOptions:
         limit = self.format.record_max_bytes
         return limit if self.topic_max_bytes is None else min(limit, self.topic_max_bytes)
 
+    def too_large(self, size: int) -> str:
+        """What is said of a record of `size` bytes, which are too many."""
+        whose = "record.max.bytes"
+        if self.record_max_bytes < self.format.record_max_bytes:
+            whose = "the topic's max.message.bytes"
+        return f"the record of {size} bytes exceeds {whose} ({self.record_max_bytes})"
+
     @property
     def row_max_bytes(self) -> int:
         """What is left of `record_max_bytes` for what differs from row to row."""

@@ -76,9 +76,10 @@ class Shaper:
             row = b"null" if length == NULL_LENGTH else octets[start : start + length]
             try:
                 found.append(self.read(row))
-            except Fault as fault:
+            except (Fault, RecursionError) as error:
                 found.append(None)
-                faults[index] = (fault.reason, str(fault), max(0, int(batch.values.lengths[index])))
+                size = max(0, int(batch.values.lengths[index]))
+                faults[index] = (*_why(error), size)
         batch = _without(batch, faults, keep_raw=True)
         parts = [each for each in found if each is not None]
         changes: dict[str, Any] = {}
@@ -106,16 +107,20 @@ class Shaper:
         large = np.flatnonzero(sizes > self.options.row_max_bytes)
         if not len(large):
             return batch
-        limit, overhead = self.options.record_max_bytes, self.options.overhead_bytes
         faults = {}
         for index in large.tolist():
-            size = int(sizes[index]) + overhead
-            faults[index] = (
-                "too_large",
-                f"the record of {size} bytes exceeds record.max.bytes ({limit})",
-                size,
-            )
+            size = int(sizes[index]) + self.options.overhead_bytes
+            faults[index] = ("too_large", self.options.too_large(size), size)
         return _without(batch, faults, keep_raw=False)
+
+
+def _why(error: Fault | RecursionError) -> tuple[str, str]:
+    """Reason and sentence of a row that gives no record."""
+    if isinstance(error, Fault):
+        return error.reason, str(error)
+    # The parser's depth is what the caller's stack leaves of Python's limit, and that is less here than where
+    # the row was checked.
+    return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"
 
 
 def column_of(values: list[bytes | None]) -> Column:

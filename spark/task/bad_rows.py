@@ -1,5 +1,6 @@
 """What becomes of bad rows: one log line now and then, and dead letters."""
 
+import functools
 import time
 from typing import Final
 
@@ -17,6 +18,8 @@ log = structlog.get_logger()
 _LOG_SECONDS: Final = 10.0
 # What a header and its length fields take of a record besides its bytes, at most.
 _HEADER_BYTES: Final = 10
+# What a record and its batch take besides key, value and headers.
+_BATCH_BYTES: Final = 128
 
 
 class BadRowLog:
@@ -44,8 +47,14 @@ class BadRowLog:
         self._silent_until, self._held_back = now + _LOG_SECONDS, 0
 
 
+@functools.cache
+def bad_row_log() -> BadRowLog:
+    """The process's one: batches are short, and each with a log of its own would say its first bad row."""
+    return BadRowLog()
+
+
 def dead_letter(
-    work: Work, bad: BadRow, *, settings: TaskSettings, slot: int
+    work: Work, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """Key, value and headers of the dead letter for a bad row (contract section 4), cut so that it fits.
 
@@ -68,7 +77,10 @@ def dead_letter(
         ("headrace.position", msgspec.json.encode(position_as_dict(bad.position))),
     ]
     taken = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in headers)
-    room = settings.format.record_max_bytes - taken
+    limits = [settings.format.record_max_bytes]
+    if topic_max_bytes is not None:
+        limits.append(topic_max_bytes - _BATCH_BYTES)
+    room = min(limits) - taken
     if bad.raw is not None and len(bad.raw) + len(bad.raw_key or b"") <= room:
         return bad.raw_key, bad.raw, headers
     return None, b"", [*headers, ("headrace.size", b"%d" % bad.size)]

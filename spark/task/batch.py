@@ -1,6 +1,7 @@
 """One batch of work: its objects decoded and produced in transactions that carry their checkpoints."""
 
 import time
+from collections import Counter
 from typing import Final
 
 import structlog
@@ -11,11 +12,13 @@ from ingest.errors import (
     HeadraceError,
     ObjectUnfit,
     RecordRefused,
+    SourceUnavailable,
     TopicMissing,
     TransactionAborted,
 )
 from ingest.kafka.errors import CommitUnknown
 from ingest.ledger import State
+from ingest.objects import ObjectId
 from ingest.outcome import outcome_of
 from ingest.positions import Position
 from ingest.settings.choices import Ordering, Tolerance
@@ -23,11 +26,11 @@ from ingest.work import Batch, Finished, Outcome, Work
 from spark.producer import SlotProducer, Target, Voided
 from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
-from spark.task.bad_rows import BadRowLog, dead_letter
+from spark.task.bad_rows import bad_row_log, dead_letter
 from spark.task.decoding import Decoding
 from spark.task.link import Link
 from spark.task.pipeline import Cut, Ended, Pipeline, Rows, Stopped
-from spark.task.process import pace, s3_calls
+from spark.task.process import pace, s3_calls, topic_limits
 from spark.task.progress import Progress
 from spark.task.settings import TaskSettings
 from spark.task.transaction import Transaction
@@ -48,23 +51,24 @@ class BatchRun:
         self._producer = producer
         self._link = link
         self._settings = settings
-        self._decoding = Decoding(settings.format)
+        self._limits = topic_limits(settings.kafka)
+        self._decoding = Decoding(settings.format, self._limits)
         self._progress = tuple(Progress(work) for work in batch.works)
         for progress in self._progress:
             self._refuse_other_meaning(progress)
         self._targets: dict[int, Target] = {}
         self._cuts: list[tuple[Work, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
-        self._bad_log = BadRowLog()
+        self._bad_log = bad_row_log()
         # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
         self._last_sent: tuple[int, Position] | None = None
         self._refused: set[tuple[int, Position]] = set()
         self._has_aborted = False
         self._follows_refusal = False
-        self._fetched_before = 0
+        self._fetched_before: Counter[ObjectId] = Counter()
         self._pipeline: Pipeline | None = None
         self._transaction = Transaction(
-            batch, producer=producer, link=link, settings=settings, fetched_bytes=self._fetched_bytes
+            batch, producer=producer, link=link, settings=settings, fetched=self._fetched
         )
 
     def run(self) -> Finished:
@@ -136,7 +140,7 @@ class BatchRun:
             return False
         finally:
             self._pipeline.close()
-            self._fetched_before += self._pipeline.fetched_bytes
+            self._fetched_before += self._pipeline.fetched
             self._pipeline = None
         return True
 
@@ -185,7 +189,10 @@ class BatchRun:
         """Send the rows of a batch and what becomes of its bad ones, in order."""
         try:
             target = self._target(index, progress.work)
-        except (TopicMissing, AccessDenied, ObjectUnfit) as error:
+            if rows.bad and self._settings.errors.dead_letter is not None:
+                # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
+                self._producer.partitions(self._settings.errors.dead_letter.topic)
+        except (TopicMissing, AccessDenied, ObjectUnfit, SourceUnavailable) as error:
             progress.fail(error)
             return
         at = 0
@@ -259,12 +266,17 @@ class BatchRun:
         else:
             becomes = "left out"
             if errors.dead_letter is not None:
+                topic = errors.dead_letter.topic
                 key, value, headers = dead_letter(
-                    progress.work, bad, settings=self._settings, slot=self._batch.slot
+                    progress.work,
+                    bad,
+                    settings=self._settings,
+                    slot=self._batch.slot,
+                    topic_max_bytes=self._limits.of(topic),
                 )
                 self._last_sent = None
-                self._producer.send_record(errors.dead_letter.topic, key=key, value=value, headers=headers)
-                transaction.count(errors.dead_letter.topic, 1)
+                self._producer.send_record(topic, key=key, value=value, headers=headers)
+                transaction.count(topic, 1)
                 becomes = "dead letter"
             progress.move(bad.after, bad=1)
         if errors.log_enable:
@@ -327,8 +339,8 @@ class BatchRun:
         if not self._producer.is_in_doubt:
             self._transaction.abort()
 
-    def _fetched_bytes(self) -> int:
-        return self._fetched_before + (0 if self._pipeline is None else self._pipeline.fetched_bytes)
+    def _fetched(self) -> "Counter[ObjectId]":
+        return self._fetched_before + (Counter() if self._pipeline is None else self._pipeline.fetched)
 
     def _finished(self, outcome: Outcome, error: HeadraceError | None) -> Finished:
         return Finished(
@@ -337,7 +349,7 @@ class BatchRun:
             failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
             returned=tuple(progress.rest for progress in self._progress if progress.is_returned),
             cuts=tuple(self._cuts),
-            fetched_bytes=self._transaction.untold_bytes(),
+            fetched=self._transaction.untold(),
             error=None if error is None else str(error),
         )
 

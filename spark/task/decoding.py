@@ -17,13 +17,15 @@ from spark.records.constant import (
     overhead_bytes,
 )
 from spark.rows import RowBatch
+from spark.task.limits import TopicLimits
 
 
 class Decoding:
     """The settings of one format, applied to the works of a batch."""
 
-    def __init__(self, settings: FormatSettings) -> None:
+    def __init__(self, settings: FormatSettings, limits: TopicLimits) -> None:
         self._settings = settings
+        self._limits = limits
 
     @property
     def streams(self) -> bool:
@@ -65,4 +67,5 @@ class Decoding:
             format=self._settings,
             topic=work.route.topic,
             overhead_bytes=overhead_bytes(target.key, target.headers),
+            topic_max_bytes=self._limits.of(work.route.topic),
         )

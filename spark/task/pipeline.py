@@ -6,11 +6,13 @@ than its transaction's interval allows.
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ingest.errors import HeadraceError
+from ingest.objects import ObjectId
 from ingest.work import Work
 from spark.reader import Prefetch, S3Source
 from spark.rows import RowBatch
@@ -85,16 +87,17 @@ class Pipeline:
         self._stop = threading.Event()
         self._stop_anywhere = threading.Event()
         self._skipped: set[int] = set()
-        self._fetched_before = 0
-        self._source: S3Source | None = None
+        self._read: list[tuple[ObjectId, S3Source]] = []
         self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
         self._thread.start()
 
     @property
-    def fetched_bytes(self) -> int:
-        """Bytes fetched for what was decoded so far."""
-        source = self._source
-        return self._fetched_before + (0 if source is None else source.fetched_bytes)
+    def fetched(self) -> "Counter[ObjectId]":
+        """Bytes fetched for what was decoded so far, by object."""
+        found: Counter[ObjectId] = Counter()
+        for identity, source in tuple(self._read):
+            found[identity] += source.fetched_bytes
+        return found
 
     def take(self, timeout: float | None) -> Step | None:
         """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
@@ -130,9 +133,7 @@ class Pipeline:
         try:
             for index, work in self._works:
                 source = self._sources.next()
-                if self._source is not None:
-                    self._fetched_before += self._source.fetched_bytes
-                self._source = source
+                self._read.append((work.object.id, source))
                 if index not in self._skipped and not self._work(index, work, source):
                     break
                 if self._stop.is_set():

@@ -1,4 +1,4 @@
-"""What outlives a task in its Python process: the S3 client, the pace of reading, the slots' producers."""
+"""What outlives a task in its Python process: the S3 client, the pace, topics' limits, slots' producers."""
 
 import functools
 import os
@@ -7,11 +7,17 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from ingest.settings.model import S3Settings
+from ingest.kafka.topics import OutputTopics
+from ingest.settings.model import KafkaSettings, S3Settings
 from spark.producer import IdempotentProducer, SlotProducer, TransactionalProducer
+from spark.producer.properties import DEFAULTS
 from spark.reader import Pace
 from spark.s3 import S3Calls, new_s3_calls
+from spark.task.limits import TopicLimits
 from spark.task.settings import TaskSettings
+
+# What stands before the records of a batch, which librdkafka does not count.
+_BATCH_HEAD_BYTES: Final = 128
 
 _PRODUCERS: Final[dict[tuple[str, int], SlotProducer]] = {}
 
@@ -39,6 +45,12 @@ def pace(bytes_per_second: float | None) -> Pace:
     return Pace(bytes_per_second)
 
 
+@functools.cache
+def topic_limits(settings: KafkaSettings) -> TopicLimits:
+    """What the process knows of the topics' limits."""
+    return TopicLimits(OutputTopics(settings.client("admin")))
+
+
 def take_producer(
     settings: TaskSettings, slot: int, last_worker: str | None, is_void: Callable[[], bool]
 ) -> SlotProducer:
@@ -52,13 +64,23 @@ def take_producer(
             cached.is_void = is_void
             return cached
         cached.close()
-    properties = settings.kafka.client("producer")
+    properties = _with_fitting_batches(settings)
     ledger = settings.kafka.ledger_topic
     if not settings.kafka.exactly_once:
         return IdempotentProducer(properties, ledger_topic=ledger, is_void=is_void)
     return TransactionalProducer(
         properties, name=settings.name, slot=slot, ledger_topic=ledger, is_void=is_void
     )
+
+
+def _with_fitting_batches(settings: TaskSettings) -> dict[str, str]:
+    """The producer's properties; its batches are no larger than the topic takes at once."""
+    properties = settings.kafka.client("producer")
+    limit = None if settings.topic is None else topic_limits(settings.kafka).of(settings.topic)
+    most = int(properties.get("batch.size", DEFAULTS["batch.size"]))
+    if limit is not None and limit < most:
+        properties["batch.size"] = str(max(1, limit - _BATCH_HEAD_BYTES))
+    return properties
 
 
 def keep_producer(settings: TaskSettings, slot: int, producer: SlotProducer) -> None:

@@ -17,7 +17,8 @@ from ingest.settings.model import (
 class TaskSettings:
     """`options` is the hash of the settings that give positions their meaning.
 
-    `bytes_per_second` is one slot's share of `max.bytes.per.second`.
+    `bytes_per_second` is one slot's share of `max.bytes.per.second`; `topic` is that of all records, unless
+    keys name theirs.
     """
 
     name: str
@@ -27,6 +28,7 @@ class TaskSettings:
     errors: ErrorSettings
     ordering: Ordering
     options: str
+    topic: str | None = None
     bytes_per_second: float | None = None
     log_level: str = "info"
 
@@ -42,6 +44,7 @@ def task_settings(settings: Settings, *, slots: int, log_level: str = "info") ->
         errors=settings.errors,
         ordering=settings.routing.ordering,
         options=options_hash(settings.format, settings.routing),
+        topic=settings.routing.topic,
         bytes_per_second=None if rate is None else rate / slots,
         log_level=log_level,
     )

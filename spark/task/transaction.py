@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from ingest.objects import ObjectId
 from ingest.work import Batch, Committed
 from spark.producer import SlotProducer, Voided
 from spark.task.link import Link
@@ -24,15 +25,15 @@ class Transaction:
         producer: SlotProducer,
         link: Link,
         settings: TaskSettings,
-        fetched_bytes: Callable[[], int],
+        fetched: Callable[[], "Counter[ObjectId]"],
     ) -> None:
         self._batch = batch
         self._producer = producer
         self._link = link
         self._options = settings.options
         self._interval = settings.kafka.transaction_interval_ms / 1000
-        self._fetched_bytes = fetched_bytes
-        self._told_bytes = 0
+        self._fetched = fetched
+        self._told: Counter[ObjectId] = Counter()
         self._opened_at = 0.0
         self._touched: dict[int, Progress] = {}
         self._records: Counter[str] = Counter()
@@ -89,16 +90,14 @@ class Transaction:
         self._producer.commit(checkpoints)
         for progress in self._touched.values():
             progress.committed = progress.now
-        fetched = self._fetched_bytes()
         committed = Committed(
             plan=self._batch.plan,
             checkpoints=checkpoints,
             records_by_topic=dict(self._records),
             bad_by_reason=dict(self._bad),
-            fetched_bytes=fetched - self._told_bytes,
+            fetched=self.untold(),
             seconds=time.monotonic() - self._opened_at,
         )
-        self._told_bytes = fetched
         self._reset()
         self._link.say(committed)
 
@@ -114,9 +113,11 @@ class Transaction:
         """The works that it holds something of."""
         return tuple(self._touched.values())
 
-    def untold_bytes(self) -> int:
-        """Bytes fetched that no Committed has told of."""
-        return self._fetched_bytes() - self._told_bytes
+    def untold(self) -> dict[ObjectId, int]:
+        """Bytes fetched, by object, that were not told of yet; from here on they are."""
+        fetched = self._fetched()
+        news, self._told = fetched - self._told, fetched
+        return dict(news)
 
     def _reset(self) -> None:
         self._touched.clear()

@@ -1,14 +1,9 @@
 """Every compression against its own writers, in every cut of the stream, torn, damaged and enormous."""
 
-import bz2
-import gzip
-import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterator
 
-import cramjam
-import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -17,28 +12,9 @@ from hypothesis import strategies as st
 from ingest.errors import ObjectCorrupt, SourceUnavailable
 from spark.compression import Codec, plain_stream, regrouped, sniff, stored_codec
 from tests.spark.formats.memory_source import MemorySource
+from tests.spark.formats.packers import PACKERS
 
-
-def _xerial(data: bytes) -> bytes:
-    out = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-    for at in range(0, len(data), 32 * 1024):
-        block = bytes(cramjam.snappy.compress_raw(data[at : at + 32 * 1024]))
-        out += struct.pack(">i", len(block)) + block
-    return out
-
-
-WRITERS: dict[str, tuple[Codec, Callable[[bytes], bytes]]] = {
-    "gzip": (Codec.GZIP, gzip.compress),
-    "zstd": (Codec.ZSTD, zstandard.compress),
-    "zstd by cramjam": (Codec.ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
-    "snappy framing": (Codec.SNAPPY_FRAMED, lambda data: bytes(cramjam.snappy.compress(data))),
-    "snappy xerial": (Codec.SNAPPY_XERIAL, _xerial),
-    "bzip2": (Codec.BZIP2, bz2.compress),
-    "lz4": (Codec.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
-    "lz4 by Arrow": (Codec.LZ4, lambda data: pa.Codec("lz4").compress(data, asbytes=True)),
-    "xz": (Codec.XZ, lzma.compress),
-}
-every_writer = pytest.mark.parametrize("writer", WRITERS)
+every_writer = pytest.mark.parametrize("writer", PACKERS)
 
 
 def _plain(stored: bytes, *, chunk: int = 1 << 20, begin: int = 0) -> bytes:
@@ -50,7 +26,7 @@ def _plain(stored: bytes, *, chunk: int = 1 << 20, begin: int = 0) -> bytes:
 @settings(max_examples=40, deadline=None)
 def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], chunk: int) -> None:
     """Several members are one stream, however the stored bytes arrive, from any byte on."""
-    codec, compress = WRITERS[writer]
+    codec, compress = PACKERS[writer]
     stored = b"".join(compress(part) for part in data)
     plain = b"".join(data)
 
@@ -65,7 +41,7 @@ def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], c
 def test_large_content_comes_in_bounded_chunks(writer: str) -> None:
     """Ten MiB of compressible content arrive in chunks of about one MiB."""
     data = b"".join(b'{"n":%d,"text":"some text"}\n' % n for n in range(350_000))
-    stored = WRITERS[writer][1](data)
+    stored = PACKERS[writer][1](data)
 
     chunks = list(plain_stream(MemorySource(stored)))
 
@@ -77,7 +53,7 @@ def test_large_content_comes_in_bounded_chunks(writer: str) -> None:
 def test_a_torn_stream_is_damage_behind_what_came_whole(writer: str) -> None:
     """What was whole is given out, then ObjectCorrupt names the object."""
     data = b"".join(b'{"n":%d}\n' % (n * 7919 % 1_000_003) for n in range(200_000))
-    stored = WRITERS[writer][1](data)
+    stored = PACKERS[writer][1](data)
     chunks: list[bytes] = []
     with pytest.raises(ObjectCorrupt, match=r"s3://bucket/key: the .* stream is damaged"):
         chunks.extend(plain_stream(MemorySource(stored[:-7])))
@@ -93,7 +69,7 @@ def test_a_torn_stream_is_damage_behind_what_came_whole(writer: str) -> None:
 def test_a_flipped_bit_never_passes_unseen_where_checksums_are(writer: str, place: float) -> None:
     """Either damage is raised, or (no checksum in the format, or in this writer's use of it) bytes came."""
     data = bytes(range(256)) * 400
-    stored = bytearray(WRITERS[writer][1](data))
+    stored = bytearray(PACKERS[writer][1](data))
     stored[int(len(stored) * place)] ^= 0x10
     unchecked = {"snappy xerial", "zstd", "zstd by cramjam", "lz4", "lz4 by Arrow"}
     try:
@@ -107,7 +83,7 @@ def test_a_flipped_bit_never_passes_unseen_where_checksums_are(writer: str, plac
 @pytest.mark.parametrize("writer", ["gzip", "bzip2", "xz"])
 def test_zero_padding_behind_a_member_is_skipped(writer: str, pad: int) -> None:
     """Tape and block writers pad with zeros; gzip itself ignores them."""
-    stored = WRITERS[writer][1](b"one") + bytes(pad) + WRITERS[writer][1](b"two") + bytes(pad)
+    stored = PACKERS[writer][1](b"one") + bytes(pad) + PACKERS[writer][1](b"two") + bytes(pad)
 
     assert _plain(stored) == b"onetwo"
 
@@ -116,7 +92,7 @@ def test_zero_padding_behind_a_member_is_skipped(writer: str, pad: int) -> None:
 def test_garbage_behind_a_member_is_damage(writer: str) -> None:
     """Content must not be lost silently because somebody appended it uncompressed."""
     with pytest.raises(ObjectCorrupt):
-        _plain(WRITERS[writer][1](b"one") + b"garbage that is no member")
+        _plain(PACKERS[writer][1](b"one") + b"garbage that is no member")
 
 
 def _bomb_gzip(size: int) -> bytes:
@@ -184,7 +160,7 @@ def test_sources_fail_as_themselves() -> None:
             yield self.content[: self.size // 2]
             raise SourceUnavailable("s3://bucket/key: throttled")
 
-    for _, compress in WRITERS.values():
+    for _, compress in PACKERS.values():
         with pytest.raises(SourceUnavailable, match="throttled"):
             list(plain_stream(Failing(compress(bytes(range(256)) * 999))))
 
@@ -200,14 +176,14 @@ def test_regrouping_keeps_bytes_and_bounds(chunks: list[bytes], size: int) -> No
 
 
 @pytest.mark.long
-@given(stored=st.sampled_from(sorted(WRITERS)), seed=st.randoms(use_true_random=False))
+@given(stored=st.sampled_from(sorted(PACKERS)), seed=st.randoms(use_true_random=False))
 @settings(max_examples=2000, deadline=None)
 def test_mutated_streams_end_in_bytes_or_damage(stored: str, seed: object) -> None:
     """No mutation of a compressed stream gives anything but content or ObjectCorrupt."""
     import random
 
     assert isinstance(seed, random.Random)
-    content = bytearray(WRITERS[stored][1](b"some text that repeats, some text that repeats\n" * 50))
+    content = bytearray(PACKERS[stored][1](b"some text that repeats, some text that repeats\n" * 50))
     for _ in range(seed.randint(1, 8)):
         content[seed.randrange(len(content))] = seed.randrange(256)
     try:

@@ -206,9 +206,30 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
         ),
         pytest.param(
             {"key.source": "template:{{topic}}{{"},
-            "key.source = 'template:{{topic}}{{': has {{ that does not begin a variable of "
-            "file.name.template",
+            "key.source = 'template:{{topic}}{{': This placeholder is not closed with '}}' (character 10 of "
+            "the template)\n    {{topic}}{{\n             ^^",
             id="key template braces",
+        ),
+        pytest.param(
+            {"key.source": "template:{{topik}}"},
+            "key.source = 'template:{{topik}}': 'topik' is not a known placeholder; did you mean {{topic}}? "
+            "(character 3 of the template)\n    {{topik}}\n      ^^^^^",
+            id="key template's unknown variable",
+        ),
+        pytest.param(
+            {
+                "key.source": "template:{{partition:padding=perhaps}}",
+                "file.name.template": "{{topic}}-{{partition}}",
+            },
+            "key.source = 'template:{{partition:padding=perhaps}}': padding of {{partition}} cannot be "
+            "'perhaps'; it is one of true, false (character 21 of the template)\n"
+            "    {{partition:padding=perhaps}}\n                        ^^^^^^^",
+            id="key template's parameter",
+        ),
+        pytest.param(
+            {"key.source": "template:{{any}}", "file.name.template": "{{any}}", "file.name.match": "exact"},
+            "key.source = 'template:{{any}}': uses {{any}}, which stands for nothing that could be written",
+            id="key template of anything",
         ),
         pytest.param(
             {"key.source": "fields"},

@@ -3,7 +3,7 @@
 import bz2
 import gzip
 import random
-import resource
+from functools import partial
 from typing import Any
 
 import cramjam
@@ -12,10 +12,12 @@ import zstandard
 
 from ingest.errors import ObjectUnfit
 from ingest.positions import position_as_dict
-from ingest.settings.choices import InputFormat
+from ingest.settings.choices import Envelope, InputFormat
 from ingest.settings.sources import FieldSource
-from spark.formats import DECODERS
 from tests.spark.formats.decode_options import decode_options
+from tests.spark.formats.endless import PACKERS as ENDLESS_PACKERS
+from tests.spark.formats.endless import PARTS, endless
+from tests.spark.formats.measured import measure
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
 PACKERS: list[Any] = [
@@ -89,21 +91,36 @@ def test_brackets_without_end(nested: bytes) -> None:
     assert decoded.values == [b'{"a":1}', b'{"a":2}']
 
 
-@pytest.mark.parametrize("has_lines", [True, False])
-def test_a_small_object_of_large_content_stays_small(*, has_lines: bool) -> None:
-    """A zstd object of a few kB and 64 MiB: as lines all are rows, without newlines it is one bad row."""
-    packer = zstandard.ZstdCompressor(level=1).compressobj()
-    block = (b'{"a":1}\n' if has_lines else b"xxxxxxxx") * (1 << 17)
-    stored = b"".join(packer.compress(block) for _ in range(64)) + packer.flush()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    rows = bad = 0
-    for batch in DECODERS[InputFormat.JSONL](
-        MemorySource(stored), None, options=decode_options(InputFormat.JSONL)
+@pytest.mark.parametrize("depth", [900, 960, 980, 990, 1000, 2000])
+def test_a_row_that_just_passes_the_check_is_no_fault_of_what_looks_into_it(depth: int) -> None:
+    """How deep a parser follows depends on the stack it is called from, and the check's is another."""
+    row = b'{"a":1,"value":' + b"[" * depth + b"]" * depth + b"}"
+    for options in (
+        decode_options(InputFormat.JSONL, key_source=FieldSource(("a",))),
+        decode_options(InputFormat.JSONL, value_source=FieldSource(("value",))),
+        decode_options(InputFormat.JSONL, envelope=Envelope.AIVEN),
     ):
-        rows += len(batch)
-        bad += len(batch.bad)
+        decoded = decode_all(MemorySource(row + b'\n{"a":2,"value":3}\n'), options)
 
-    assert (rows, bad) == ((64 << 17, 0) if has_lines else (0, 1))
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert grown < 60
+        assert {bad.reason for bad in decoded.bad} <= {"too_deep"}
+        assert len(decoded.rows) + len(decoded.bad) == 2
+        assert bool(decoded.bad) == (depth >= 1000) or 900 < depth < 1000
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    ("packer", "mebibytes"),
+    [
+        ("zstd", 64),
+        *(pytest.param(packer, 2048, marks=pytest.mark.long) for packer in ENDLESS_PACKERS),
+    ],
+)
+@pytest.mark.timeout(600)
+def test_content_without_end_stays_out_of_memory(packer: str, part: str, mebibytes: int) -> None:
+    """A few kB that become gibibytes: as lines all are rows, and without a newline it is one bad row."""
+    found = measure(partial(endless, part, packer, mebibytes), decode_options(InputFormat.JSONL))
+
+    rows = (mebibytes << 17) if part == "short lines" else 0
+    assert (found.rows, found.bad) == (rows, {} if rows else {"too_large": 1})
+    assert found.error is None
+    assert found.grown_mib < 60

@@ -1,0 +1,149 @@
+"""Each format on the road of a slot: a real task, a real bucket, a real broker."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.ledger import SliceKey, State
+from ingest.settings.choices import InputFormat
+from ingest.work import Outcome
+from spark.lanes import BatchCommitted
+from tests.spark.scripted_driver import ScriptedDriver
+from tests.support import flights
+from tests.support.kafka import TopicFactory
+
+pytestmark = pytest.mark.parts
+
+Drivers = Callable[..., ScriptedDriver]
+_ROWS = 1500
+
+
+@pytest.mark.parametrize("input_format", list(InputFormat))
+def test_flights_arrive_field_by_field(driver: Drivers, input_format: InputFormat) -> None:
+    """JSON of each row in the object's order, or chunks that are the object when put together."""
+    rows = flights.table().slice(0, _ROWS)
+    content = flights.WRITERS[input_format](rows)
+    one = driver(input_format=input_format)
+    found = one.put("flights", content)
+    one.ready()
+
+    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+
+    values = [record.value for record in one.records()]
+    entry = one.entries()[found.id]
+    assert (entry.state, entry.records, entry.bad) == (State.DONE, len(values), 0)
+    if input_format is InputFormat.BYTES:
+        assert b"".join(value or b"" for value in values) == content
+        return
+    assert len(values) == _ROWS
+    for value, row in zip(values, rows.to_pylist(), strict=True):
+        flights.assert_same(value, row)
+
+
+def parquet(rows: int, **how: Any) -> bytes:
+    """Numbers that do not compress, in row groups of a tenth of the rows."""
+    noise = np.random.default_rng(1).integers(0, 2**62, (rows, 8))
+    table = pa.table({"n": np.arange(rows), **{f"c{index}": noise[:, index] for index in range(8)}})
+    out = io.BytesIO()
+    pq.write_table(table, out, **{"row_group_size": max(1, rows // 10), "compression": "none"} | how)
+    return out.getvalue()
+
+
+def avro(rows: int) -> bytes:
+    """Blocks of 16 kB."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+    out = io.BytesIO()
+    fastavro.writer(
+        out, fastavro.parse_schema(schema), ({"n": n} for n in range(rows)), sync_interval=rows // 10
+    )
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.AVRO, InputFormat.PARQUET])
+def test_slices_give_each_row_once(driver: Drivers, input_format: InputFormat) -> None:
+    """Cut by the task that was asked, and produced slice by slice in entries of their own."""
+    one = driver(input_format=input_format)
+    found = one.put("object", avro(5000) if input_format is InputFormat.AVRO else parquet(5000))
+    one.ready()
+
+    ((_, cuts),) = one.run(one.work(found, pieces_wanted=4)).cuts
+    works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
+    assert one.entries() == {}
+    assert one.run(*works).outcome is Outcome.CLEAN
+
+    assert len(works) == 4
+    assert [json.loads(record.value or b"")["n"] for record in one.records()] == list(range(5000))
+    assert set(one.entries()) == {SliceKey(found.id, begin, end) for begin, end in pairwise(cuts)}
+
+
+def test_what_was_fetched_is_told_by_object(driver: Drivers) -> None:
+    """A Parquet object is read by ranges, about once; what a row group more costs is its own bytes."""
+    one = driver(input_format="parquet")
+    large, small = one.put("large", parquet(100_000)), one.put("small", parquet(100))
+    assert large.size > 6 << 20
+    one.ready()
+
+    finished = one.run(one.work(large, begin=8, end=10), one.work(small))
+
+    told = [event.committed.fetched for event in one.seen if isinstance(event, BatchCommitted)]
+    fetched = {
+        identity: sum(each.get(identity, 0) for each in [*told, finished.fetched])
+        for identity in (large.id, small.id)
+    }
+    assert large.size * 0.2 < fetched[large.id] < large.size * 0.25
+    assert fetched[small.id] == small.size
+
+
+@pytest.mark.parametrize("letters_wanted", [False, True], ids=["quarantined", "dead letter"])
+def test_a_record_above_the_topics_own_limit_is_found_beforehand(
+    driver: Drivers, topic: TopicFactory, *, letters_wanted: bool
+) -> None:
+    """`max.message.bytes` of the topic counts as `record.max.bytes` does: nothing is sent and refused."""
+    letters = topic("letters")
+    tolerant = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": letters}
+    one = driver(topic_config={"max.message.bytes": "20000"}, **(tolerant if letters_wanted else {}))
+    large = b'{"n":1,"x":"%s"}\n' % os.urandom(12_000).hex().encode()
+    found = one.put("object", b'{"n":0}\n' + large + b'{"n":2}\n')
+    one.ready()
+
+    finished = one.run(one.work(found))
+
+    assert finished.outcome is Outcome.CLEAN
+    entry = one.entries()[found.id]
+    if letters_wanted:
+        assert [json.loads(record.value or b"")["n"] for record in one.records()] == [0, 2]
+        (letter,) = one.records(letters)
+        assert dict(letter.headers)["headrace.size"] == b"%d" % (len(large) - 1)
+        assert b"the topic's max.message.bytes (20000)" in (
+            dict(letter.headers)["__connect.errors.exception.message"] or b""
+        )
+        assert (entry.state, entry.bad) == (State.DONE, 1)
+    else:
+        assert len(one.records()) == 1
+        assert (entry.state, entry.reason) == (State.QUARANTINED, "too_large")
+
+
+def test_a_dead_letter_is_cut_to_its_topics_own_limit(driver: Drivers, topic: TopicFactory) -> None:
+    """A bad row that its topic would take and the dead letter topic would not leaves only its size."""
+    letters = topic("letters", config={"max.message.bytes": "5000"})
+    one = driver(errors_tolerance="all", errors_deadletterqueue_topic_name=letters)
+    fits, large = b"{" + b"x" * 1000, b"{" + os.urandom(4000).hex().encode()
+    found = one.put("object", fits + b"\n" + large + b"\n1\n")
+    one.ready()
+
+    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+
+    first, second = one.records(letters)
+    assert first.value == fits
+    assert second.value == b""
+    assert dict(second.headers)["headrace.size"] == b"%d" % len(large)
+    assert (one.entries()[found.id].state, one.entries()[found.id].bad) == (State.DONE, 2)
