@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from ingest.asking.amounts import bytes_text, counted
 from ingest.asking.choosing import Chosen
@@ -17,6 +15,7 @@ from ingest.asking.handing import Outcome, hand_over
 from ingest.asking.ledger import LedgerReading
 from ingest.asking.orders import Action, new_orders
 from ingest.asking.sending import Letter
+from ingest.cli.progress import progress
 from ingest.exits import ConfigurationUnfit, Exit
 from ingest.ledger import State
 from ingest.objects import S3Object
@@ -79,15 +78,8 @@ def carry_out(request: Request, reading: LedgerReading | None) -> None:
         raise typer.Exit(int(Exit.FAILED))
     assert reading is not None, "there is a ledger to write to"
     letters = letters_for(request)
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(request.action, total=len(request.chosen))
-        outcome = hand_over(
-            request.settings,
-            reading,
-            letters,
-            tell=lambda done, of: progress.update(task, completed=done, total=of),
-            timeout=request.timeout,
-        )
+    with progress(request.action, unit="objects", total=len(request.chosen)) as tell:
+        outcome = hand_over(request.settings, reading, letters, tell=tell, timeout=request.timeout)
     _say(request, outcome)
 
 

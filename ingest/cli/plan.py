@@ -1,13 +1,10 @@
 """`headrace plan`: what `run` would do with the bucket as it is; reads no object, writes nothing."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ingest import logs
 from ingest.asking.amounts import bytes_text
@@ -28,6 +25,7 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
+from ingest.cli.progress import progress
 from ingest.kafka.cache import LedgerCache
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId, S3Object
@@ -85,16 +83,12 @@ def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | No
     """The forecast for the bucket's listing; blocks until all of it has come, with a progress bar."""
     now_ms = time.time_ns() // 1_000_000
     forecast = Forecast(intake_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
-    columns = (TextColumn("listing"), BarColumn(), TextColumn("{task.completed:,.0f} objects"))
+    # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
-    with Progress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not sys.stderr.isatty()
-    ) as progress:
-        # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
-        task = progress.add_task("listing", total=known)
+    with progress("listing", unit="objects", total=known) as tell:
         for page in list_pages(clients.s3, settings.s3, prefix=settings.s3.prefix):
             forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
-            progress.update(task, completed=forecast.listed.objects)
+            tell(forecast.listed.objects, known)
     return forecast
 
 
