@@ -1,4 +1,7 @@
-"""The service's numbers, as contract section 6 names them. Never an object key as a label."""
+"""The service's numbers, as contract section 6 names them, and a few more (docs/metrics.md).
+
+Never an object key as a label: a label's values live as long as the process.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,6 +19,8 @@ from prometheus_client.registry import Collector
 
 MODES = ("events", "fallback", "listing")
 TARGETS = ("running", "paused", "stopped")
+OUTCOMES = ("committed", "aborted", "fenced", "unknown")
+MESSAGES = ("received", "redelivered", "settled", "unsettled", "left", "released", "renewed")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 
 # From the promise of 50 ms up to the hour of a reconcile.
@@ -50,7 +55,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.objects = Counter(
             "headrace_objects",
-            "Objects that reached a state since the start.",
+            "Objects that reached a state since the start, or were left out (ignored), by reason.",
             ["state", "reason"],
             registry=None,
         )
@@ -59,12 +64,17 @@ class Metrics:
             "headrace_records", "Records committed, by topic.", ["topic"], registry=registry
         )
         self.read_bytes = Counter("headrace_read_bytes", "Bytes fetched from S3.", registry=registry)
-        self.bad_records = Counter("headrace_bad_records", "Bad records.", ["reason"], registry=registry)
+        self.bad_records = Counter(
+            "headrace_bad_records", "Bad records, by reason.", ["reason"], registry=registry
+        )
         self.pending_objects = Gauge(
             "headrace_pending_objects", "Objects known and not yet done.", registry=registry
         )
+        self.pending_bytes = Gauge("headrace_pending_bytes", "Their sizes together.", registry=registry)
         self.oldest_pending = Gauge(
-            "headrace_oldest_pending_seconds", "Age of the oldest pending object.", registry=registry
+            "headrace_oldest_pending_seconds",
+            "For how long the oldest pending object has been known.",
+            registry=registry,
         )
         self.event_to_commit = Histogram(
             "headrace_event_to_commit_seconds",
@@ -96,8 +106,19 @@ class Metrics:
             registry=registry,
         )
         self.leader = Gauge("headrace_leader", "1 while this process leads.", registry=registry)
+        self.ready = Gauge("headrace_ready", "1 while /health/ready says so.", registry=registry)
+        self.slots = Gauge("headrace_slots", "Slots by what they do.", ["state"], registry=registry)
+        self.last_full_listing = Gauge(
+            "headrace_last_full_listing_timestamp_seconds",
+            "When the last full listing was complete (seconds since 1970; 0: none yet).",
+            registry=registry,
+        )
         self.set_mode(None)
-        self.set_target("running")
+        # There from the start, at 0: the rate of a series that begins with its first event misses that one.
+        for outcome in OUTCOMES:
+            self.transactions.labels(outcome)
+        for outcome in MESSAGES:
+            self.sqs_messages.labels(outcome)
 
     def set_mode(self, mode: str | None) -> None:
         """Show one mode as on (None: none yet)."""

@@ -8,8 +8,10 @@ from ingest.catalogue import Catalogue
 from ingest.http import Response, Route
 from ingest.ledger import State
 from ingest.metrics import Metrics
+from ingest.page import PAGE_HEADERS, status_page
 from ingest.printable import printable
 from ingest.service.loop import now_ms
+from ingest.service.quarantine import KnownByState
 from ingest.service.slots import Slots, SlotState
 from ingest.service.snapshot import Board, Snapshot
 from ingest.service.tally import Tally
@@ -26,9 +28,14 @@ def pages(board: Board, metrics: Metrics) -> Mapping[str, Route]:
         return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def exposition() -> Response:
+        metrics.ready.set(board.snapshot.ready)
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
 
+    def page() -> Response:
+        return Response(HTTPStatus.OK, "text/html; charset=utf-8", status_page(), headers=PAGE_HEADERS)
+
     return {
+        "/": page,
         "/health/live": lambda: Response.of_text("live\n"),
         "/health/ready": ready,
         "/metrics": exposition,
@@ -44,20 +51,33 @@ def look(
     slots: Slots,
     tally: Tally,
     metrics: Metrics,
+    known: KnownByState | None = None,
 ) -> Snapshot:
-    """How things are now, as the leader; for the service's thread only, which owns what is looked at."""
+    """How things are now, as the leader; for the service's thread only, which owns what is looked at.
+
+    `known` is the ledger's cache, asked which objects are quarantined.
+    """
     now = now_ms()
     oldest_ms = catalogue.oldest_pending_ms
     oldest = 0.0 if oldest_ms is None else max(0, now - oldest_ms) / 1000
     counts = catalogue.counts
     objects = {str(state): count for state, count in ledger.items()}
     records_rate, bytes_rate = tally.rates()
+    quarantined = ledger.get(State.QUARANTINED, 0)
     metrics.pending_objects.set(catalogue.pending_objects)
+    metrics.pending_bytes.set(catalogue.pending_bytes)
     metrics.oldest_pending.set(oldest)
+    metrics.last_full_listing.set((tally.last_full_listing_ms or 0) / 1000)
+    doing = {state.name.lower(): len(slots.of(state)) for state in SlotState}
+    for state, count in doing.items():
+        metrics.slots.labels(state).set(count)
+    missing = {f"topic {topic}": sentence for topic, sentence in catalogue.missing_topics.items()}
+    denied = {} if catalogue.denied is None else {"objects": catalogue.denied}
     return replace(
         before,
         role="leader",
-        ready=not tally.problems,
+        # One topic that is missing leaves the others; what cannot be listed or read leaves nothing.
+        ready=not (tally.problems or denied),
         mode=tally.mode,
         mode_reason=tally.mode_reason,
         at_ms=now,
@@ -65,14 +85,19 @@ def look(
         pending_objects=catalogue.pending_objects,
         pending_bytes=catalogue.pending_bytes,
         oldest_pending_seconds=oldest,
-        slots={state.name.lower(): len(slots.of(state)) for state in SlotState},
+        slots=doing,
         records_total=tally.records,
         records_per_second=round(records_rate, 1),
         read_bytes_total=tally.bytes,
         bytes_per_second=round(bytes_rate, 1),
         transactions_total=tally.transactions,
+        bad_records=dict(tally.bad_records),
+        event_to_commit=tally.latency.shown,
         last_full_listing_ms=tally.last_full_listing_ms,
-        problems=dict(tally.problems),
+        problems={**tally.problems, **denied, **missing},
         last_error=tally.last_error,
         recent=tuple(tally.recent),
+        quarantined=()
+        if known is None
+        else tally.quarantine.newest(known, count=quarantined, ended=tally.quarantined),
     )

@@ -21,6 +21,30 @@ class RecentObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedObject:
+    """An object that needs a person, as the ledger has it; key and error are made printable."""
+
+    key: str
+    reason: str | None
+    error: str | None
+    topic: str | None
+    records: int
+    bad: int
+    bytes: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventToCommit:
+    """How long objects took from their event (or LastModified) to the commit of their last record, lately."""
+
+    objects: int
+    p50_seconds: float
+    p99_seconds: float
+    max_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
 
@@ -47,10 +71,13 @@ class Snapshot:
     read_bytes_total: int = 0
     bytes_per_second: float = 0.0
     transactions_total: int = 0
+    bad_records: Mapping[str, int] = field(default_factory=dict)
+    event_to_commit: EventToCommit | None = None
     last_full_listing_ms: int | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     last_error: str | None = None
     recent: tuple[RecentObject, ...] = ()
+    quarantined: tuple[QuarantinedObject, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""

@@ -1,24 +1,71 @@
-"""The metrics carry the contract's names."""
+"""The metrics carry the contract's names, and docs/metrics.md says what they are."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
 from ingest.metrics import Metrics
 
-NAMES = {
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+CONTRACT = {
     "headrace_objects", "headrace_objects_total", "headrace_records_total", "headrace_read_bytes_total",
     "headrace_bad_records_total", "headrace_pending_objects", "headrace_oldest_pending_seconds",
     "headrace_event_to_commit_seconds", "headrace_batch_seconds", "headrace_transactions_total",
     "headrace_sqs_messages_total", "headrace_sqs_heartbeats_total", "headrace_list_requests_total",
     "headrace_mode", "headrace_leader",
 }  # fmt: skip
+BESIDE = {
+    "headrace_pending_bytes", "headrace_ready", "headrace_slots", "headrace_target",
+    "headrace_last_full_listing_timestamp_seconds",
+}  # fmt: skip
 
 
-def families(text: str) -> set[str]:
-    """Names in the TYPE lines of an exposition."""
-    return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+def families(text: str) -> dict[str, str]:
+    """Name and type from the TYPE lines of an exposition."""
+    return dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
 
 
-def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
+def labels(metrics: Metrics) -> dict[str, tuple[str, ...]]:
+    """The label names of each metric, by its name in an exposition."""
+    found: dict[str, tuple[str, ...]] = {"headrace_objects": ("state",)}
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase):
+            name = metric._name + ("_total" if metric._type == "counter" else "")
+            found[name] = tuple(metric._labelnames)
+    return found
+
+
+def test_every_metric_of_the_contract_is_shown_and_few_others() -> None:
     """Dashboards and alerts are built on these names."""
-    assert families(Metrics(dict).exposition().decode()) == NAMES
+    assert set(families(Metrics(dict).exposition().decode())) == CONTRACT | BESIDE
+
+
+def test_the_document_has_every_metric_with_its_type_and_labels() -> None:
+    """And no other."""
+    rows = re.findall(r"^\| `(headrace_\w+)` \| (\w+) \| ([^|]*)\|", DOCUMENT.read_text(), re.MULTILINE)
+    documented = {name: (kind, tuple(re.findall(r"`(\w+)`", names))) for name, kind, names in rows}
+    metrics = Metrics(dict)
+    kinds = families(metrics.exposition().decode())
+
+    assert documented == {name: (kinds[name], names) for name, names in labels(metrics).items()}
+
+
+def test_each_metric_has_a_sentence_of_help() -> None:
+    """What a scraper shows beside it."""
+    helps = [line for line in Metrics(dict).exposition().decode().splitlines() if line.startswith("# HELP")]
+
+    assert len(helps) == len(CONTRACT | BESIDE)
+    assert all(re.match(r"# HELP \S+ \S.*\.$", line) for line in helps), helps
+
+
+def test_no_label_could_hold_an_object() -> None:
+    """A label's values live as long as the process, and buckets hold millions of keys."""
+    names = {name for found in labels(Metrics(dict)).values() for name in found}
+
+    assert names == {"state", "reason", "topic", "outcome", "mode", "target"}
 
 
 def test_objects_by_state_are_asked_for_at_the_scrape() -> None:
@@ -42,3 +89,9 @@ def test_exactly_one_mode_is_on() -> None:
 
     assert 'headrace_mode{mode="fallback"} 1.0' in text
     assert 'headrace_mode{mode="events"} 0.0' in text
+
+
+@pytest.mark.parametrize("outcome", ["committed", "aborted", "fenced", "unknown"])
+def test_the_first_of_its_kind_is_an_increase(outcome: str) -> None:
+    """Prometheus sees a series that begins at 1 as one that has always been 1."""
+    assert f'headrace_transactions_total{{outcome="{outcome}"}} 0.0' in Metrics(dict).exposition().decode()
