@@ -18,7 +18,7 @@ from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.
 WRITTEN: Final = [page for page in PAGES if page.name != "options.md"]
-# Settings of brokers, topics, consumers and of Connect's workers and converters that pages name; and a module.
+# Settings of brokers, topics, consumers, Connect's workers and converters that pages name; and a module.
 FOREIGN: Final = frozenset(
     {
         "cleanup.policy",
