@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -16,10 +17,11 @@ import pytest
 from ingest.ledger import SliceKey, State
 from ingest.settings.choices import InputFormat
 from ingest.work import Outcome
-from spark.lanes import BatchCommitted
+from spark.lanes import BatchCommitted, BatchFinished
+from tests.spark.formats import endless
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import flights
-from tests.support.kafka import TopicFactory
+from tests.support.kafka import TopicFactory, committed
 
 pytestmark = pytest.mark.parts
 
@@ -147,3 +149,32 @@ def test_a_dead_letter_is_cut_to_its_topics_own_limit(driver: Drivers, topic: To
     assert second.value == b""
     assert dict(second.headers)["headrace.size"] == b"%d" % len(large)
     assert (one.entries()[found.id].state, one.entries()[found.id].bad) == (State.DONE, 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("packer", [endless.gzipped, endless.zstandarded], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("has_lines", [True, False], ids=["short lines", "a line without end"])
+def test_a_bomb_is_delivered_or_set_aside(driver: Drivers, packer: Any, *, has_lines: bool) -> None:
+    """Half a GiB out of less than a MiB: lines are records, a line without end is a bad one; memory stays."""
+    mebibytes, line = 512, b'{"id":1,"text":"%s"}\n' % (b"x" * 45)
+    part = line * ((1 << 20) // len(line)) if has_lines else b"x" * (1 << 20)
+    one = driver()
+    found = one.put("bomb", b"".join(packer(part, mebibytes)))
+    assert found.size < 2 << 20
+    one.ready()
+    assert one.lanes.grant(0, one.batch(one.work(found), max_seconds=600))
+
+    finished = one.expect(BatchFinished, seconds=800).finished
+
+    assert (finished.outcome, finished.failures) == (Outcome.CLEAN, ())
+    entry = one.entries()[found.id]
+    if has_lines:
+        count = len(part) // len(line) * mebibytes
+        assert (entry.state, entry.records) == (State.DONE, count)
+        assert sum(1 for _ in committed(one.topic, seconds=300)) == count
+    else:
+        assert (entry.state, entry.reason, entry.records) == (State.QUARANTINED, "too_large", 0)
+    status = Path(f"/proc/{one.worker_pid(0)}/status").read_text()
+    peak_kib = int(status.partition("VmHWM:")[2].split()[0])
+    assert peak_kib < 400 << 10

@@ -105,6 +105,98 @@ def test_what_is_no_envelope_is_a_bad_row(row: bytes, reason: str) -> None:
     assert [bad.reason for bad in decode_all(MemorySource(row), options).bad] == [reason]
 
 
+ENTRY = pa.struct([("key", pa.string()), ("value", pa.string())])
+INNER = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
+AVRO_INNER = {
+    "type": "record",
+    "name": "V",
+    "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": {"type": "array", "items": "string"}}],
+}
+AVRO_ENTRY = {
+    "type": "record",
+    "name": "H",
+    "fields": [{"name": "key", "type": "string"}, {"name": "value", "type": ["null", "string"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "types", "base64", "record"),
+    [
+        pytest.param(
+            {
+                "key": "k",
+                "value": {"a": 2**63 - 1, "b": ["x", "é"]},
+                "offset": 7,
+                "timestamp": "2023-11-14T22:13:20.123Z",
+                "headers": [{"key": "h", "value": "1"}, {"key": "n", "value": None}],
+            },
+            {
+                "key": (pa.string(), "string"),
+                "value": (INNER, AVRO_INNER),
+                "offset": (pa.int64(), "long"),
+                "timestamp": (pa.string(), "string"),
+                "headers": (pa.list_(ENTRY), {"type": "array", "items": AVRO_ENTRY}),
+            },
+            (),
+            (
+                b"k",
+                '{"a":9223372036854775807,"b":["x","é"]}'.encode(),
+                (("h", b"1"), ("n", None), ("headrace.source_offset", b"7")),
+                1_700_000_000_123,
+            ),
+            id="everything",
+        ),
+        pytest.param(
+            {"value": "text"},
+            {"value": (pa.string(), "string")},
+            (),
+            (None, b"text", (), PRODUCE_TIME),
+            id="a value alone",
+        ),
+        pytest.param(
+            {"key": "aw==", "value": "AP8="},
+            {"key": (pa.string(), "string"), "value": (pa.string(), "string")},
+            (KEY, VALUE),
+            (b"k", b"\x00\xff", (), PRODUCE_TIME),
+            id="base64",
+        ),
+        pytest.param(
+            {"key": 5, "value": None},
+            {"key": (pa.int32(), "int"), "value": (pa.string(), ["null", "string"])},
+            (),
+            (b"5", None, (), PRODUCE_TIME),
+            id="a number and a null",
+        ),
+        pytest.param(
+            {"headers": {"h": "x"}},
+            {"headers": (pa.map_(pa.string(), pa.string()), {"type": "map", "values": "string"})},
+            (),
+            (None, None, (("h", b"x"),), PRODUCE_TIME),
+            id="headers as a map",
+        ),
+    ],
+)
+@pytest.mark.parametrize("input_format", [InputFormat.AVRO, InputFormat.PARQUET])
+def test_rows_with_types_become_the_records_that_they_were(
+    input_format: InputFormat, row: dict[str, Any], types: dict[str, Any], base64: Any, record: Any
+) -> None:
+    """The same as from JSON Lines, whatever of the fields a schema has."""
+    if input_format is InputFormat.AVRO:
+        fields = [{"name": name, "type": types[name][1]} for name in row]
+        content = file_of({"type": "record", "name": "R", "fields": fields}, [row])
+    else:
+        out = io.BytesIO()
+        schema = pa.schema([(name, types[name][0]) for name in row])
+        shaped = {
+            name: list(each.items()) if pa.types.is_map(schema.field(name).type) else each
+            for name, each in row.items()
+        }
+        pq.write_table(pa.Table.from_pylist([shaped], schema), out)
+        content = out.getvalue()
+
+    assert _record(MemorySource(content), input_format, envelope_base64=base64) == record
+
+
 def test_parquet_and_avro_envelopes_hold_bytes() -> None:
     """Columns of bytes are the bytes, without a word about base64."""
     row = {

@@ -127,6 +127,22 @@ def test_a_consumer_reads_them_with_its_own_client(input_format: InputFormat) ->
     assert [path for path, _ in asked if "/subjects/" in path] == ["/subjects/orders-value/versions"]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "path"),
+    [
+        (SubjectNameStrategy.TOPIC, "/subjects/orders-value/versions"),
+        (SubjectNameStrategy.RECORD, "/subjects/org.example.Row/versions"),
+        (SubjectNameStrategy.TOPIC_RECORD, "/subjects/orders-org.example.Row/versions"),
+    ],
+)
+def test_the_registry_is_asked_under_the_strategys_subject(strategy: SubjectNameStrategy, path: str) -> None:
+    """Over HTTP, as another client would be asked."""
+    with _http_registry() as (url, asked):
+        decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url, subject_name_strategy=strategy)))
+
+    assert [path for path, _ in asked] == [path]
+
+
 def test_schemas_may_change_inside_one_topic() -> None:
     """Each object's values carry the id of its own schema; a schema is registered once."""
     later = {**ROW, "fields": [*ROW["fields"], {"name": "new", "type": "int", "default": 0}]}

@@ -1,0 +1,46 @@
+"""What a task knows of the topics' limits, and what it does where nobody tells."""
+
+import pytest
+
+from ingest.errors import AccessDenied, TopicMissing, Unusable
+from ingest.kafka.topics import Topic
+from spark.task.limits import TopicLimits
+
+
+class Brokers:
+    """Brokers that know one topic, or answer with an error; counts what it is asked."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked = 0
+
+    def get(self, name: str, /) -> Topic:
+        """The topic."""
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return Topic(name=name, partitions=1, max_record_bytes=5000)
+
+
+def test_a_limit_is_the_topics() -> None:
+    """As `OutputTopics` says, which remembers it for a while."""
+    assert TopicLimits(Brokers()).of("orders") == 5000
+
+
+@pytest.mark.parametrize("error", [AccessDenied("no"), Unusable("away")], ids=["refused", "away"])
+def test_a_broker_that_does_not_say_is_not_asked_for_each_object(error: Exception) -> None:
+    """Every object would wait for it; half a minute later it is asked again."""
+    now = [0.0]
+    brokers = Brokers(error)
+    limits = TopicLimits(brokers, clock=lambda: now[0])
+
+    assert [limits.of("orders") for _ in range(5)] == [None] * 5
+    assert brokers.asked == 1
+
+    now[0], brokers.error = 31.0, None
+    assert limits.of("orders") == 5000
+
+
+def test_a_missing_topic_is_found_elsewhere() -> None:
+    """The producer says so, in its own words and with its own retries."""
+    assert TopicLimits(Brokers(TopicMissing("gone"))).of("orders") is None
