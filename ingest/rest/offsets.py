@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ingest.catalogue.offsets import Offset
 from ingest.errors import HeadraceError
-from ingest.ledger import SETTLED, LedgerEntry, State
+from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
 from ingest.positions import BlockPosition, BytePosition, Position, RowPosition, position_as_dict
 from ingest.rest.port import Change, Known
@@ -28,6 +28,7 @@ _NUMBERS: Final = ("records", "bad", "size", "last_modified_ms")
 _SLICES: Final = ("slices", "slices_done")
 _TEXTS: Final = ("state", "reason", "options", "version_id")
 _LONG_MAX: Final = 2**63 - 1
+_NOT_SAID: Final = -1
 
 
 class OffsetsUnfit(HeadraceError):
@@ -95,7 +96,7 @@ class OffsetsReader:
         return Change(
             object=S3Object(
                 id=object_id,
-                size=offset.get("size", 0),
+                size=offset.get("size", _NOT_SAID),
                 last_modified_ms=offset.get("last_modified_ms", 0),
                 version_id=offset.get("version_id"),
             ),
@@ -161,11 +162,12 @@ class OffsetsReader:
 
 
 def check_known(change: Change, known: Known | None) -> None:
-    """OffsetsUnfit when an object is to be read on that the ledger does not know, and its size is missing."""
-    if known is not None or change.offset is None or change.offset.state in SETTLED:
-        return
-    if not change.object.size:
+    """OffsetsUnfit when the ledger does not know the object and its size is not said.
+
+    Sooner or later the object may be read, and with a wrong size it would count as empty, or as overwritten.
+    """
+    if known is None and change.offset is not None and change.object.size == _NOT_SAID:
         raise OffsetsUnfit(
             f"The ledger does not know {change.object.id.url} with the ETag {change.object.id.etag}: its "
-            "offset has to hold size and last_modified_ms, as a GET shows them"
+            "offset has to hold size (and last_modified_ms), as a GET shows them"
         )
