@@ -17,6 +17,7 @@ from spark.records.constant import (
     overhead_bytes,
 )
 from spark.rows import RowBatch
+from spark.source import Source
 from spark.task.limits import TopicLimits
 
 
@@ -55,11 +56,9 @@ class Decoding:
             return ()
         return cutter(source, work.pieces_wanted, options=self._options(work)) or ()
 
-    def can_resume(self, source: S3Source) -> bool:
+    def can_resume(self, source: Source) -> bool:
         """True when reading can go on in the middle of the object without reading what is before."""
-        if self._settings.input_format in {InputFormat.AVRO, InputFormat.PARQUET}:
-            return True
-        return stored_codec(source) is None
+        return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 
     def _options(self, work: Work) -> DecodeOptions:
         target = self.target(work)

@@ -1,0 +1,44 @@
+"""Which objects may be left in their middle to make room for others."""
+
+import gzip
+
+import pytest
+
+from ingest.kafka.topics import Topic
+from ingest.settings.choices import InputFormat
+from spark.task.decoding import Decoding
+from spark.task.limits import TopicLimits
+from tests.spark.formats.avro_files import file_of
+from tests.spark.formats.decode_options import decode_options
+from tests.spark.formats.memory_source import MemorySource
+
+AVRO = file_of("long", [1, 2, 3])
+
+
+class NoBrokers:
+    """Nobody is asked here."""
+
+    def get(self, name: str, /) -> Topic:
+        """A question that must not come."""
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("input_format", "content", "can_resume"),
+    [
+        (InputFormat.JSONL, b"1\n", True),
+        (InputFormat.JSONL, gzip.compress(b"1\n"), False),
+        (InputFormat.BYTES, b"1\n", True),
+        (InputFormat.BYTES, gzip.compress(b"1\n"), False),
+        (InputFormat.AVRO, AVRO, True),
+        (InputFormat.AVRO, gzip.compress(AVRO), False),
+        (InputFormat.PARQUET, b"PAR1", True),
+    ],
+)
+def test_a_stream_that_cannot_seek_goes_on(
+    input_format: InputFormat, content: bytes, *, can_resume: bool
+) -> None:
+    """To come back to its middle it would be read from its start, each time further."""
+    decoding = Decoding(decode_options(input_format).format, TopicLimits(NoBrokers()))
+
+    assert decoding.can_resume(MemorySource(content)) is can_resume
