@@ -1,0 +1,363 @@
+"""Pause, stop, resume and other offsets, decided without S3, Kafka or Spark."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from ingest.catalogue import LedgerWrite
+from ingest.catalogue.offsets import Offset
+from ingest.errors import LedgerUnfit
+from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
+from ingest.ledger import LedgerEntry, SliceKey, State
+from ingest.objects import ObjectId
+from ingest.planner import Backoff, Limits, Planner
+from ingest.positions import BytePosition
+from ingest.service.slots import Slots, SlotState
+from ingest.service.steering import Steering
+from ingest.settings.choices import Ordering
+from ingest.work import Finished, Outcome
+from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
+
+
+class Noted:
+    """Listeners and lanes that note what they are asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def pause_receiving(self) -> None:
+        """Note it."""
+        self.calls.append("pause")
+
+    def resume_receiving(self) -> None:
+        """Note it."""
+        self.calls.append("resume")
+
+    def release_all(self) -> None:
+        """Note it."""
+        self.calls.append("release")
+
+    def request_listing(self) -> None:
+        """Note it."""
+        self.calls.append("list")
+
+    def end(self, slot: int) -> None:
+        """Note it."""
+        self.calls.append(("end", slot))
+
+
+class Desk:
+    """A leader with three slots, and what is asked of listeners and lanes."""
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger or Ledger()
+        self.leader: Leader = self.ledger.leader()
+        limits = Limits(
+            slots=3, max_objects=10, max_bytes=1000, ordering=Ordering.OBJECT, can_cut=False, max_attempts=3
+        )
+        self.planner = Planner(
+            self.leader.catalogue, limits=limits, backoff=Backoff(first_ms=1, longest_ms=1)
+        )
+        self.asked = Noted()
+        self.slots = Slots(3)
+        self.steering = Steering(
+            commands=self.leader.commands,
+            catalogue=self.leader.catalogue,
+            planner=self.planner,
+            listeners=self.asked,
+            lanes=self.asked,
+        )
+        self.steering.begin(self.ledger.controls)
+
+    def steer(self, target: Target) -> Future[None]:
+        """Ask for it, and let it be written."""
+        told: Future[None] = Future()
+        self.steering.steer(target, told)
+        self.leader.apply_all()
+        self.steering.turn(self.slots)
+        return told
+
+    def alter(self, offsets: Mapping[ObjectId, Offset | None]) -> Future[tuple[LedgerWrite, ...]]:
+        """Ask for it; not written."""
+        told: Future[tuple[LedgerWrite, ...]] = Future()
+        self.steering.alter([an_object(one.key) for one in offsets], offsets, told)
+        return told
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """One over an empty ledger."""
+    return Desk()
+
+
+def _wanted(desk: Desk) -> Target | None:
+    raw = desk.ledger.controls.get(PAUSE)
+    if raw is None:
+        return None
+    found = decode_control(PAUSE, raw)
+    assert isinstance(found, Pause)
+    return found.state
+
+
+def test_a_pause_takes_effect_when_it_is_written_and_not_before(desk: Desk) -> None:
+    """Who was told "accepted" finds it so after any crash."""
+    told: Future[None] = Future()
+    desk.steering.steer(Target.PAUSED, told)
+    step = desk.leader.step()
+    assert step is not None
+    desk.steering.turn(desk.slots)
+    assert not desk.planner.is_paused
+    assert not told.done()
+
+    desk.leader.commit(step)
+    desk.steering.turn(desk.slots)
+
+    assert desk.planner.is_paused
+    assert told.done()
+    assert _wanted(desk) is Target.PAUSED
+    assert desk.asked.calls == ["pause"]
+
+
+def test_pausing_ends_what_is_busy_once_and_leaves_idle_slots_ready(desk: Desk) -> None:
+    """Batches come to a checkpoint; a slot that waits costs nothing and is there at once afterwards."""
+    desk.slots.started(0, 10)
+    desk.slots.granted(0, 1, 0.0)
+    desk.slots.started(1, 11)
+    desk.slots.move(1, SlotState.READY)
+
+    desk.steer(Target.PAUSED)
+    desk.steering.turn(desk.slots)
+
+    assert desk.asked.calls == ["pause", ("end", 0)]
+
+
+def test_a_stop_is_carried_out_when_all_slots_are_given_back(desk: Desk) -> None:
+    """Those that start only now are ended too; then nobody but the driver can write to the ledger."""
+    desk.slots.started(0, 10)
+    desk.slots.granted(0, 1, 0.0)
+    desk.slots.started(1, 11)
+
+    told = desk.steer(Target.STOPPED)
+
+    assert desk.asked.calls == ["pause", "release", ("end", 0), ("end", 1)]
+    assert not told.done()
+    assert [number for number, _ in desk.steering.slots] == [0, 1, 2]
+    desk.slots.move(0, SlotState.FREE)
+    desk.slots.move(1, SlotState.RECOVERING)
+    desk.steering.turn(desk.slots)
+    assert not told.done()
+    assert desk.steering.slots[1] == (1, True)
+    desk.slots.move(1, SlotState.FREE)
+    desk.steering.turn(desk.slots)
+    assert told.done()
+    assert desk.steering.slots == ()
+
+
+def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> None:
+    """Its slot may be free already, and its objects are not."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
+    desk.leader.catalogue.resume(desk.leader.now_ms)
+    assert desk.planner.next_batch(0, 1, desk.leader.now_ms)
+
+    told = desk.steer(Target.STOPPED)
+
+    assert not told.done()
+    assert not desk.steering.may_alter
+    desk.planner.finished(1, Finished(plan=1, outcome=Outcome.CLEAN), desk.leader.now_ms)
+    desk.steering.turn(desk.slots)
+    assert told.done()
+    assert desk.steering.may_alter
+
+
+def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Desk) -> None:
+    """Objects in progress go back to pending and are there after the resume."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
+    desk.leader.catalogue.resume(desk.leader.now_ms)
+    works = desk.planner.next_batch(0, 1, desk.leader.now_ms)
+    desk.steer(Target.PAUSED)
+    finished = Finished(plan=1, outcome=Outcome.CLEAN, returned=works)
+    desk.planner.finished(1, finished, desk.leader.now_ms)
+
+    assert desk.planner.next_batch(0, 2, desk.leader.now_ms) == ()
+    assert desk.planner.ready(desk.leader.now_ms) == 0
+
+    desk.steer(Target.RUNNING)
+
+    assert [work.object.id for work in desk.planner.next_batch(0, 2, desk.leader.now_ms)] == [seen.id]
+    assert desk.asked.calls == ["pause", "resume"]
+
+
+@pytest.mark.parametrize("target", [Target.PAUSED, Target.STOPPED])
+def test_the_next_leader_finds_what_was_wanted(desk: Desk, target: Target) -> None:
+    """From the first moment on: before anything is received or planned."""
+    desk.steer(target)
+
+    after = Desk(desk.ledger)
+
+    assert after.steering.target is target
+    assert after.planner.is_paused
+    assert after.asked.calls[0] == "pause"
+
+
+def test_after_a_resume_the_next_leader_just_runs(desk: Desk) -> None:
+    """The record says so."""
+    desk.steer(Target.STOPPED)
+    desk.steer(Target.RUNNING)
+
+    after = Desk(desk.ledger)
+
+    assert (after.steering.target, after.planner.is_paused, after.asked.calls) == (Target.RUNNING, False, [])
+
+
+def test_a_resume_before_the_slots_are_given_back_ends_the_waiting(desk: Desk) -> None:
+    """Whoever waits for the stop is answered: it was written, and is over."""
+    desk.slots.started(0, 10)
+    told = desk.steer(Target.STOPPED)
+    assert not told.done()
+
+    desk.steer(Target.RUNNING)
+
+    assert told.done()
+
+
+def test_a_restart_ends_living_tasks_and_asks_for_a_listing(desk: Desk) -> None:
+    """Whatever they do; free slots have none."""
+    desk.slots.started(0, 10)
+    desk.slots.granted(0, 1, 0.0)
+    desk.steering.turn(desk.slots)
+
+    desk.steering.restart([0, 1, 2], lists=True)
+
+    assert desk.asked.calls == [("end", 0), "list"]
+
+
+# -- offsets -------------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_set_in_one_transaction_with_the_reason_why_they_may_be(desk: Desk) -> None:
+    """All or none; the record beside them says that it is stopped."""
+    done, known = an_object("done"), an_object("known")
+    desk.ledger.view.entries[known.id] = an_entry(State.PARTIAL)
+    desk.steer(Target.STOPPED)
+    position = BytePosition(7)
+
+    told = desk.alter(
+        {
+            done.id: Offset(state=State.DONE, reason="marked"),
+            known.id: Offset(state=State.NEW, position=position, options="abc", records=2),
+        }
+    )
+    before = desk.leader.transactions
+    desk.leader.apply_all()
+
+    assert desk.leader.transactions == before + 1
+    assert len(told.result(0)) == 2
+    entries = desk.ledger.view.entries
+    assert (entries[done.id].state, entries[done.id].size) == (State.DONE, 10)
+    found = entries[known.id]
+    assert (found.state, found.position, found.records, found.size) == (State.NEW, position, 2, 10)
+    assert _wanted(desk) is Target.STOPPED
+
+
+def test_null_has_an_object_read_again_and_drops_its_slices(desk: Desk) -> None:
+    """It stays in the ledger: what no listing shows any more would not come back by itself."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = LedgerEntry(
+        state=State.PARTIAL, cuts=(0, 5, 10), size=10, last_modified_ms=1000
+    )
+    piece = SliceKey(seen.id, 0, 5)
+    desk.ledger.view.entries[piece] = an_entry(State.DONE)
+    desk.steer(Target.STOPPED)
+
+    told = desk.alter({seen.id: None, an_object("unknown").id: None})
+    desk.leader.apply_all()
+
+    assert told.done()
+    entry = desk.ledger.view.entries[seen.id]
+    assert (entry.state, entry.position, entry.records, entry.cuts) == (State.NEW, None, 0, None)
+    assert piece not in desk.ledger.view.entries
+    assert an_object("unknown").id not in desk.ledger.view.entries
+
+
+def test_an_offset_that_is_so_already_writes_nothing(desk: Desk) -> None:
+    """A saved answer can be sent again without a thought."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
+    desk.steer(Target.STOPPED)
+
+    told = desk.alter({seen.id: Offset.of(an_entry(State.DONE))})
+    desk.leader.apply_all()
+
+    assert told.result(0) == ()
+
+
+def test_an_object_set_to_done_is_pending_no_more(desk: Desk) -> None:
+    """It was waiting here; after the resume nobody reads it."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
+    desk.leader.catalogue.resume(desk.leader.now_ms)
+    desk.steer(Target.STOPPED)
+
+    desk.alter({seen.id: Offset(state=State.DONE)})
+    desk.leader.apply_all()
+    desk.steer(Target.RUNNING)
+
+    assert desk.leader.catalogue.pending_objects == 0
+    assert desk.planner.next_batch(0, 1, desk.leader.now_ms) == ()
+
+
+def test_a_record_under_way_is_waited_for(desk: Desk) -> None:
+    """Two driver writes of one object never overlap."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
+    desk.steer(Target.STOPPED)
+    desk.leader.catalogue.books.unwritten.add(seen.id)
+
+    told = desk.alter({seen.id: None})
+
+    assert desk.leader.step() is None
+    desk.leader.catalogue.books.unwritten.clear()
+    assert desk.leader.apply_all() == 1
+    assert told.done()
+
+
+def test_offsets_may_not_be_altered_once_something_else_was_asked_for(desk: Desk) -> None:
+    """The resume is on its way: what it deals could overlap with the alteration."""
+    desk.steer(Target.STOPPED)
+    assert desk.steering.may_alter
+
+    desk.steering.steer(Target.RUNNING, Future())
+
+    assert not desk.steering.may_alter
+
+
+def test_a_resume_asked_for_after_an_alteration_comes_after_it(desk: Desk) -> None:
+    """In the order in which they were asked for, one transaction each."""
+    seen = an_object("a")
+    desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
+    desk.steer(Target.STOPPED)
+
+    altered = desk.alter({seen.id: None})
+    desk.steering.steer(Target.RUNNING, Future())
+    step = desk.leader.step()
+    assert step is not None
+    desk.leader.commit(step)
+
+    assert altered.done()
+    assert desk.planner.is_paused
+    desk.leader.apply_all()
+    assert not desk.planner.is_paused
+    assert _wanted(desk) is Target.RUNNING
+
+
+def test_what_a_leader_finds_of_a_newer_version_is_refused() -> None:
+    """An unknown target may be why something must not happen."""
+    ledger = Ledger()
+    ledger.controls[PAUSE] = encode_control(Pause(state=Target.PAUSED, at_ms=1)).replace(b"paused", b"asleep")
+
+    with pytest.raises(LedgerUnfit, match="is not Headrace's"):
+        Desk(ledger)
