@@ -14,14 +14,14 @@ from typing import Final
 from bench.stage import Service, StageError
 from localstack.steps import say
 from tests.faults.account import Account, Watch, account
-from tests.faults.injuries import KILLS, PROXIED, Harm, Scene, inflict
+from tests.faults.injuries import KILLS, PROXIED, READY_SECONDS, Harm, Scene, inflict
 from tests.faults.load import Load, Shape
 from tests.faults.site import Site, new_road
 from tests.support import aws
 from tests.support.until import until_sync
 
-_RECOVER_SECONDS: Final = 120.0
-_SETTLE_SECONDS: Final = 240.0
+_RECOVER_SECONDS: Final = 180.0
+_SETTLE_SECONDS: Final = 600.0
 # How often the next harm does not wait until the service has recovered from the last one.
 _OVERLAP: Final = 0.2
 
@@ -108,9 +108,9 @@ class Run:
             scene, name = self._scene(stack)
             watch = Watch(self._site.bootstrap, scene.road.topic)
             stack.callback(watch.close)
-            scene.leader.start()
+            scene.leader.start(ready_seconds=READY_SECONDS)
             if scene.standby is not None:
-                scene.standby.start()
+                scene.standby.start(ready_seconds=READY_SECONDS)
             scene.load.start()
             stack.callback(scene.load.stop)
             harms = self._order()
@@ -185,13 +185,13 @@ class Run:
         if not scene.leader.is_running:
             self._result.ended.append(f"exit {scene.leader.wait(1)}: {scene.leader.tail(3)}")
             scene.leader.stop()
-            scene.leader.start()
+            scene.leader.start(ready_seconds=READY_SECONDS)
 
     def _bring_standby(self, scene: Scene) -> None:
         """The former leader is back as the standby."""
         if scene.standby is not None and not scene.standby.is_running:
             scene.standby.stop()
-            scene.standby.start()
+            scene.standby.start(ready_seconds=READY_SECONDS)
 
     def _settle(self, scene: Scene) -> None:
         """Until every object is done."""

@@ -44,6 +44,9 @@ class Harm(StrEnum):
     CACHE = "cache deleted, driver killed"
 
 
+READY_SECONDS: Final = 300.0
+"""A machine that does much besides takes minutes to start Spark; how long it took is in the report."""
+
 KILLS: Final = frozenset(
     {
         Harm.DRIVER,
@@ -108,7 +111,7 @@ def _driver(scene: Scene) -> float:
     scene.leader.kill()
     # What it left behind may still commit: whoever comes next must not be taken for it.
     processes.await_gone(below)
-    scene.leader.start()
+    scene.leader.start(ready_seconds=READY_SECONDS)
     return began
 
 
@@ -163,7 +166,7 @@ def _executor(scene: Scene) -> float:
         return [pid for one in scene.cluster_workers for pid in processes.executors(one)]
 
     # One at a time: with none left the work only waits, which is no harder.
-    until_sync(lambda: len(there()) > 1, seconds=60, what="two executors")
+    until_sync(lambda: len(there()) > 1, seconds=180, what="two executors")
     chosen = [scene.chance.choice(there())]
     began = time.monotonic()
     processes.kill(chosen)
@@ -222,7 +225,7 @@ def _succeed(scene: Scene) -> None:
     """Wait until the standby leads; the former leader, once it is gone, is started again by the campaign."""
     assert scene.standby is not None, "this campaign has no standby"
     heir = scene.standby
-    until_sync(lambda: _role(heir) == "leader", seconds=60, what="the standby leading")
+    until_sync(lambda: _role(heir) == "leader", seconds=120, what="the standby leading")
     scene.swap()
 
 
@@ -242,7 +245,7 @@ def _cache(scene: Scene) -> float:
     scene.leader.kill()
     processes.await_gone(below)
     shutil.rmtree(scene.site.folder / "state", ignore_errors=True)
-    scene.leader.start()
+    scene.leader.start(ready_seconds=READY_SECONDS)
     return began
 
 
