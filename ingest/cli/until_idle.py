@@ -30,7 +30,7 @@ def until_idle_bar(look: Look, console: Console) -> Iterator[None]:
         TimeElapsedColumn(),
     )
     over = threading.Event()
-    with Progress(*columns, console=console, redirect_stdout=False) as bar:
+    with Progress(*columns, console=console, redirect_stdout=False, refresh_per_second=4) as bar:
         task = bar.add_task("starting", total=None, said="")
 
         def follow() -> None:

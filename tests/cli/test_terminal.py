@@ -84,11 +84,11 @@ class Terminal:
         """All that was written so far, once `until` is among it, or, for None, once the process has ended."""
         deadline = time.monotonic() + seconds
         while until is None or until not in self.text:
-            assert time.monotonic() < deadline, self.text
+            assert time.monotonic() < deadline, self.text[-2000:]
             try:
                 self.text += os.read(self._ours, 65_536).decode()
             except OSError:  # EIO: the other side is closed
-                assert until is None, self.text
+                assert until is None, self.text[-2000:]
                 break
         return self.text
 
