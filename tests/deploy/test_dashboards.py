@@ -1,0 +1,150 @@
+"""The Grafana dashboard and the alert rules: every metric, label and value in them exists."""
+
+import json
+import re
+import shutil
+import subprocess
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.metrics import MetricWrapperBase
+
+from ingest.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics
+from tests.deploy.promql import Malformed, parse
+
+TOP = Path(__file__).parents[2]
+RULES = TOP / "deploy" / "prometheus" / "alerts.yaml"
+DASHBOARD: Any = json.loads((TOP / "deploy" / "grafana" / "headrace.json").read_text())
+# What Prometheus adds to every series, and what no label of ours limits.
+SCRAPE = {"job", "instance"}
+VALUES: dict[str, dict[str, tuple[str, ...]]] = {
+    "headrace_objects": {"state": STATES},
+    "headrace_objects_total": {"state": (*STATES, "ignored")},
+    "headrace_mode": {"mode": MODES},
+    "headrace_target": {"target": TARGETS},
+    "headrace_transactions_total": {"outcome": OUTCOMES},
+    "headrace_sqs_messages_total": {"outcome": MESSAGES},
+}
+
+
+def series() -> dict[str, set[str]]:
+    """The names that a query can use, each with its labels."""
+    found: dict[str, set[str]] = {"headrace_objects": {"state"}}
+    for metric in vars(Metrics(dict)).values():
+        if not isinstance(metric, MetricWrapperBase):
+            continue
+        names = set(metric._labelnames)
+        if metric._type == "histogram":
+            found[f"{metric._name}_bucket"] = {*names, "le"}
+            found[f"{metric._name}_count"] = found[f"{metric._name}_sum"] = names
+        else:
+            found[metric._name + ("_total" if metric._type == "counter" else "")] = names
+    return found
+
+
+def panels() -> list[Any]:
+    """Every panel with queries."""
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def rules() -> list[tuple[str, str]]:
+    """Name and expression of each alert; folded lines are one."""
+    text = RULES.read_text()
+    found = re.findall(r"- alert: (\w+)\n(?:\s+#.*\n)*\s+expr: (?:>-\n)?((?:.+\n)+?)\s+(?:for|labels):", text)
+    return [(name, " ".join(expression.split())) for name, expression in found]
+
+
+EXPRESSIONS = [
+    *(
+        (f"{panel['title']}-{query['refId']}", query["expr"])
+        for panel in panels()
+        for query in panel["targets"]
+    ),
+    *rules(),
+]
+
+
+@pytest.mark.parametrize("expression", [pytest.param(text, id=name) for name, text in EXPRESSIONS])
+def test_an_expression_uses_what_there_is(expression: str) -> None:
+    """A name that is not there is no error to Prometheus: the panel stays empty, the alert silent."""
+    known = series()
+    found = parse(expression)
+
+    assert found.uses
+    for use in found.uses:
+        assert use.metric in known, f"there is no metric {use.metric}"
+        for label, value in use.matchers:
+            assert label in known[use.metric] | SCRAPE, f"{use.metric} has no label {label}"
+            if label not in SCRAPE:
+                allowed = VALUES[use.metric][label]
+                assert set(value.split("|")) <= set(allowed), f"{use.metric} never has {label}={value!r}"
+    grouped = SCRAPE.union(*(known[use.metric] for use in found.uses))
+    assert found.labels <= grouped
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("sum by (job (headrace_leader)", "never closed"),
+        ("sum(headrace_leader))", "closes nothing"),
+        ("summ(headrace_leader)", "no function"),
+        ('headrace_mode{mode="events" job="x"}', "no matcher"),
+        ("headrace_leader & 1", "no token"),
+    ],
+)
+def test_a_slip_is_found(expression: str, problem: str) -> None:
+    """The check can fail."""
+    with pytest.raises(Malformed, match=problem):
+        parse(expression)
+
+
+def test_every_alert_was_looked_at() -> None:
+    """The reading of the file above misses none, and each says what to do."""
+    text = RULES.read_text()
+    names = re.findall(r"- alert: (\w+)", text)
+
+    assert [name for name, _ in rules()] == names
+    assert len(set(names)) == len(names) >= 10
+    for part in ("severity: ", "summary: ", "action: "):
+        assert text.count(part) == len(names), part
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    """What nobody can see need not be counted."""
+    used = {
+        use.metric for panel in panels() for query in panel["targets"] for use in parse(query["expr"]).uses
+    }
+    shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name in used}
+    all_names = {re.sub(r"_(bucket|count|sum)$", "", name) for name in series()}
+
+    assert all_names == shown
+
+
+def test_the_dashboard_can_be_imported_anywhere() -> None:
+    """No data source of ours is named in it, panels do not overlap, and each says what it shows."""
+    assert DASHBOARD["uid"] == "headrace"
+    assert "id" not in DASHBOARD
+    assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job"]
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    assert all(panel["description"].endswith(".") for panel in panels())
+    for one, other in combinations([panel["gridPos"] for panel in DASHBOARD["panels"]], 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        apart = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or apart, (one, other)
+        assert one["x"] + one["w"] <= 24
+
+
+def test_prometheus_itself_takes_the_rules() -> None:
+    """Its own parser, where it is installed (Debian: apt-get install prometheus)."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool on PATH: the rules were NOT read by Prometheus's own parser")
+    done = subprocess.run(
+        [promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout
