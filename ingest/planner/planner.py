@@ -10,14 +10,15 @@ from ingest.catalogue.effects import Effects, Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
-from ingest.outcome import Says, Wait, outcome_of
+from ingest.outcome import Wait, outcome_of
 from ingest.planner.backoff import Backoff
+from ingest.planner.failing import Failing
 from ingest.planner.lanes import FreeLanes
 from ingest.planner.limits import Kind, Limits
 from ingest.planner.partitions import PartitionLanes
 from ingest.planner.suspects import Suspects
 from ingest.settings.choices import Ordering
-from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
+from ingest.work import Checkpoint, Finished, Outcome, Work
 
 
 class _Lanes(Protocol):
@@ -63,7 +64,7 @@ class Planner:
         self._held_until_ms = 0
         self._held_tries = 0
         self._suspects = Suspects(self._books, limits, self._lanes.is_next)
-        self.access.count = self._count_late
+        self._failing = Failing(self._books, limits, backoff)
 
     # Work out
 
@@ -155,7 +156,7 @@ class Planner:
             if key in failures:
                 outcome = outcome_of(failures[key].kind)
                 denied |= outcome.wait is Wait.EVERYTHING
-                self._fail(unit, failures[key], now_ms, gathering)
+                self._failing.fail(unit, failures[key], now_ms, gathering)
             elif key in cuts:
                 self._cut(unit, cuts[key], now_ms, gathering)
             else:
@@ -296,105 +297,6 @@ class Planner:
         else:
             unit.is_whole = True
             self._table.move(unit, Phase.WAITING)
-
-    def _fail(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
-        outcome = outcome_of(failure.kind)
-        reason = outcome.reason or failure.reason or "unfit"
-        unit.suspicion = Suspicion.NONE
-        unit.trouble = reason
-        self._learn(unit, failure)
-        if outcome.state in {State.SKIPPED, State.QUARANTINED}:
-            self._end(unit, outcome.state, reason, failure.message, now_ms, gathering)
-            return
-        if outcome.wait is Wait.OBJECT:
-            unit.tries += 1
-            unit.due_ms = now_ms + self._backoff.delay_ms(unit.tries)
-        elif outcome.wait is Wait.SHORT:
-            unit.due_ms = now_ms + self._backoff.delay_ms(1)
-        if outcome.needs_others and not self._others_were_read(unit):
-            self.access.doubt(unit, failure, gathering)
-            self._table.move(unit, Phase.WAITING)
-            return
-        if outcome.state is None:
-            self._table.move(unit, Phase.WAITING)
-            return
-        self._failed(unit, failure, now_ms, gathering)
-
-    def _count_late(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
-        """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
-        if unit.phase is Phase.WAITING:
-            unit.reads_before = self.access.reads
-            self._failed(unit, failure, now_ms, gathering)
-
-    def _failed(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
-        """Have the failed attempt written, or the object's quarantine after the last one."""
-        outcome = outcome_of(failure.kind)
-        reason = outcome.reason or failure.reason or "unfit"
-        assert outcome.state is not None
-        attempts = self._attempts(unit, reason) if outcome.is_counted else unit.attempts
-        if outcome.is_counted and attempts >= self._limits.max_attempts:
-            self._end(unit, State.QUARANTINED, reason, failure.message, now_ms, gathering, attempts=attempts)
-            return
-        known = unit.entry
-        if known is not None and (known.state, known.reason, known.attempts) == (
-            outcome.state,
-            reason,
-            attempts,
-        ):
-            self._table.move(unit, Phase.WAITING)
-            return
-        entry = entry_for(
-            unit, outcome.state, now_ms=now_ms, reason=reason, error=failure.message, attempts=attempts
-        )
-        self._books.propose(unit, entry, gathering)
-
-    def _learn(self, unit: Pending, failure: Failure) -> None:
-        """What a failure says of more than its object."""
-        match outcome_of(failure.kind).says:
-            case Says.ALL_DENIED:
-                self.access.deny(failure.message)
-            case Says.TOPIC_MISSING:
-                self.access.miss_topic(unit.route.topic, failure.message)
-            case Says.SOURCE_ANSWERS:
-                self.access.denied = None
-
-    def _others_were_read(self, unit: Pending) -> bool:
-        """True when something was read since this object's last attempt that counted, or its first."""
-        found = self.access.reads > unit.reads_before
-        if found:
-            unit.reads_before = self.access.reads
-        return found
-
-    def _end(
-        self,
-        unit: Pending,
-        state: State,
-        reason: str,
-        error: str,
-        now_ms: int,
-        gathering: Gathering,
-        *,
-        attempts: int | None = None,
-    ) -> None:
-        """Write the object's end, unless that would not be final and its content was seen again since."""
-        entry = entry_for(unit, state, now_ms=now_ms, reason=reason, error=error, attempts=attempts)
-        if unit.parent is None and self._books.look_again(unit, entry):
-            self._table.move(unit, Phase.WAITING)
-            return
-        if state is State.SKIPPED and entry.records:
-            gathering.warnings.append(
-                f"{unit.object.id.url} is {reason} after {entry.records} of its rows were produced; "
-                "they stay."
-            )
-        self._books.propose(unit, entry, gathering)
-
-    @staticmethod
-    def _attempts(unit: Pending, reason: str) -> int:
-        """Attempts including the one that just failed; another reason begins to count anew."""
-        known = unit.entry
-        if known is not None and known.state is State.FAILED and known.reason != reason:
-            return 1
-        return unit.attempts + 1
 
 
 def _key_of(work: Work) -> LedgerKey:
