@@ -116,7 +116,7 @@ def may_write(_settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
     return unusable(
         "write",
         f"this user may not write to topic {topic!r}.",
-        f"Allow Write on topic {topic!r} (docs: the list of ACLs).",
+        f"Allow Write on topic {topic!r} (docs/security.md).",
     )
 
 
@@ -175,8 +175,8 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
         return unusable(
             name,
             f"transactions are not allowed: {facts.transactions.words}",
-            f"Allow Write and Describe on transactional ids with the prefix {settings.name!r}, and Write on "
-            "the topics.",
+            f"Allow Write and Describe on transactional ids with the prefix '{settings.name}-' "
+            "(docs/security.md).",
         )
     return unusable(
         name,

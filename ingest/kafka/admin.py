@@ -21,11 +21,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     OffsetSpec,
 )
 
-from ingest.errors import TopicMissing, Unusable
+from ingest.errors import HeadraceError, TopicMissing, Unusable
 from ingest.kafka.clients import Properties, new_admin, new_consumer
-from ingest.kafka.errors import kafka_error, translate
+from ingest.kafka.errors import is_log_in, kafka_error, translate
 
 _SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
 
@@ -56,8 +57,11 @@ class Admin:
 
     def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
         self._properties = properties
-        self._client: AdminClient = new_admin(properties)
+        self._client: AdminClient = new_admin(properties, on_error=self._hear)
         self._timeout = timeout
+        # What connections last failed with, and whether none is left: a question only times out.
+        self._trouble: KafkaError | None = None
+        self._is_alone = False
 
     def cluster_id(self) -> str:
         """The id that the cluster was given when its storage was formatted."""
@@ -107,15 +111,14 @@ class Admin:
             replication_factor=_BROKER_DEFAULT if replication_factor is None else replication_factor,
             config=dict(configuration or {}),
         )
-        futures = self._client.create_topics([new], request_timeout=self._timeout)
+        what = f"topic {topic!r} could not be created"
+        future = self._client.create_topics([new], request_timeout=self._timeout)[topic]
         try:
-            futures[topic].result(self._timeout)
+            self._await(future, self._timeout, what)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            raise translate(error, what=f"topic {topic!r} could not be created") from error
-        except FutureTimeout as error:
-            raise _unanswered(f"topic {topic!r} could not be created") from error
+            raise translate(error, what=what) from error
         return True
 
     def ends(self, topic: str) -> tuple[int, int]:
@@ -201,14 +204,45 @@ class Admin:
             left = max(1.0, deadline - time.monotonic())
             try:
                 # The client has its own timeout; ours is for a client that keeps none.
-                return question(left).result(left + 1)
+                return self._await(question(left), left + 1, what)
             except KafkaException as error:
                 if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
-                    raise translate(error, what=what) from error
+                    raise self._translated(error, what) from error
                 time.sleep(_PAUSE_SECONDS)
-            except FutureTimeout as error:
-                raise _unanswered(what) from error
 
+    def _await(self, future: "Future[Any]", seconds: float, what: str) -> Any:
+        """The future's result, unless brokers refuse to talk to us at all: that is told at once."""
+        self._client.poll(0)
+        self._trouble, self._is_alone = None, False
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return future.result(_LOOK_SECONDS)
+            except FutureTimeout:
+                self._client.poll(0)
+                if self._is_alone and self._trouble is not None and is_log_in(self._trouble):
+                    raise translate(self._trouble, what=what) from None
+                if time.monotonic() > deadline:
+                    raise self._unanswered(what) from None
 
-def _unanswered(what: str) -> Unusable:
-    return Unusable(f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up.")
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - how the library names local codes
+            self._is_alone = True
+        else:
+            self._trouble = error
+
+    def _translated(self, error: KafkaException, what: str) -> HeadraceError:
+        """Ours for Kafka's; a time-out with what is known of the connections."""
+        is_late = kafka_error(error).code() == KafkaError._TIMED_OUT  # noqa: SLF001 - how the library names local codes
+        return self._unanswered(what) if is_late else translate(error, what=what)
+
+    def _unanswered(self, what: str) -> HeadraceError:
+        if self._trouble is not None:
+            return translate(self._trouble, what=f"{what}: the brokers did not answer")
+        if self._is_alone:
+            # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
+            return Unusable(
+                f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "
+                "security.protocol is what that listener speaks."
+            )
+        return Unusable(f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up.")

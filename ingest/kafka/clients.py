@@ -18,6 +18,10 @@ TRANSACTION_TIMEOUT_MS: Final = 15_000
 _QUIET_SECONDS: Final = 10.0
 
 
+# Those of admin clients, whose failed connections are told in the error of the question.
+_ADMIN_LOGGER: Final = logging.getLogger("headrace.librdkafka.admin")
+
+
 class _Sparing(logging.Filter):
     """Lets one line of each kind through in ten seconds: a broker that is away gives ten a second."""
 
@@ -26,8 +30,7 @@ class _Sparing(logging.Filter):
         self._said: dict[tuple[int, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # confluent-kafka gives the kind as the first of the arguments: FAIL, TXNERR, ..
-        kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else str(record.msg)
+        kind = _kind(record)
         now = time.monotonic()
         if now - self._said.get((record.levelno, kind), -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False
@@ -35,7 +38,13 @@ class _Sparing(logging.Filter):
         return True
 
 
+def _kind(record: logging.LogRecord) -> str:
+    """What confluent-kafka gives as the first of the arguments: FAIL, TXNERR, .."""
+    return str(record.args[0]) if isinstance(record.args, tuple) and record.args else str(record.msg)
+
+
 LOGGER.addFilter(_Sparing())
+_ADMIN_LOGGER.addFilter(lambda record: _kind(record) not in {"FAIL", "ERROR"})
 
 Properties = Mapping[str, str]
 OnError = Callable[[KafkaError], None]
@@ -79,9 +88,9 @@ def new_transactional_producer(
     return Producer(_merged(properties, ours, on_error))
 
 
-def new_admin(properties: Properties) -> AdminClient:
-    """An admin client. Its calls give futures."""
-    return AdminClient(_merged(properties, {}, None))
+def new_admin(properties: Properties, *, on_error: OnError | None = None) -> AdminClient:
+    """An admin client. Its calls give futures; `on_error` is called out of its `poll`."""
+    return AdminClient(_merged(properties, {}, on_error) | {"logger": _ADMIN_LOGGER})
 
 
 def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:

@@ -61,10 +61,23 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
 }
 
 _REMEDY: Final[dict[type[HeadraceError], str]] = {
-    AccessDenied: "Give this user the rights it lacks, or correct security.protocol, sasl.* and ssl.*.",
+    AccessDenied: "Give this user the ACLs that docs/security.md lists.",
     TopicMissing: "Create the topic or partition, or set topic.creation.default.*.",
     Unusable: "Check bootstrap.servers and that the brokers answer.",
 }
+
+
+# Who the user is was not believed, or nothing could be said in secret: no ACL would help.
+_LOG_IN: Final = frozenset(
+    {
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - as above
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError._SSL,  # noqa: SLF001 - as above
+    }
+)
+_LOG_IN_REMEDY: Final = "Correct security.protocol, sasl.* and ssl.*."
 
 
 def kafka_error(error: KafkaException | KafkaError) -> KafkaError:
@@ -95,8 +108,13 @@ def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError
     inner = kafka_error(error)
     kind = kind_of(inner)
     sentence = f"{what}: {inner.str()} ({inner.name()})."
-    remedy = _REMEDY.get(kind)
+    remedy = _LOG_IN_REMEDY if inner.code() in _LOG_IN else _REMEDY.get(kind)
     return kind(sentence if remedy is None else f"{sentence} {remedy}")
+
+
+def is_log_in(error: KafkaException | KafkaError) -> bool:
+    """Whether the brokers do not believe who this is, or TLS does not come about: waiting does not help."""
+    return kafka_error(error).code() in _LOG_IN
 
 
 def is_unanswered(error: KafkaException | KafkaError) -> bool:

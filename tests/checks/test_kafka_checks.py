@@ -158,7 +158,7 @@ def test_all_is_well() -> None:
             "transactions",
             Verdict.FAIL,
             Exit.UNUSABLE,
-            "prefix 'uploads'",
+            "prefix 'uploads-'",
             id="transactions not allowed",
         ),
         pytest.param(

@@ -56,7 +56,10 @@ def test_a_translated_error_names_the_thing_and_the_remedy() -> None:
     found = translate(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), what="consumer group 'g'")
     assert str(found) == (
         "consumer group 'g': Broker: Group authorization failed (GROUP_AUTHORIZATION_FAILED). "
-        "Give this user the rights it lacks, or correct security.protocol, sasl.* and ssl.*."
+        "Give this user the ACLs that docs/security.md lists."
+    )
+    assert str(translate(KafkaError(KafkaError._SSL), what="the cluster")).endswith(
+        "Correct security.protocol, sasl.* and ssl.*."
     )
 
 
