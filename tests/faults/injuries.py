@@ -25,7 +25,7 @@ class Harm(StrEnum):
     DRIVER_RETURNS = "driver killed while it comes back"
     WORKER = "Python worker killed"
     WORKERS = "all Python workers killed"
-    DAEMON = "daemon that forks Python workers killed"
+    DAEMON = "daemon that forks Python workers killed with them"
     EXECUTOR = "executor's JVM killed"
     BROKER = "broker killed, restarted with its data"
     S3 = "S3 and SQS killed, objects uploaded again"
@@ -136,8 +136,9 @@ def _workers(scene: Scene) -> float:
 
 
 def _daemon(scene: Scene) -> float:
-    """Its workers live on without it; the next one that Spark needs comes from a new daemon."""
-    daemons = processes.daemons(scene.leader.pid)
+    """The next worker that Spark needs comes from a new daemon."""
+    pid = scene.leader.pid
+    daemons = [*processes.daemons(pid), *processes.workers(pid)]
     began = time.monotonic()
     processes.kill(daemons)
     processes.await_gone(daemons)
@@ -225,7 +226,7 @@ def _succeed(scene: Scene) -> None:
     """Wait until the standby leads; the former leader, once it is gone, is started again by the campaign."""
     assert scene.standby is not None, "this campaign has no standby"
     heir = scene.standby
-    until_sync(lambda: _role(heir) == "leader", seconds=120, what="the standby leading")
+    until_sync(lambda: _role(heir) == "leader", seconds=READY_SECONDS, what="the standby leading")
     scene.swap()
 
 
