@@ -3,7 +3,6 @@
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -62,7 +61,7 @@ class Result:
     duplicated: int = 0
     may_duplicate: bool = False
     seconds: float = 0.0
-    times: Counter[str] = field(default_factory=Counter)
+    times: dict[str, int] = field(default_factory=dict)
     """How often each harm was done."""
     kills: int = 0
     recovered: dict[str, list[float]] = field(default_factory=dict)
@@ -168,7 +167,7 @@ class Run:
         time.sleep(self._chance.uniform(0.2, 2.5))  # the moment is random, not waited for
         self._revive(scene)
         began = inflict(harm, scene)
-        result.times[harm.value] += 1
+        result.times[harm.value] = result.times.get(harm.value, 0) + 1
         result.kills += (2 if harm is Harm.DRIVER_RETURNS else 1) if harm in KILLS else 0
         marks = watch.mark()
         self._bring_standby(scene)
