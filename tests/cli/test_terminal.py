@@ -80,7 +80,7 @@ class Terminal:
         os.close(theirs)
         self.text = ""
 
-    def read(self, until: str | None, seconds: float = 20) -> str:
+    def read(self, until: str | None, seconds: float = 60) -> str:
         """All that was written so far, once `until` is among it, or, for None, once the process has ended."""
         deadline = time.monotonic() + seconds
         while until is None or until not in self.text:

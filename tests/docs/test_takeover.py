@@ -14,7 +14,8 @@ from bench.stage import Service
 from tests.support import aws, kafka
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long]
+# Five starts of Spark in a test take their time where others use the cores too.
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(900)]
 
 OLD = b'{"of":"the connector"}'
 NEW = b'{"of":"headrace"}'

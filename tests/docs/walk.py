@@ -57,6 +57,7 @@ class Walk:
     expect: Mapping[str, str] = field(default_factory=dict)
     stop_before: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
+    rest_port: int = field(default_factory=free_port)
     _service: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,6 +77,8 @@ class Walk:
             "localhost:9092": self.bootstrap,
             "localhost:8085": f"127.0.0.1:{self.port}",
             "localhost:8083": f"127.0.0.1:{self.port + 1}",
+            "connectors/orders": f"connectors/{self.name}",
+            "localhost:8083": f"127.0.0.1:{self.rest_port}",
             "connectors/orders": f"connectors/{self.name}",
             "my-bucket": self.bucket,
             "2026-01-31T08:30:00Z": datetime.now(UTC).isoformat(timespec="milliseconds"),
