@@ -10,6 +10,8 @@ PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),
 PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 # More for pytest, such as: make test PYTEST_ARGS='-x -k template'
 PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
+# A file is one worker's: its tests share a service. More workers than cores, as most of the time is waiting.
+SPREAD := --dist loadfile --numprocesses
 
 .PHONY: help setup java up down status check format test test-all demo bench latency faults clean
 
@@ -45,12 +47,12 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff format .
 
 test: setup  ## all tests, units first, then those against the real parts (under 10 minutes)
-	@$(PYTEST) -m 'not parts and not long'
-	@$(PARTS) run -- $(PYTEST) -m 'parts and not long'
+	@$(PYTEST) $(SPREAD) 2 -m 'not parts and not long'
+	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
 
 test-all: setup  ## the same with the long tables (under 60 minutes)
-	@$(PYTEST) -m 'not parts' --hypothesis-profile=long
-	@$(PARTS) run -- $(PYTEST) -m 'parts'
+	@$(PYTEST) $(SPREAD) 2 -m 'not parts' --hypothesis-profile=long
+	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts'
 
 demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, counted at the end
 	@$(PYTHON) -m bench.demo

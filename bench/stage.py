@@ -187,7 +187,7 @@ class Service:
         """True between a start and the end of the process."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, *arguments: str, ready_seconds: float = 90) -> None:
+    def start(self, *arguments: str, ready_seconds: float = 150) -> None:
         """Start `headrace run` and wait until it is ready."""
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
         self._output = self.log.open("ab")
