@@ -1,0 +1,175 @@
+"""compose.yaml and the Kubernetes example: what they say, with the configurations beside them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.metrics import Metrics
+from ingest.service.pages import pages
+from ingest.service.snapshot import Board, Snapshot
+from ingest.settings import Settings, load
+
+TOP = Path(__file__).parents[2]
+KUBERNETES = TOP / "deploy" / "kubernetes"
+COMPOSE = TOP / "deploy" / "compose"
+yaml: Any = pytest.importorskip("yaml", reason="no PyYAML here: the manifests were NOT read")
+
+
+def read(path: Path) -> Any:
+    """The document of a YAML file."""
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Any:
+    """The Kubernetes deployment."""
+    return read(KUBERNETES / "deployment.yaml")
+
+
+@pytest.fixture(scope="module")
+def compose() -> Any:
+    """The compose file."""
+    return read(TOP / "compose.yaml")
+
+
+def secret() -> dict[str, str]:
+    """The example of the secret: key to content."""
+    found: dict[str, str] = read(KUBERNETES / "secret.example.yaml")["stringData"]
+    return found
+
+
+def settings(file: Path, *, environment: dict[str, str], files: dict[str, str]) -> Settings:
+    """The settings of a configuration whose references are these; SettingsError when one is wrong."""
+    return load(file.read_text(), kind="json", environment=environment, read_file=files.__getitem__)
+
+
+def test_every_resource_of_the_kustomization_is_there_and_named_alike() -> None:
+    """One name and one label for all of it."""
+    kustomization = read(KUBERNETES / "kustomization.yaml")
+    listed = set(kustomization["resources"])
+    there = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secret.example.yaml"}
+
+    assert listed == there
+    assert kustomization["configMapGenerator"] == [{"name": "headrace", "files": ["headrace.json"]}]
+    for name in listed:
+        assert read(KUBERNETES / name)["metadata"]["name"] == "headrace"
+    selected = {"app.kubernetes.io/name": "headrace"}
+    assert read(KUBERNETES / "service.yaml")["spec"]["selector"] == selected
+    assert read(KUBERNETES / "disruption-budget.yaml")["spec"]["selector"]["matchLabels"] == selected
+
+
+def test_a_leader_and_a_standby_that_may_take_their_time_to_stop(deployment: Any) -> None:
+    """45 s for the clean stop of 30; a new one is ready before an old one goes."""
+    spec = deployment["spec"]
+    pod = spec["template"]["spec"]
+
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert pod["terminationGracePeriodSeconds"] == 45
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_nothing_is_allowed_that_is_not_needed(deployment: Any) -> None:
+    """Not root, nothing gained, a root file system that cannot be written, and bounds."""
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (10001, 10001)
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"].keys() == {"cpu", "memory"}
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/tmp", "/var/lib/headrace"}  # noqa: S108 - the image's two writable folders
+    assert {mount["name"] for mount in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+
+
+def test_probes_ask_what_headrace_answers(deployment: Any) -> None:
+    """Live for a restart, ready for traffic; on the port that the configuration listens on."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (port,) = container["ports"]
+    routes = pages(Board(Snapshot(name="n", version="v")), Metrics(dict))
+    asked = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
+
+    assert {probe: get["path"] for probe, get in asked.items()} == {
+        "startup": "/health/live",
+        "liveness": "/health/live",
+        "readiness": "/health/ready",
+    }
+    assert {get["path"] for get in asked.values()} <= routes.keys()
+    assert {get["port"] for get in asked.values()} == {port["name"]}
+    listen = json.loads((KUBERNETES / "headrace.json").read_text())["http.listen"]
+    assert listen == f"0.0.0.0:{port['containerPort']}"
+
+
+def test_the_configuration_gets_its_secrets_from_where_the_deployment_puts_them(deployment: Any) -> None:
+    """`${env:..}` by way of secretKeyRef, `${file:..}` by way of the mounted file."""
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    environment = {
+        entry["name"]: secret()[entry["valueFrom"]["secretKeyRef"]["key"]] for entry in container["env"]
+    }
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "secret"]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "secret"]
+    files = {
+        f"{mount['mountPath']}/{item['path']}": secret()[item["key"]] for item in volume["secret"]["items"]
+    }
+    (config,) = [one for one in container["volumeMounts"] if one["name"] == "config"]
+
+    found = settings(KUBERNETES / "headrace.json", environment=environment, files=files)
+
+    assert found.warnings == ()
+    assert container["args"] == ["run", config["mountPath"]]
+    # Memory: the driver and its JVM, and 400 MiB for each slot.
+    assert found.identity.tasks_max == 2
+    assert "change-me" not in repr(found)
+    assert found.kafka.client("producer")["sasl.password"] == "change-me"
+
+
+def test_compose_runs_headrace_as_the_image_is_meant_to_run(compose: Any) -> None:
+    """Read-only, without capabilities, 45 s to stop, seen from this machine only."""
+    headrace = compose["services"]["headrace"]
+
+    assert headrace["read_only"] is True
+    assert headrace["cap_drop"] == ["ALL"]
+    assert headrace["stop_grace_period"] == "45s"
+    assert [folder.split(":")[0] for folder in headrace["tmpfs"]] == ["/tmp"]  # noqa: S108 - in the container
+    assert {volume.split(":")[1] for volume in headrace["volumes"]} == {
+        "/var/lib/headrace",
+        "/etc/headrace/headrace.json",
+    }
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert not source.startswith(".") or (TOP / source).is_file(), source
+
+
+def test_compose_starts_things_in_their_order(compose: Any) -> None:
+    """Broker and bucket, then setup, then Headrace."""
+    services = compose["services"]
+
+    assert services["headrace"]["depends_on"] == {"setup": {"condition": "service_completed_successfully"}}
+    assert services["setup"]["depends_on"].keys() == {"kafka", "localstack"}
+    assert services["setup"]["command"] == ["setup", "/etc/headrace/headrace.json"]
+    for name in ("kafka", "localstack"):
+        assert services[name]["healthcheck"]["test"][0] == "CMD"
+        assert ":" in services[name]["image"], "an image without a tag is another one tomorrow"
+
+
+def test_the_configuration_of_compose_names_its_services(compose: Any) -> None:
+    """Every host in it is a service, on a port that this service listens on inside."""
+    found = settings(COMPOSE / "headrace.json", environment={}, files={})
+    kafka = compose["services"]["kafka"]["environment"]
+
+    assert f"INSIDE://{found.kafka.bootstrap_servers}" in kafka["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert (
+        found.s3.endpoint == f"http://{compose['services']['localstack']['environment']['LOCALSTACK_HOST']}"
+    )
+    assert f"s3://{found.s3.bucket}" in (COMPOSE / "make-bucket").read_text()
+    assert found.warnings == ()
