@@ -131,6 +131,17 @@ def _write_parquet(path: Path, size: int) -> None:
         writer.write_table(pa.Table.from_batches([batch] * times), row_group_size=rows * times)
 
 
+def _write_wide_parquet(path: Path, size: int) -> None:
+    """One row group of twenty columns, with the pages of 1 MiB that writers make unless told otherwise."""
+    rows = 50_000
+    columns = {f"c{number}": pa.array(range(number, rows + number)) for number in range(10)}
+    columns |= {f"t{number}": [f"{n * number:030d}" for n in range(rows)] for number in range(10)}
+    batch = pa.record_batch(columns)
+    times = max(1, size // batch.nbytes)
+    with pq.ParquetWriter(path, batch.schema, compression="none", use_dictionary=False) as writer:
+        writer.write_table(pa.Table.from_batches([batch] * times), row_group_size=rows * times)
+
+
 WRITERS: dict[str, tuple[InputFormat, Callable[[Path, int], None]]] = {
     "jsonl": (InputFormat.JSONL, _write_jsonl),
     "jsonl, gzip": (InputFormat.JSONL, _write_gzip),
@@ -139,6 +150,7 @@ WRITERS: dict[str, tuple[InputFormat, Callable[[Path, int], None]]] = {
     "bytes": (InputFormat.BYTES, _write_one_line),
     "avro": (InputFormat.AVRO, _write_avro),
     "parquet, one row group": (InputFormat.PARQUET, _write_parquet),
+    "parquet, twenty columns": (InputFormat.PARQUET, _write_wide_parquet),
 }
 
 

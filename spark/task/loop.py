@@ -12,7 +12,7 @@ from spark.producer import SlotProducer, Voided
 from spark.task.batch import BatchRun
 from spark.task.entry import Ticket
 from spark.task.link import Link
-from spark.task.process import keep_producer, s3_calls, take_producer, worker_name
+from spark.task.process import keep_producer, s3_calls, take_producer, topic_limits, worker_name
 from spark.task.settings import TaskSettings
 
 log = structlog.get_logger()
@@ -50,12 +50,14 @@ def run_slot(ticket: Ticket, settings: TaskSettings) -> str | None:
 
 
 def warm_process(settings: TaskSettings) -> str | None:
-    """Load what a slot's task needs, an S3 client included; None, or a sentence on what is missing."""
+    """Load what a slot's task needs, clients included; None, or a sentence on what is missing."""
     _configure_logs(settings.log_level)
     try:
         s3_calls(settings.s3)
     except HeadraceError as error:
         return str(error)
+    if settings.topic is not None:
+        topic_limits(settings.kafka).of(settings.topic)
     return None
 
 

@@ -11,7 +11,7 @@ from tests.support.service import new_road
 from tests.support.until import until_sync
 
 # A slot's task does the same for fewer rows in tests/spark/test_formats_road.py, and quickly.
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("input_format", list(InputFormat))
@@ -20,7 +20,7 @@ def test_the_flights_arrive_field_by_field(tmp_path: Path, input_format: InputFo
     road = new_road(tmp_path)
     content = flights.WRITERS[input_format](flights.table())
     service = road.service(aws.unique("flights"), input__format=input_format)
-    service.start()
+    service.start(ready_seconds=180)
     try:
         aws.s3().put_object(Bucket=road.bucket, Key="flights", Body=content)
         until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the flights done")

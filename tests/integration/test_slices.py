@@ -21,14 +21,14 @@ from tests.support import aws, kafka
 from tests.support.service import Road, new_road
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
-_ROWS = 80_000
+_ROWS = 40_000
 _FIELDS = 16
 
 
 def _numbers() -> Any:
-    """Numbers that hardly compress, and the row's own first: some 12 MiB."""
+    """Numbers that hardly compress, and the row's own first: some 6 MiB."""
     noise = np.random.default_rng(7).integers(0, 2**62, (_ROWS, _FIELDS))
     return pa.table({"n": np.arange(_ROWS), **{f"c{index}": noise[:, index] for index in range(_FIELDS)}})
 
@@ -48,7 +48,7 @@ def _avro() -> bytes:
 
 def _parquet() -> bytes:
     out = io.BytesIO()
-    pq.write_table(_numbers(), out, row_group_size=2_000, compression="none", use_dictionary=False)
+    pq.write_table(_numbers(), out, row_group_size=1_000, compression="none", use_dictionary=False)
     return out.getvalue()
 
 
@@ -101,12 +101,12 @@ def test_slices_are_exactly_the_object(
         aws.unique("slices"),
         input__format=input_format,
         ordering="none",
-        job__max__bytes=4 << 20,
+        job__max__bytes=2 << 20,
         transaction__boundary__interval__ms=200,
         max__bytes__per__second=len(content) // 3,
     )
     services.append(service)
-    service.start()
+    service.start(ready_seconds=180)
     until_sync(lambda: 0 < service.status()["records_total"] < _ROWS, seconds=60, what="the middle")
     ledger = f"{json.loads(service.file.read_text())['name']}-offsets"
     begun = {key for key in _entries(ledger) if isinstance(key, SliceKey)}
@@ -114,7 +114,7 @@ def test_slices_are_exactly_the_object(
         kill_workers(service.pid)
     elif victim == "driver":
         service.kill()
-        service.start()
+        service.start(ready_seconds=180)
     until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the end of the object")
     assert service.stop() == 0
 
