@@ -76,8 +76,6 @@ class Walk:
             "http://localhost:4566": self.endpoint,
             "localhost:9092": self.bootstrap,
             "localhost:8085": f"127.0.0.1:{self.port}",
-            "localhost:8083": f"127.0.0.1:{self.port + 1}",
-            "connectors/orders": f"connectors/{self.name}",
             "localhost:8083": f"127.0.0.1:{self.rest_port}",
             "connectors/orders": f"connectors/{self.name}",
             "my-bucket": self.bucket,
