@@ -188,7 +188,7 @@ class Service:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *arguments: str, ready_seconds: float = 150) -> None:
-        """Start `headrace run` and wait until it is ready."""
+        """Start `headrace run` and wait until it is ready; one that is not in time is killed."""
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
         self._output = self.log.open("ab")
         self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
@@ -197,6 +197,7 @@ class Service:
             if self._process.poll() is not None:
                 raise StageError(f"headrace ended with {self._process.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
+                self.kill()
                 raise StageError(f"headrace is not ready after {ready_seconds:.0f} s:\n{self.tail()}")
             time.sleep(0.05)
 
