@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -75,7 +76,7 @@ class Emulator:
     def _environment(self) -> dict[str, str]:
         return {
             "SERVICES": ",".join(_SERVICES),
-            "GATEWAY_LISTEN": f"{HOST}:{self._port}",
+            "GATEWAY_LISTEN": f"{_listening_host()}:{self._port}",
             # Addresses it hands out (queue URLs) have to name the port it really has.
             "LOCALSTACK_HOST": f"{HOST}:{self._port}",
             "SQS_ENDPOINT_STRATEGY": "path",
@@ -106,6 +107,20 @@ class Emulator:
         with closing(HTTPConnection(HOST, self._port, timeout=30)) as connection:
             connection.request("GET", path)
             return connection.getresponse().read()
+
+
+def _listening_host() -> str:
+    """Loopback in the form that LocalStack keeps to: given an IPv4 host, it listens for everybody.
+
+    So it is given IPv6's way to write the same address, unless this machine has no IPv6 at all.
+    """
+    mapped = f"::ffff:{HOST}"
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind((mapped, 0))
+    except OSError:
+        return HOST
+    return f"[{mapped}]"
 
 
 def _run(argv: list[str]) -> None:

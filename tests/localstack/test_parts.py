@@ -11,9 +11,16 @@ from localstack.ports import is_listening
 from tests.support.until import until_sync
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "localstack" / "parts.py"
-_SHOW = (
-    "import os; print(os.environ['HEADRACE_TEST_KAFKA'], os.environ['HEADRACE_TEST_S3']); raise SystemExit(7)"
-)
+# Another loopback address reaches what listens for everybody, and nothing that listens at 127.0.0.1.
+_SHOW = """
+import os, socket
+for name in ("HEADRACE_TEST_KAFKA", "HEADRACE_TEST_S3"):
+    with socket.socket() as one:
+        is_closed = one.connect_ex(("127.0.0.2", int(os.environ[name].rpartition(":")[2])))
+        print(f"{name} is for {'this machine' if is_closed else 'everybody'}")
+print(os.environ["HEADRACE_TEST_KAFKA"], os.environ["HEADRACE_TEST_S3"])
+raise SystemExit(7)
+"""
 _SQUAT = (
     "import socket, time; one = socket.create_server(('127.0.0.1', 0)); "
     "print(one.getsockname()[1], flush=True); time.sleep(600)"
@@ -41,6 +48,7 @@ def test_run_gives_the_command_both_parts_and_stops_them(tmp_path: Path) -> None
     (addresses,) = [line for line in done.stdout.splitlines() if line.startswith("127.0.0.1:")]
     kafka, s3 = addresses.split()
     assert s3.startswith("http://127.0.0.1:")
+    assert "everybody" not in done.stdout
     assert not any(is_listening(int(address.rpartition(":")[2])) for address in (kafka, s3))
     assert _parts(tmp_path, "status").returncode == 1
 
