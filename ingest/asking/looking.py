@@ -124,6 +124,7 @@ def look_at_kafka(settings: Settings, seen: Mapping[str, Seen]) -> KafkaFacts:
         ledger=ledger,
         memory=_memory(admin, settings, ledger),
         transactions=_transactions(clients, settings.name) if settings.kafka.exactly_once else None,
+        group=_group(clients, settings.identity.group_id),
     )
 
 
@@ -219,6 +220,19 @@ def _allowed(clients: ClientProperties, topic: str) -> set[AclOperation] | None:
     except KafkaException as error:
         raise translate(error, what=f"topic {topic!r} could not be described") from error
     return set(found) or None if found is not None else None
+
+
+def _group(clients: ClientProperties, group: str) -> bool | Refused | None:
+    """Whether this user may join the group, as the brokers say (KIP-430); None if they do not."""
+    client = new_admin(clients.admin)
+    future = client.describe_consumer_groups(
+        [group], include_authorized_operations=True, request_timeout=_CALL_SECONDS
+    )[group]
+    try:
+        allowed = future.result(_CALL_SECONDS + 1).authorized_operations
+    except KafkaException as error:
+        return _kafka_refused(translate(error, what=f"consumer group {group!r} could not be described"))
+    return None if not allowed else AclOperation.READ in allowed
 
 
 def _memory(admin: Admin, settings: Settings, ledger: TopicFacts | Refused) -> str | None:

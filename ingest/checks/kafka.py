@@ -32,6 +32,8 @@ class KafkaFacts:
     """What the consumer group remembers against this ledger, in a sentence."""
     transactions: bool | Refused | None
     """True when a transactional producer could be initialised; None when none is asked for."""
+    group: bool | Refused | None = None
+    """Whether this user may join the group that leads; None when the brokers do not say."""
 
 
 def brokers_there(settings: Settings, facts: KafkaFacts) -> Finding:
@@ -55,7 +57,7 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
         return unusable(
             name,
             f"topic {topic!r} cannot be described: {found.words}",
-            "Allow Describe and DescribeConfigs on it.",
+            f"Allow DescribeConfigs on topic {topic!r}, and Describe, which Read and Write bring along.",
         )
     if settings.kafka.topic_creation is not None:
         return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
@@ -120,6 +122,36 @@ def may_write(_settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
     )
 
 
+def may_remember(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether the group may have an offset of the topic, which tells which ledger is its own."""
+    found = facts.topics[topic]
+    if isinstance(found, Refused) or found.may_read is not False:
+        return None
+    return unusable(
+        "read",
+        f"this user may not read topic {topic!r}: group {settings.identity.group_id!r} keeps there, as an "
+        "offset of its own, which ledger it has.",
+        f"Allow Read on topic {topic!r} (docs/security.md).",
+    )
+
+
+def may_lead(settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """Whether this user may join the group whose one partition is the lead."""
+    name, group = "group", settings.identity.group_id
+    if facts.group is None:
+        return None
+    if facts.group is True:
+        return ok(name, f"this user may lead as group {group!r}")
+    remedy = f"Allow Read on group {group!r} (docs/security.md)."
+    if facts.group is False or facts.group.cause is Cause.DENIED:
+        return unusable(name, f"this user may not join consumer group {group!r}.", remedy)
+    return unusable(
+        name,
+        f"consumer group {group!r} cannot be asked: {facts.group.words}",
+        "Check that the brokers' offsets topic (offsets.topic.*) has the replicas it wants.",
+    )
+
+
 def ledger_fit(settings: Settings, facts: KafkaFacts) -> Finding | None:
     """Whether the ledger's topic can serve, or can be made."""
     name, topic, found = "ledger", settings.kafka.ledger_topic, facts.ledger
@@ -129,7 +161,7 @@ def ledger_fit(settings: Settings, facts: KafkaFacts) -> Finding | None:
         return unusable(
             name,
             f"the ledger {topic!r} cannot be described: {found.words}",
-            f"Allow Describe, DescribeConfigs, Read and Write on topic {topic!r}.",
+            f"Allow Read, Write and DescribeConfigs on topic {topic!r} (docs/security.md).",
         )
     if found.partitions != 1:
         return misconfigured(
@@ -175,8 +207,7 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
         return unusable(
             name,
             f"transactions are not allowed: {facts.transactions.words}",
-            f"Allow Write and Describe on transactional ids with the prefix '{settings.name}-' "
-            "(docs/security.md).",
+            f"Allow Write on transactional ids with the prefix '{settings.name}-' (docs/security.md).",
         )
     return unusable(
         name,
@@ -185,5 +216,5 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
     )
 
 
-KAFKA_CHECKS: Final = (ledger_fit, ledger_remembered, transactions_allowed)
-TOPIC_CHECKS: Final = (topic_there, enough_partitions, record_size, may_write)
+KAFKA_CHECKS: Final = (may_lead, ledger_fit, ledger_remembered, transactions_allowed)
+TOPIC_CHECKS: Final = (topic_there, enough_partitions, record_size, may_write, may_remember)

@@ -67,6 +67,8 @@ def as_text(explanation: Explanation) -> str:
 def _keys(given: list[str]) -> Iterator[str]:
     for key in given:
         if key == "-":
-            yield from (line.rstrip("\r\n") for line in sys.stdin)
+            # What is no UTF-8 is no key of S3; it is shown as such rather than ending the command.
+            for line in sys.stdin.buffer:
+                yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
         else:
             yield key

@@ -25,6 +25,7 @@ def _facts(**changes: Any) -> KafkaFacts:
         "ledger": LEDGER,
         "memory": None,
         "transactions": True,
+        "group": True,
     }
     return KafkaFacts(**{**facts, **changes})
 
@@ -38,7 +39,7 @@ def test_all_is_well() -> None:
     found = _found(_facts())
 
     assert {finding.verdict for finding in found.values()} == {Verdict.OK}
-    assert set(found) == {"brokers", "topic", "partitions", "record size", "ledger", "transactions"}
+    assert set(found) == {"brokers", "topic", "partitions", "record size", "group", "ledger", "transactions"}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,33 @@ def test_all_is_well() -> None:
             Exit.UNUSABLE,
             "Allow Write",
             id="no write permission",
+        ),
+        pytest.param(
+            {"topics": {"events": replace(TOPIC, may_read=False)}},
+            {},
+            "read",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "Allow Read on topic 'events'",
+            id="no read permission",
+        ),
+        pytest.param(
+            {"group": False},
+            {},
+            "group",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "Allow Read on group 'headrace-uploads'",
+            id="no right to lead",
+        ),
+        pytest.param(
+            {"group": Refused(Cause.UNREACHED, "no coordinator")},
+            {},
+            "group",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "offsets.topic",
+            id="no coordinator",
         ),
         pytest.param(
             {"ledger": replace(LEDGER, cleanup_policy="delete")},

@@ -1,0 +1,51 @@
+"""Keys that `explain` is given, as text from anywhere: a pipe, a file, another tool's output."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ingest.cli.explain import explain
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    """A configuration that routes by key."""
+    file = tmp_path / "keys.json"
+    file.write_text(
+        json.dumps(
+            {
+                "name": "uploads",
+                "bootstrap.servers": "127.0.0.1:9092",
+                "aws.s3.bucket.name": "bucket",
+                "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}",
+            }
+        )
+    )
+    return file
+
+
+def _explained(configuration: Path, given: bytes, *arguments: str) -> str:
+    app = typer.Typer()
+    app.command()(explain)
+    result = CliRunner().invoke(app, [str(configuration), "-", *arguments], input=given)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def test_lines_end_as_they_do_on_any_system(configuration: Path) -> None:
+    """LF, CRLF, or the end."""
+    lines = _explained(configuration, b"a-1-2\nb-3-4\r\nc-5-6", "--json").splitlines()
+
+    assert [json.loads(line)["key"] for line in lines] == ["a-1-2", "b-3-4", "c-5-6"]
+
+
+def test_what_is_no_utf8_is_shown_and_ends_nothing(configuration: Path) -> None:
+    """The next line is explained as ever."""
+    text = _explained(configuration, b"\xff\xfe\x1b[31m\nb-3-4\n")
+
+    assert text.splitlines()[0].startswith("\\udcff\\udcfe\\x1b[31m: no match")
+    assert text.splitlines()[1] == "b-3-4: topic b, partition 3, start offset 4"
+    assert "\\udcff" in _explained(configuration, b"\xff\n", "--json")
