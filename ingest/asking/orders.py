@@ -34,13 +34,12 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Order(Command, frozen=True, kw_only=True):
-    """A command with what was known of its objects; `ids` stays empty.
+    """A command with its objects and what was known of them.
 
     `states` are those in which an object is still meant when the leader comes to it (none: any): what came
     to another end meanwhile is not what a person was shown.
     """
 
-    ids: tuple[tuple[str, str, str], ...] = ()
     bucket: str
     objects: tuple[Wanted, ...]
     states: tuple[str, ...] = ()

@@ -54,14 +54,13 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What `replay` or `mark` asks of the leader, which applies it and removes the record in one transaction.
+    """What every command of people says; `ingest.asking.orders.Order` adds the objects that it is for.
 
-    `ids` are the objects, as `[bucket, key, etag]`; a long list is cut into several commands.
+    The leader applies it and removes the record in one transaction; a long list is cut into several.
     """
 
     v: int = VERSION
     action: str
-    ids: tuple[tuple[str, str, str], ...]
     from_start: bool = False
     at_ms: int
 

@@ -31,8 +31,8 @@ from ingest.ledger import ControlKey, encode_key
         (PAUSE, Pause(state=Target.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (
             command_key("c1"),
-            Command(action="replay", ids=(("b", "k", "e"),), at_ms=7),
-            b'{"v":1,"action":"replay","ids":[["b","k","e"]],"from_start":false,"at_ms":7}',
+            Command(action="replay", at_ms=7),
+            b'{"v":1,"action":"replay","from_start":false,"at_ms":7}',
         ),
     ],
     ids=lambda value: value.name if isinstance(value, ControlKey) else "",
