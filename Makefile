@@ -13,7 +13,10 @@ PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
 # A file is one worker's: its tests share a service. More workers than cores, as most of the time is waiting.
 SPREAD := --dist loadfile --numprocesses
 
-.PHONY: help setup java up down status check format test test-all demo bench latency faults clean
+# For make soak
+MINUTES := 30
+
+.PHONY: help setup java up down status check format test test-all demo bench bench-all latency faults soak clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -57,14 +60,20 @@ test-all: setup  ## the same with the long tables (under 60 minutes)
 demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, counted at the end
 	@$(PYTHON) -m bench.demo
 
-bench: setup  ## JSON Lines throughput beside the produce-only rate and a plain script
-	@$(PYTHON) -m bench.throughput
+bench: setup  ## Headrace beside what one could use instead, in one run (15 minutes)
+	@$(PYTHON) -m bench.board
+
+bench-all: setup  ## the same with more formats and ten quiet minutes (45 minutes)
+	@$(PYTHON) -m bench.board --all
 
 latency: setup  ## from upload to readable, one small object a second
 	@$(PYTHON) -m bench.latency
 
 faults: setup  ## kill things at random moments and account for every record
 	@$(PARTS) run -- $(PYTEST) tests/faults -m 'long or not long'
+
+soak: setup  ## half an hour of load, bad data and outages, and an exact account: make soak MINUTES=30
+	@$(PARTS) run -- $(PYTHON) -m tests.soak.soak --minutes $(MINUTES)
 
 clean: down  ## stop the parts and remove all that these targets made
 	@rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis dist build spark-warehouse metastore_db derby.log

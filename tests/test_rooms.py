@@ -25,6 +25,7 @@ _PURE: Final = frozenset(
         "notification",
         "objects",
         "outcome",
+        "page",
         "planner",
         "positions",
         "printable",

@@ -70,7 +70,7 @@ def _asked(
         arguments["RequestPayer"] = "requester"
 
     def ask() -> Mapping[str, Any]:
-        with translated(f"listing s3://{settings.bucket}/{prefix}"):
+        with translated(f"s3://{settings.bucket}/{prefix} (aws.s3.bucket.name)"):
             found: Mapping[str, Any] = client.list_objects_v2(**arguments)
         return found
 

@@ -75,6 +75,9 @@ def replay(
         until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
         states=states_of(state or ()),
     )
+    first, last = selection.since_ms, selection.until_ms
+    if first is not None and last is not None and first > last:
+        raise ConfigurationUnfit(f"--since {since} is later than --until {until}: no object fits.")
     if from_start and selection == Selection():
         raise ConfigurationUnfit(
             "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until or "

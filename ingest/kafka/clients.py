@@ -4,10 +4,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+
+from ingest.exits import ConfigurationUnfit
 
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")
@@ -47,6 +50,7 @@ LOGGER.addFilter(_Sparing())
 _ADMIN_LOGGER.addFilter(lambda record: _kind(record) not in {"FAIL", "ERROR"})
 
 Properties = Mapping[str, str]
+Client = TypeVar("Client", Consumer, Producer, AdminClient)
 OnError = Callable[[KafkaError], None]
 
 
@@ -63,12 +67,13 @@ def new_consumer(
     properties: Properties, ours: Mapping[str, Any], *, on_error: OnError | None = None
 ) -> Consumer:
     """A consumer; `ours` are the protocol's properties, which nothing overrides."""
-    return Consumer(
+    return _made(
+        Consumer,
         _merged(
             properties,
             {"enable.auto.commit": False, "enable.auto.offset.store": False} | dict(ours),
             on_error,
-        )
+        ),
     )
 
 
@@ -85,12 +90,29 @@ def new_transactional_producer(
             int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
         ),
     }
-    return Producer(_merged(properties, ours, on_error))
+    return _made(Producer, _merged(properties, ours, on_error))
 
 
 def new_admin(properties: Properties, *, on_error: OnError | None = None) -> AdminClient:
     """An admin client. Its calls give futures; `on_error` is called out of its `poll`."""
-    return AdminClient(_merged(properties, {}, on_error) | {"logger": _ADMIN_LOGGER})
+    return _made(AdminClient, _merged(properties, {}, on_error) | {"logger": _ADMIN_LOGGER})
+
+
+def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:
+    """The client; ConfigurationUnfit, naming their files, when librdkafka does not take its properties."""
+    try:
+        return kind(properties)
+    except KafkaException as error:
+        files = [
+            f"{name} = {value!r}{'' if Path(value).exists() else ', which is not there'}"
+            for name, value in properties.items()
+            if name.endswith(".location") and isinstance(value, str)
+        ]
+        named = f" It names the files {'; '.join(files)}." if files else ""
+        raise ConfigurationUnfit(
+            f"librdkafka does not take the configuration of a client: {error.args[0].str()}.{named} Correct "
+            "ssl.*, sasl.* or the overrides."
+        ) from error
 
 
 def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from typing import Final
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("<i")
+_VERSION_AND_COUNT: Final = struct.Struct(">hi")
+_TEXT_LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +50,29 @@ def read_membership(raw: bytes) -> Membership:
         member=member.decode(),
         instance=rest[1:].rstrip(b"\0").decode() if has_instance else None,
     )
+
+
+def assigned_topics(assignment: bytes) -> frozenset[str]:
+    """The topics in a member's assignment, in the form of Kafka's consumer protocol.
+
+    Version (int16), number of topics (int32), and for each its name (int16 length) and its partitions (int32
+    each, after their number). No bytes are a member that holds nothing yet; ValueError for what is cut off.
+    """
+    if not assignment:
+        return frozenset()
+    topics = set()
+    try:
+        _, count = _VERSION_AND_COUNT.unpack_from(assignment)
+        at = _VERSION_AND_COUNT.size
+        for _ in range(count):
+            (length,) = _TEXT_LENGTH.unpack_from(assignment, at)
+            at += _TEXT_LENGTH.size
+            topic = assignment[at : at + length].decode()
+            at += length
+            (partitions,) = _COUNT.unpack_from(assignment, at)
+            at += _COUNT.size * (1 + partitions)
+            if partitions:
+                topics.add(topic)
+    except struct.error as error:
+        raise ValueError(f"not a consumer's assignment: {assignment[:80]!r}") from error
+    return frozenset(topics)

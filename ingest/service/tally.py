@@ -70,8 +70,8 @@ class Tally:
         self._metrics.objects.labels("ignored", reason).inc(count)
 
     def left_on_queue(self) -> None:
-        """A message that is left to the queue's redrive policy."""
-        self._metrics.sqs_messages.labels("left").inc()
+        """A message that nobody here understands; the listeners count it as left when they let go of it."""
+        self.ignored("not_understood")
 
     def slot_lost(self) -> None:
         """A slot's last transaction is in doubt until the ledger has been read."""

@@ -90,7 +90,7 @@ class _Place:
 
     def attributes(self, name: str) -> dict[str, str] | None:
         """The attributes of the queue of that name, or None when it does not exist."""
-        with translated(f"queue {name}"):
+        with translated(f"queue {name!r} (sqs.queue.url)"):
             try:
                 url = self.sqs.get_queue_url(QueueName=name)["QueueUrl"]
                 found = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
@@ -109,7 +109,7 @@ class _Place:
 
     def set(self, name: str, attributes: "dict[QueueAttributeNameType, str]") -> None:
         """Make the queue if it is not there, then set these attributes."""
-        with translated(f"queue {name}"):
+        with translated(f"queue {name!r} (sqs.queue.url)"):
             url = self.sqs.create_queue(QueueName=name)["QueueUrl"]
             # The account and the name: the host differs where an endpoint is given.
             if name == self.queue and url.split("/")[-2:] != self.url.rstrip("/").split("/")[-2:]:

@@ -62,6 +62,7 @@ class BatchRun:
         self._bad_log = bad_row_log()
         # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
         self._last_sent: tuple[int, Position] | None = None
+        self._last_letter: Progress | None = None
         self._refused: set[tuple[int, Position]] = set()
         self._has_aborted = False
         self._follows_refusal = False
@@ -274,7 +275,7 @@ class BatchRun:
                     slot=self._batch.slot,
                     topic_max_bytes=self._limits.of(topic),
                 )
-                self._last_sent = None
+                self._last_sent, self._last_letter = None, progress
                 self._producer.send_record(topic, key=key, value=value, headers=headers)
                 transaction.count(topic, 1)
                 becomes = "dead letter"
@@ -319,8 +320,9 @@ class BatchRun:
         if self._last_sent is not None and self._last_sent not in self._refused:
             self._refused.add(self._last_sent)
             return
-        # A dead letter, or nothing but checkpoints: there is no smaller step.
-        for progress in touched:
+        # There is no smaller step: a dead letter, which is one object's, or nothing but checkpoints.
+        letter = self._last_letter
+        for progress in touched if not sent or letter not in touched else (letter,):
             progress.fail(error)
 
     def _abort_and_go_on(self, error: HeadraceError) -> None:

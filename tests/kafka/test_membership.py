@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.kafka.membership import Membership, read_membership
+from ingest.kafka.membership import Membership, assigned_topics, read_membership
 
 # As librdkafka 2.16 gave them on Apache Kafka 4.1.
 DYNAMIC = b"CGMDv2:\x02\x00\x00\x00headrace-a\x00rdkafka-121e1f49\x00\x01"
@@ -51,3 +51,32 @@ def test_other_bytes_are_no_metadata(raw: bytes) -> None:
     """Another version of librdkafka's form is refused, not guessed at."""
     with pytest.raises(ValueError, match="not group metadata"):
         read_membership(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(b"", set(), id="nothing yet"),
+        pytest.param(
+            b"\x00\x00\x00\x00\x00\x01\x00\x06ledger\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00",
+            {"ledger"},
+            id="one partition, as librdkafka writes it",
+        ),
+        pytest.param(b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff", set(), id="a standby"),
+        pytest.param(
+            b"\x00\x03\x00\x00\x00\x02\x00\x01a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01"
+            b"\x00\x01b\x00\x00\x00\x00",
+            {"a"},
+            id="two topics, one without a partition",
+        ),
+    ],
+)
+def test_an_assignment_is_read(raw: bytes, expected: set[str]) -> None:
+    """In the consumer protocol's form, whatever follows it."""
+    assert assigned_topics(raw) == expected
+
+
+def test_an_assignment_that_ends_early_is_none() -> None:
+    """Rather than a member that holds nothing."""
+    with pytest.raises(ValueError, match="not a consumer's assignment"):
+        assigned_topics(b"\x00\x00\x00\x00\x00\x01\x00\x06led")

@@ -5,17 +5,21 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.stage import Service
+from bench.stage import Service, StageError
 from localstack.ports import free_port
 from tests.support import aws
 from tests.support.service import Road, new_road, queue_depth, rows
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
+
+# Spark's start takes seconds, and minutes where everything else is tested at the same time.
+PATIENCE = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,9 @@ class Steered:
         return self.ask("PATCH", "offsets", {"offsets": [{"partition": partition, "offset": offset}]})
 
 
-def steered(road: Road, **changes: object) -> Steered:
-    """A service with a REST interface, not started."""
-    name, port = aws.unique("rest"), free_port()
+def steered(road: Road, name: str = "", **changes: object) -> Steered:
+    """A service with a REST interface, not started; a name of its own unless one is given."""
+    name, port = name or aws.unique("rest"), free_port()
     service = road.service(name, rest__listen=f"127.0.0.1:{port}", **changes)
     return Steered(road, service, name, port)
 
@@ -73,9 +77,11 @@ def steered(road: Road, **changes: object) -> Steered:
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
     """A running one, which the tests of this module use in their order."""
     made = steered(new_road(tmp_path_factory.mktemp("rest")))
-    made.service.start()
-    yield made
-    assert made.service.stop() == 0
+    try:
+        made.service.start(ready_seconds=PATIENCE)
+        yield made
+    finally:
+        assert made.service.stop() == 0
 
 
 def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_changes_nothing(
@@ -89,8 +95,8 @@ def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_change
     assert it.state() == "PAUSED"
     it.road.upload("b.jsonl", rows("b", 50))
     assert it.service.stop() == 0
-    it.service.start()
-    until_sync(lambda: it.service.status()["role"] == "leader", seconds=60, what="the lead")
+    it.service.start(ready_seconds=PATIENCE)
+    until_sync(lambda: it.service.status()["role"] == "leader", seconds=PATIENCE, what="the lead")
 
     assert it.state() == "PAUSED"
     assert it.service.is_ready()
@@ -157,3 +163,88 @@ def test_what_a_tool_looks_at_first(it: Steered) -> None:
     it.road.upload("after-restart.jsonl", rows("after", 10))
     it.road.await_rows()
     assert it.road.account() == (0, 0)
+
+
+@pytest.mark.long
+def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Path) -> None:
+    """The wish is the ingester's, not a process's."""
+    road = new_road(tmp_path)
+    first = steered(road)
+    second = steered(road, first.name)
+    try:
+        first.service.start(ready_seconds=PATIENCE)
+        second.service.start(ready_seconds=PATIENCE)
+        until_sync(lambda: second.service.status()["role"] == "standby", seconds=PATIENCE, what="a standby")
+        assert second.ask("GET", "/connectors") == (200, [first.name])
+        assert second.ask("GET", "")[1]["tasks"] == []
+        assert second.ask("GET", "/health")[0] == 200
+        refused = second.ask("PUT", "pause")
+        assert (refused[0], refused[1]["error_code"]) == (409, 409)
+        assert "standby" in refused[1]["message"]
+
+        assert first.ask("PUT", "pause") == (202, None)
+        road.upload("a.jsonl", rows("a", 50))
+        first.service.kill()
+        until_sync(lambda: second.service.status()["role"] == "leader", seconds=PATIENCE, what="a takeover")
+
+        assert second.state() == "PAUSED"
+        assert road.account() == (50, 0)
+        assert second.ask("PUT", "resume") == (202, None)
+        road.await_rows()
+        assert road.account() == (0, 0)
+    finally:
+        second.service.stop()
+        first.service.stop()
+
+
+@pytest.mark.long
+def test_an_object_in_progress_comes_to_a_checkpoint_and_goes_on_from_there(tmp_path: Path) -> None:
+    """Paused in its middle, stopped, and resumed: every row once."""
+    road = new_road(tmp_path)
+    it = steered(road, transaction__boundary__interval__ms=100)
+    try:
+        it.service.start(ready_seconds=PATIENCE)
+        road.upload("large.jsonl", rows("x" * 100, 500_000))
+        until_sync(lambda: it.service.status()["records_total"] > 0, seconds=60, what="the first commit")
+        assert it.ask("PUT", "pause") == (202, None)
+
+        def is_idle() -> bool:
+            slots = it.service.status()["slots"]
+            return bool(slots["busy"] == slots["ending"] == 0)
+
+        until_sync(is_idle, seconds=60, what="no slot at work")
+        (item,) = it.ask("GET", "offsets")[1]["offsets"]
+        assert item["offset"]["state"] == "partial"
+        assert 0 < item["offset"]["records"] < 500_000
+        assert item["offset"]["byte"] > 0
+        assert road.account() == (500_000 - item["offset"]["records"], 0)
+
+        assert it.ask("PUT", "stop") == (204, None)
+        saved = it.ask("GET", "offsets")[1]
+        assert saved["offsets"] == [item]
+        assert it.ask("PATCH", "offsets", saved)[0] == 200
+        assert it.ask("GET", "offsets")[1] == saved
+        assert it.ask("PUT", "resume") == (202, None)
+        road.await_rows()
+        assert road.account() == (0, 0)
+    finally:
+        it.service.stop()
+
+
+@pytest.mark.long
+def test_until_idle_does_not_wait_for_a_pause_to_end(tmp_path: Path) -> None:
+    """It ends with 3 and says what is the matter; so does a password file for everybody, with 2."""
+    accounts = tmp_path / "accounts"
+    accounts.write_text("ann:secret\n")
+    accounts.chmod(0o644)
+    it = steered(new_road(tmp_path))
+    try:
+        it.service.start(ready_seconds=PATIENCE)
+        assert it.ask("PUT", "stop") == (204, None)
+    finally:
+        assert it.service.stop() == 0
+
+    with pytest.raises(StageError, match="ended with 3"):
+        it.service.command("run", "--until-idle")
+    with pytest.raises(StageError, match="ended with 2"):
+        it.service.command("run", "--set", f"rest.auth.file={accounts}")
