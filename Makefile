@@ -11,7 +11,7 @@ PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 # More for pytest, such as: make test PYTEST_ARGS='-x -k template'
 PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
 # A file is one worker's: its tests share a service. More workers than cores, as most of the time is waiting.
-SPREAD := --dist loadfile --numprocesses
+SPREAD := --dist loadfile --no-loadscope-reorder --numprocesses
 
 # For make soak
 MINUTES := 30

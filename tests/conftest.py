@@ -10,7 +10,8 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import pytest
@@ -25,6 +26,8 @@ from tests.support import aws, kafka
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
+
+_TESTS: Final = Path(__file__).parent
 
 # Cores are shared with a broker, with LocalStack and with Spark: a slow example says nothing.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
@@ -55,6 +58,17 @@ def _localstack_problem() -> str | None:
     finally:
         connection.close()
     return None
+
+
+# What starts services and kills them takes a minute a file: begun last, it would be waited for alone.
+_LONGEST_FIRST: Final = ("faults", "integration", "security", "errors", "rest", "page", "spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the folders of long files first, for workers that take one file after another."""
+    rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
+    folder = {item: item.path.relative_to(_TESTS).parts[0] for item in items}
+    items.sort(key=lambda item: rank.get(folder[item], len(rank)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

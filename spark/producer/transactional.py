@@ -23,6 +23,9 @@ from spark.rows import RowBatch
 _INITIALISE_SECONDS: Final = 20.0
 # A call that is not answered is made again after this, unless the slot was voided meanwhile.
 _CALL_SECONDS: Final = 5.0
+# The first wait for a commit: records of other partitions than a refused one's are not sent any more, and
+# librdkafka waits for them all the same, until the time is over.
+_COMMIT_SECONDS: Final = 0.25
 _CONSENT_SECONDS: Final = 15.0
 _ABORT_SECONDS: Final = 10.0
 
@@ -102,14 +105,16 @@ class TransactionalProducer:
         for checkpoint in checkpoints:
             key, value = encode_key(checkpoint.key), encode_entry(checkpoint.entry)
             self._ordinary.produce(self._ledger_topic, value, key, 0, {})
+        seconds = _COMMIT_SECONDS
         while True:
             self._commit_is_sent = True
             try:
-                self._producer.commit_transaction(_CALL_SECONDS)
+                self._producer.commit_transaction(seconds)
             except KafkaException as error:
                 if is_unanswered(error):
                     if self.is_void():
                         raise CommitUnknown(f"{self._id}: the commit was not answered ({error}).") from error
+                    seconds = min(2 * seconds, _CALL_SECONDS)
                     continue
                 inner = error.args[0]
                 # Told to abort means that the commit was not, and will not be, done.

@@ -97,7 +97,8 @@ def test_it_is_found_out_and_the_others_go_on(tmp_path: Path) -> None:
         for name in beside:
             done = on.entry(name)
             assert done is not None
-            assert done.attempts == 0, "who survives alone is no suspect any more"
+            # One that was read in the same batch ran alone once, as a suspect, and survived.
+            assert (done.state, done.attempts <= 1) == (State.DONE, True)
 
 
 @pytest.mark.long

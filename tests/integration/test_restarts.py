@@ -65,8 +65,9 @@ def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     assert again.stop() == 0
 
 
-# A killed worker of a slot is a quick test of its own, in tests/spark/test_task_road.py.
-@pytest.mark.parametrize("victim", ["driver", pytest.param("worker", marks=pytest.mark.long)])
+# `make test` kills worker, broker and driver in tests/faults/test_short_campaign.py.
+@pytest.mark.long
+@pytest.mark.parametrize("victim", ["driver", "worker"])
 def test_kill_9_in_the_middle_of_an_object(road: Road, services: list[Service], victim: str) -> None:
     """Two million lines in one object, and the process that reads or the one that decides is killed."""
     body = lines(0, _BIG_ROWS)
