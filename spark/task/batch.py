@@ -62,8 +62,9 @@ class BatchRun:
         self._bad_log = bad_row_log()
         # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
         self._last_sent: tuple[int, Position] | None = None
-        self._last_letter: Progress | None = None
+        self._last_letter: tuple[Progress, Position] | None = None
         self._refused: set[tuple[int, Position]] = set()
+        self._emptied: set[tuple[Progress, Position]] = set()
         self._has_aborted = False
         self._follows_refusal = False
         self._fetched_before: Counter[ObjectId] = Counter()
@@ -268,14 +269,15 @@ class BatchRun:
             becomes = "left out"
             if errors.dead_letter is not None:
                 topic = errors.dead_letter.topic
+                letter = (progress, bad.position)
                 key, value, headers = dead_letter(
                     progress.work,
                     bad,
                     settings=self._settings,
                     slot=self._batch.slot,
-                    topic_max_bytes=self._limits.of(topic),
+                    topic_max_bytes=0 if letter in self._emptied else self._limits.of(topic),
                 )
-                self._last_sent, self._last_letter = None, progress
+                self._last_sent, self._last_letter = None, letter
                 self._producer.send_record(topic, key=key, value=value, headers=headers)
                 transaction.count(topic, 1)
                 becomes = "dead letter"
@@ -308,7 +310,10 @@ class BatchRun:
     # A record that the broker refuses.
 
     def _narrow(self, error: RecordRefused) -> None:
-        """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one."""
+        """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one.
+
+        A dead letter is tried once more without its value, then its object is failed.
+        """
         transaction = self._transaction
         sent, touched = transaction.sent, transaction.touched()
         self._abort_and_go_on(error)
@@ -320,10 +325,16 @@ class BatchRun:
         if self._last_sent is not None and self._last_sent not in self._refused:
             self._refused.add(self._last_sent)
             return
-        # There is no smaller step: a dead letter, which is one object's, or nothing but checkpoints.
         letter = self._last_letter
-        for progress in touched if not sent or letter not in touched else (letter,):
-            progress.fail(error)
+        if not sent or letter is None or letter[0] not in touched:
+            # Nothing but checkpoints: there is no smaller step.
+            for progress in touched:
+                progress.fail(error)
+        elif letter not in self._emptied:
+            # Its topic's limit may be lower now than when it was asked for.
+            self._emptied.add(letter)
+        else:
+            letter[0].fail(error)
 
     def _abort_and_go_on(self, error: HeadraceError) -> None:
         """Abort in order to go on with the same producer, which is still the slot's newest one.

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ingest.ledger import State
@@ -27,15 +21,6 @@ from tests.support.until import until_sync
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
 LINES: Final = json_lines(*counted(100))
-
-
-def limit(topic: str, size: int) -> None:
-    """Change a topic's `max.message.bytes` behind the service's back."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": kafka.address()})
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
 
 
 def make(topic: str) -> None:
@@ -143,7 +128,7 @@ class TestRefused:
         topic = one.topic()
         one.put(f"{topic}/before", LINES)
         assert one.await_end(f"{topic}/before")["outcome"] == "done"
-        limit(topic, 4000)
+        kafka.limit_record_bytes(topic, 4000)
         key = f"{topic}/refused"
         large = incompressible(3000)
         one.put(key, json_lines(*counted(37, "x")) + large + json_lines(*counted(22, "y")))
@@ -171,13 +156,13 @@ class TestLetters:
         topic = tolerant.topic()
         assert tolerant.letters is not None
         bad = b'{"id":"%s", broken' % os.urandom(3000).hex().encode()
-        limit(tolerant.letters, 4000)
+        kafka.limit_record_bytes(tolerant.letters, 4000)
         try:
             # What was asked about the topic is asked again every half a minute: this is before, or after.
             tolerant.put(f"{topic}/bad", json_lines(*counted(3)) + bad + b"\n" + json_lines(*counted(2, "y")))
             end = tolerant.await_end(f"{topic}/bad", seconds=60)
         finally:
-            limit(tolerant.letters, 1_048_588)
+            kafka.limit_record_bytes(tolerant.letters, 1_048_588)
         assert (end["outcome"], end["records"], end["bad"]) == ("done", 5, 1)
         (letter,) = tolerant.dead(f"{topic}/bad")
         assert not letter.value
@@ -188,7 +173,7 @@ class TestLetters:
         """Its headers alone are too large: nothing can be told of it, so a person has to look."""
         topic = tolerant.topic()
         assert tolerant.letters is not None
-        limit(tolerant.letters, 300)
+        kafka.limit_record_bytes(tolerant.letters, 300)
         try:
             tolerant.put(f"{topic}/bad", json_lines(*counted(3)) + b"{broken\n")
             tolerant.put(f"{topic}/blank", b"\n\n")
@@ -197,7 +182,7 @@ class TestLetters:
                 name: tolerant.await_end(f"{topic}/{name}", seconds=60) for name in ("bad", "blank", "good")
             }
         finally:
-            limit(tolerant.letters, 1_048_588)
+            kafka.limit_record_bytes(tolerant.letters, 1_048_588)
         assert (ends["bad"]["outcome"], ends["bad"]["reason"], ends["bad"]["records"]) == (
             "quarantined",
             "record_refused",

@@ -150,6 +150,7 @@ class Run:
             standby=services[1] if campaign.has_standby else None,
             cluster_workers=self._cluster_workers,
             chance=self._chance,
+            ended=self._result.ended,
         )
         return scene, name
 
@@ -165,7 +166,7 @@ class Run:
     def _harm(self, scene: Scene, watch: Watch, harm: Harm) -> None:
         result = self._result
         time.sleep(self._chance.uniform(0.2, 2.5))  # the moment is random, not waited for
-        self._revive(scene)
+        scene.revive()
         began = inflict(harm, scene)
         result.times[harm.value] = result.times.get(harm.value, 0) + 1
         result.kills += (2 if harm is Harm.DRIVER_RETURNS else 1) if harm in KILLS else 0
@@ -177,17 +178,10 @@ class Run:
         deadline, seen = time.monotonic() + _RECOVER_SECONDS, None
         while seen is None and time.monotonic() < deadline:
             # Whoever runs it starts it again at once when it has ended.
-            self._revive(scene)
+            scene.revive()
             seen = watch.await_new(marks, seconds=2)
         assert seen is not None, f"{harm}: nothing new in {_RECOVER_SECONDS} s: {scene.leader.tail(40)}"
         result.recovered.setdefault(harm.value, []).append(round(seen - began, 2))
-
-    def _revive(self, scene: Scene) -> None:
-        """Start what ended by itself, and note that it did: nothing outside may end it."""
-        if not scene.leader.is_running:
-            self._result.ended.append(f"exit {scene.leader.wait(1)}: {scene.leader.tail(3)}")
-            scene.leader.stop()
-            scene.leader.start(ready_seconds=READY_SECONDS)
 
     def _bring_standby(self, scene: Scene) -> None:
         """The former leader is back as the standby."""
@@ -199,7 +193,7 @@ class Run:
         """Until every object is done."""
 
         def is_over() -> bool:
-            self._revive(scene)
+            scene.revive()
             try:
                 return bool(scene.leader.status()["objects"]["done"] >= len(scene.load.uploads))
             except (OSError, KeyError, StageError):

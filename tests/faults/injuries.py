@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -90,6 +90,15 @@ class Scene:
     cluster_workers: tuple[int, ...]
     """Processes of the standalone cluster's workers, if there is one."""
     chance: random.Random
+    ended: list[str] = field(default_factory=list)
+    """When the leader ended by itself though nobody asked it to."""
+
+    def revive(self) -> None:
+        """Start a leader that ended by itself, as whoever runs it would, and note that it did."""
+        if not self.leader.is_running:
+            self.ended.append(f"exit {self.leader.wait(1)}: {self.leader.tail(3)}")
+            self.leader.stop()
+            self.leader.start(ready_seconds=READY_SECONDS)
 
     def swap(self) -> None:
         """The standby leads now."""
@@ -147,6 +156,7 @@ def _daemon(scene: Scene) -> float:
 
 def _kill_workers(scene: Scene, choose: Callable[[list[int]], list[int]]) -> float:
     def there() -> list[int]:
+        scene.revive()
         return _workers_of(scene)
 
     until_sync(there, seconds=60, what="a Python worker")

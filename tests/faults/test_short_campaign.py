@@ -19,7 +19,13 @@ def test_worker_broker_and_driver_killed(tmp_path: Path) -> None:
         name="short",
         title="JSONL, lingering tasks",
         harms={Harm.WORKER: 1, Harm.BROKER: 1, Harm.DRIVER: 1},
-        options={"max__bytes__per__second": 2_000_000, "transaction__boundary__interval__ms": 300},
+        options={
+            "max__bytes__per__second": 2_000_000,
+            "transaction__boundary__interval__ms": 300,
+            # A broker that is long in starting ends no session, and who comes back does not wait for its end.
+            "lead__session__timeout__ms": 45_000,
+            "instance__id": "only",
+        },
         shape=Shape(per_second=5.0, large_share=0.1, large_rows=(20_000, 40_000)),
     )
     with ExitStack() as stack:
@@ -28,5 +34,4 @@ def test_worker_broker_and_driver_killed(tmp_path: Path) -> None:
     assert result.rows > 1000
     assert result.kills == 3
     assert (found.lost, found.duplicated) == (0, 0), found
-    # On a machine that is slow to start the broker the session is over, which is promised to be exit code 4.
-    assert all(end.startswith("exit 4:") for end in result.ended), result.ended
+    assert result.ended == []

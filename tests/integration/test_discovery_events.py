@@ -67,6 +67,7 @@ def service(road: Road, proxy: Proxy) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.long
 def test_one_event_in_five_is_dropped(road: Road, service: Service) -> None:
     """All objects are there after the next reconcile."""
     drop_events(road, service, 200)

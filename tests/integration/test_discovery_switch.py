@@ -144,7 +144,7 @@ def test_the_queue_deleted_under_load_and_made_again(road: Road, service: Servic
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(BROKEN, id="answers 500"),
+        pytest.param(BROKEN, id="answers 500", marks=pytest.mark.long),
         pytest.param(FORBIDDEN, id="permission lost", marks=pytest.mark.long),
         pytest.param(Refuse(), id="refuses connections", marks=pytest.mark.long),
         pytest.param(Silent(), id="never answers", marks=pytest.mark.long),

@@ -86,6 +86,7 @@ def test_kill_9_in_the_middle_of_an_object(road: Road, services: list[Service], 
     assert values_once(road) == (_BIG_ROWS, _BIG_ROWS)
 
 
+@pytest.mark.long
 def test_a_second_instance_waits_and_takes_over(road: Road, services: list[Service]) -> None:
     """Of two instances with one name one leads; when it is killed the other does."""
     name = aws.unique("pair")

@@ -35,6 +35,7 @@ def test_committed_records_survive_a_kill_and_a_restart(own_broker: BrokerFactor
     assert (record.key, record.value, record.headers) == (b"key", b"value", (("kind", b"test"),))
 
 
+@pytest.mark.long
 def test_properties_reach_the_broker(own_broker: BrokerFactory) -> None:
     """A limit of the test's own is what a too large record meets."""
     broker = own_broker(properties={"message.max.bytes": "2000"})
@@ -96,6 +97,7 @@ def test_the_reader_waits_for_an_open_transaction(kafka_bootstrap: str, topic: T
     assert [record.value for record in read_committed(name)] == [b"open"]
 
 
+@pytest.mark.long
 def test_a_taken_port_is_said_and_left_alone(own_broker: BrokerFactory, kafka_bootstrap: str) -> None:
     """A broker that other scripts started is neither used nor stopped."""
     own = own_broker()

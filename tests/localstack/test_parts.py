@@ -53,6 +53,7 @@ def test_run_gives_the_command_both_parts_and_stops_them(tmp_path: Path) -> None
     assert _parts(tmp_path, "status").returncode == 1
 
 
+@pytest.mark.long
 def test_a_part_that_cannot_start_takes_the_started_one_with_it(tmp_path: Path) -> None:
     """LocalStack's port is taken here, after the broker was started: the broker is stopped again."""
     squatter = Daemon("squatter", tmp_path)

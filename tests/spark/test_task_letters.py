@@ -1,5 +1,6 @@
-"""A dead letter that its topic refuses, whatever was done: its object is quarantined, and no other."""
+"""Dead letters that their topic refuses: they are emptied, and then their object is quarantined, no other."""
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -7,9 +8,30 @@ import pytest
 from ingest.ledger import State
 from ingest.work import Outcome
 from tests.spark.scripted_driver import ScriptedDriver
-from tests.support.kafka import TopicFactory
+from tests.support.kafka import TopicFactory, limit_record_bytes
 
 pytestmark = pytest.mark.parts
+
+
+def test_one_that_no_longer_fits_is_emptied(
+    driver: Callable[..., ScriptedDriver], topic: TopicFactory
+) -> None:
+    """The topic's limit was lowered after the task had asked for it."""
+    letters = topic("letters")
+    one = driver(errors_tolerance="all", errors_deadletterqueue_topic_name=letters)
+    bad = b"{%s" % os.urandom(3000).hex().encode()
+    before, after = one.put("before", bad + b"\n"), one.put("after", b"1\n" + bad + b"\n2\n")
+    one.ready()
+    assert one.run(one.work(before)).outcome is Outcome.CLEAN
+    limit_record_bytes(letters, 4000)
+
+    finished = one.run(one.work(after))
+
+    assert (finished.outcome, finished.failures) == (Outcome.ABORTED, ())
+    assert [record.value for record in one.records()] == [b"1", b"2"]
+    first, second = one.records(letters)
+    assert (first.value, second.value) == (bad, b"")
+    assert dict(second.headers)["headrace.size"] == str(len(bad)).encode()
 
 
 def test_an_object_beside_a_refused_dead_letter_is_not_failed(
