@@ -50,7 +50,8 @@ class Stage:
         self.parts = parts
         self._lookers: dict[str, Consumer] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        # It outlives the broker by a moment, which is nothing to log.
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log.connection.close": False})
         self.s3: Any = self._client("s3")
         self.sqs: Any = self._client("sqs")
 

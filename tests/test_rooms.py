@@ -37,7 +37,7 @@ _PURE: Final = frozenset(
     }
 )
 # These talk to S3, to Kafka or to Spark, or put together those that do.
-_OUTWARD: Final = frozenset({"__main__", "asking", "cli", "kafka", "service", "setup"})
+_OUTWARD: Final = frozenset({"__main__", "asking", "cli", "intake", "kafka", "service", "setup"})
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 from ingest.asking.bucket import list_pages
-from ingest.asking.intake import intake_of
 from ingest.catalogue import LeftOut, Selection
 from ingest.exits import ConfigurationUnfit
+from ingest.intake import intake_of
 from ingest.kafka.cache import Known, LedgerCache
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import S3Object

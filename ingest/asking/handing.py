@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ingest.asking.intake import intake_of
 from ingest.asking.ledger import LedgerReading, client_properties, has_leader
 from ingest.asking.sending import LETTERS_AT_ONCE, Letter, send
 from ingest.catalogue import Catalogue
 from ingest.errors import Unusable
+from ingest.intake import intake_of
 from ingest.kafka.admin import Admin
 from ingest.kafka.controls import encode_control
 from ingest.kafka.leadership import Leadership

@@ -7,7 +7,6 @@ import typer
 
 from ingest import logs
 from ingest.asking.aws import aws_clients
-from ingest.asking.intake import intake_of
 from ingest.asking.looking import look_at_bucket, look_at_kafka, look_at_queue
 from ingest.catalogue import Baseline
 from ingest.checks.bucket import BUCKET_CHECKS, BucketFacts, Survey
@@ -18,6 +17,7 @@ from ingest.cli.configuration import read_settings
 from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.errors import HeadraceError
 from ingest.exits import ConfigurationUnfit, Exit
+from ingest.intake import intake_of
 from ingest.printable import json_text, printable
 from ingest.settings import Settings
 

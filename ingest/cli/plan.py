@@ -11,7 +11,6 @@ from ingest.asking.amounts import bytes_text
 from ingest.asking.aws import AwsClients, aws_clients
 from ingest.asking.bucket import KeysPage, list_pages
 from ingest.asking.forecast import Amount, Forecast, Place
-from ingest.asking.intake import baseline_of, intake_of
 from ingest.asking.ledger import open_reading
 from ingest.cli.configuration import read_settings
 from ingest.cli.options import (
@@ -26,6 +25,7 @@ from ingest.cli.options import (
     WorkerConfig,
 )
 from ingest.cli.progress import progress
+from ingest.intake import baseline_of, intake_of
 from ingest.kafka.cache import LedgerCache
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId, S3Object

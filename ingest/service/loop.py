@@ -13,9 +13,9 @@ from ingest.errors import HeadraceError, ObjectForbidden, Unusable
 from ingest.kafka.follower import Applied
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.metrics import Metrics
-from ingest.notification import Ignored, ObjectEvents, TestEvent, Unreadable, parse_notification
 from ingest.objects import S3Object
 from ingest.planner import Planner
+from ingest.service.announcements import Announcements
 from ingest.service.commands import Commands
 from ingest.service.events import Asked, Fatal, HeldBack, Recovered, Trouble, Written
 from ingest.service.idle import UntilIdle
@@ -29,7 +29,6 @@ from ingest.service.tally import Tally
 from ingest.work import Batch, Finished, Outcome
 from listeners.posts import (
     Crashed,
-    Delivery,
     HeadAnswer,
     ListingBegun,
     ListingFailed,
@@ -44,8 +43,6 @@ from spark.lanes import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotRea
 _log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 0.25
-# A hostile sender can invent any number of message shapes; one WARN each, up to here.
-_MAX_SHAPES: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +82,7 @@ class Service:
         self.inbox = inbox
         self._parts = parts
         self._bucket = bucket
+        self._announcements = Announcements(bucket, parts.listeners, parts.tally)
         self._slots = Slots(slots)
         self._max_batch_seconds = max_batch_seconds
         self._startup_deadline = time.monotonic() + startup_seconds
@@ -94,7 +92,6 @@ class Service:
         self._has_listed = False
         self._listing_paused = False
         self._first_full_listing: int | None = None
-        self._shapes: set[str] = set()
         self._is_over = False
 
     def begin(self) -> None:
@@ -199,25 +196,9 @@ class Service:
         if self._until_idle is not None:
             self._until_idle.received(len(received.messages))
         for message in received.messages:
-            self._announced(message)
-
-    def _announced(self, message: Delivery) -> None:
-        parts = self._parts
-        match parse_notification(message.body):
-            case ObjectEvents(events=events):
-                foreign = {event.bucket for event in events} - {self._bucket}
-                if foreign:
-                    self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")
-                    return
-                self._do(parts.catalogue.announce(message.id, events, now_ms()))
-            case TestEvent():
-                parts.tally.ignored("test_event")
-                parts.listeners.settle([message.id])
-            case Ignored(reason=reason):
-                parts.tally.ignored(reason)
-                parts.listeners.settle([message.id])
-            case Unreadable(shape=shape, reason=reason):
-                self._leave(message, shape, reason)
+            events = self._announcements.read(message)
+            if events is not None:
+                self._do(self._parts.catalogue.announce(message.id, events, now_ms()))
 
     def _headed(self, event: HeadAnswer) -> None:
         catalogue = self._parts.catalogue
@@ -228,20 +209,6 @@ class Service:
                 self._do(catalogue.headed(event.token, None, now_ms(), is_forbidden=True))
             case _:
                 self._do(catalogue.headed(event.token, None, now_ms()))
-
-    def _leave(self, message: Delivery, shape: str, reason: str) -> None:
-        """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
-        self._parts.tally.left_on_queue()
-        self._parts.listeners.leave(message.id)
-        if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
-            self._shapes.add(shape)
-            _log.warning(
-                "message_left_on_queue",
-                message_id=message.id,
-                shape=shape,
-                reason=reason,
-                detail="messages like it are left to the queue's redrive policy",
-            )
 
     def _listed(self, page: Page) -> None:
         parts = self._parts

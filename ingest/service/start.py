@@ -11,10 +11,11 @@ from typing import Final, TypeVar
 
 import structlog
 
-from ingest.catalogue import Baseline, Catalogue, Intake
+from ingest.catalogue import Baseline, Catalogue
 from ingest.errors import AccessDenied, LeadLost, ObjectError, SourceUnavailable, Unusable
 from ingest.exits import Exit
 from ingest.http import Endpoints
+from ingest.intake import left_by
 from ingest.kafka import controls
 from ingest.kafka.clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
@@ -22,11 +23,11 @@ from ingest.kafka.ledger import DriverLedger, prepare_ledger
 from ingest.kafka.topics import OutputTopics, TopicCreation
 from ingest.ledger import State
 from ingest.metrics import Metrics
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Planner
 from ingest.rest.server import rest_server
-from ingest.routes import Routes
 from ingest.service.commands import Commands
 from ingest.service.connector import Led, ServiceConnector
+from ingest.service.deciders import deciders
 from ingest.service.engine import Engine
 from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
@@ -42,10 +43,8 @@ from ingest.service.stop import Stop
 from ingest.service.tally import Tally
 from ingest.service.view import CacheView
 from ingest.settings import Settings
-from ingest.template import KeyTemplate
 from listeners.posts import Counters
 from listeners.run import Listeners
-from spark.formats import CUTTERS
 from spark.lanes import Lanes
 from spark.s3 import new_s3_calls
 
@@ -156,7 +155,7 @@ class _Run:
         baseline = self._baseline(ledger, now_by_s3_ms)
         lanes = engine.lanes()
         ledger.raise_slots(engine.slots)
-        catalogue, planner = self._decide(CacheView(cache), baseline, engine.slots)
+        catalogue, planner = deciders(settings, CacheView(cache), baseline, slots=engine.slots)
         leading = _Leading(lead, ledger, lanes, catalogue, planner, engine.slots, baseline)
         return self._lead(closing, leading)
 
@@ -238,15 +237,12 @@ class _Run:
 
     def _baseline(self, ledger: DriverLedger, now_by_s3_ms: int) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
-        discovery = self._settings.discovery
         found = ledger.control(controls.FIRST_START)
         if not isinstance(found, controls.FirstStart):
-            found = controls.FirstStart(at_ms=now_by_s3_ms, start_key=discovery.native_start_key)
+            start_key = self._settings.discovery.native_start_key
+            found = controls.FirstStart(at_ms=now_by_s3_ms, start_key=start_key)
             ledger.commit([(controls.FIRST_START, controls.encode_control(found))])
-        return Baseline(
-            existing_before_ms=None if discovery.include_existing else found.at_ms,
-            start_key=found.start_key,
-        )
+        return left_by(self._settings, found)
 
     def _s3_clock_ms(self) -> int:
         """The time by S3's own clock, asked by the smallest listing; proves that the bucket can be listed."""
@@ -257,42 +253,6 @@ class _Run:
             raise Unusable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
 
     # -- leading ---------------------------------------------------------------------------------------------
-
-    def _decide(self, view: CacheView, baseline: Baseline, slots: int) -> tuple[Catalogue, Planner]:
-        settings = self._settings
-        discovery, jobs = settings.discovery, settings.jobs
-        template = KeyTemplate.compile(
-            settings.routing.file_name_template,
-            match=settings.routing.file_name_match,
-            prefix=settings.s3.prefix,
-        )
-        intake = Intake(
-            route=Routes(template, topic=settings.routing.topic).route,
-            prefix=settings.s3.prefix,
-            include=discovery.include,
-            exclude=discovery.exclude,
-            baseline=baseline,
-            min_age_ms=discovery.min_age_ms,
-        )
-        catalogue = Catalogue(
-            bucket=settings.s3.bucket,
-            view=view,
-            intake=intake,
-            max_pending_objects=discovery.max_pending_objects,
-            retention_ms=settings.ledger.retention_ms,
-        )
-        limits = Limits(
-            slots=slots,
-            max_objects=jobs.max_objects,
-            max_bytes=jobs.max_bytes,
-            ordering=settings.routing.ordering,
-            can_cut=settings.format.input_format in CUTTERS,
-            max_attempts=settings.errors.max_attempts,
-        )
-        backoff = Backoff(
-            first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms
-        )
-        return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
 
     def _lead(self, closing: ExitStack, leading: "_Leading") -> Exit:
         settings = self._settings

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from ingest.asking.intake import intake_of
 from ingest.checks.bucket import BUCKET_CHECKS, BucketFacts, Survey
 from ingest.checks.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.exits import Exit
+from ingest.intake import intake_of
 from ingest.objects import ObjectId, S3Object
 from ingest.settings import Settings
 from tests.checks.configured import configured

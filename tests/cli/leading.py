@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ingest.asking.intake import intake_of
 from ingest.asking.ledger import client_properties
 from ingest.catalogue import Catalogue
 from ingest.cli.configuration import read_settings
+from ingest.intake import intake_of
 from ingest.kafka.follower import Applied
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger import DriverLedger, prepare_ledger

@@ -10,13 +10,13 @@ import pytest
 
 from ingest.asking.choosing import Chosen
 from ingest.asking.forecast import Forecast
-from ingest.asking.intake import intake_of
 from ingest.asking.status import entry_shape
 from ingest.checks.finding import misconfigured
 from ingest.cli.choosing import Request, shape_of
 from ingest.cli.explain import explained
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
+from ingest.intake import intake_of
 from ingest.kafka.cache import Known
 from ingest.ledger import LedgerEntry, State, encode_entry
 from ingest.objects import ObjectId, S3Object

@@ -27,11 +27,11 @@ class NoBrokers:
     ("input_format", "content", "can_resume"),
     [
         (InputFormat.JSONL, b"1\n", True),
-        (InputFormat.JSONL, gzip.compress(b"1\n"), False),
+        (InputFormat.JSONL, gzip.compress(b"1\n", mtime=0), False),
         (InputFormat.BYTES, b"1\n", True),
-        (InputFormat.BYTES, gzip.compress(b"1\n"), False),
+        (InputFormat.BYTES, gzip.compress(b"1\n", mtime=0), False),
         (InputFormat.AVRO, AVRO, True),
-        (InputFormat.AVRO, gzip.compress(AVRO), False),
+        (InputFormat.AVRO, gzip.compress(AVRO, mtime=0), False),
         (InputFormat.PARQUET, b"PAR1", True),
     ],
 )

@@ -1,4 +1,4 @@
-"""What `run` would take in, and where to, decided by the same settings and the same rules."""
+"""What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
 from ingest.catalogue import Baseline, Intake
 from ingest.kafka import controls
@@ -30,12 +30,14 @@ def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> B
     discovery = settings.discovery
     raw = None if cache is None else cache.controls().get(controls.FIRST_START)
     found = None if raw is None else controls.decode_control(controls.FIRST_START, raw)
-    if isinstance(found, controls.FirstStart):
-        return Baseline(
-            existing_before_ms=None if discovery.include_existing else found.at_ms,
-            start_key=found.start_key,
-        )
+    if not isinstance(found, controls.FirstStart):
+        found = controls.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
+    return left_by(settings, found)
+
+
+def left_by(settings: Settings, first: controls.FirstStart) -> Baseline:
+    """What this first start left to the past."""
     return Baseline(
-        existing_before_ms=None if discovery.include_existing else now_ms,
-        start_key=discovery.native_start_key,
+        existing_before_ms=None if settings.discovery.include_existing else first.at_ms,
+        start_key=first.start_key,
     )

@@ -1,0 +1,65 @@
+"""Messages of the queue: read, and settled or left when they tell of nothing that is ours to read."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from ingest.notification import (
+    Ignored,
+    ObjectEvent,
+    ObjectEvents,
+    TestEvent,
+    Unreadable,
+    parse_notification,
+)
+from ingest.service.tally import Tally
+from listeners.posts import Delivery
+from listeners.run import Listeners
+
+_log = structlog.get_logger(__name__)
+
+# A hostile sender can invent any number of message shapes; one WARN each, up to here.
+_MAX_SHAPES: Final = 100
+
+
+class Announcements:
+    """Reads messages about one bucket."""
+
+    def __init__(self, bucket: str, listeners: Listeners, tally: Tally) -> None:
+        self._bucket = bucket
+        self._listeners = listeners
+        self._tally = tally
+        self._shapes: set[str] = set()
+
+    def read(self, message: Delivery) -> Sequence[ObjectEvent] | None:
+        """The events that it tells of; None when it told of none, and has been settled or left."""
+        match parse_notification(message.body):
+            case ObjectEvents(events=events):
+                foreign = {event.bucket for event in events} - {self._bucket}
+                if not foreign:
+                    return events
+                self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")
+            case TestEvent():
+                self._tally.ignored("test_event")
+                self._listeners.settle([message.id])
+            case Ignored(reason=reason):
+                self._tally.ignored(reason)
+                self._listeners.settle([message.id])
+            case Unreadable(shape=shape, reason=reason):
+                self._leave(message, shape, reason)
+        return None
+
+    def _leave(self, message: Delivery, shape: str, reason: str) -> None:
+        """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
+        self._tally.left_on_queue()
+        self._listeners.leave(message.id)
+        if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
+            self._shapes.add(shape)
+            _log.warning(
+                "message_left_on_queue",
+                message_id=message.id,
+                shape=shape,
+                reason=reason,
+                detail="messages like it are left to the queue's redrive policy",
+            )

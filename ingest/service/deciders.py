@@ -1,0 +1,31 @@
+"""Who decides: the catalogue and the planner of one run, made from its settings."""
+
+from ingest.catalogue import Baseline, Catalogue
+from ingest.intake import intake_of
+from ingest.planner import Backoff, Limits, Planner
+from ingest.service.view import CacheView
+from ingest.settings import Settings
+from spark.formats import CUTTERS
+
+
+def deciders(
+    settings: Settings, view: CacheView, baseline: Baseline, *, slots: int
+) -> tuple[Catalogue, Planner]:
+    """The catalogue over what the ledger knows, and the planner for so many slots."""
+    catalogue = Catalogue(
+        bucket=settings.s3.bucket,
+        view=view,
+        intake=intake_of(settings, baseline),
+        max_pending_objects=settings.discovery.max_pending_objects,
+        retention_ms=settings.ledger.retention_ms,
+    )
+    limits = Limits(
+        slots=slots,
+        max_objects=settings.jobs.max_objects,
+        max_bytes=settings.jobs.max_bytes,
+        ordering=settings.routing.ordering,
+        can_cut=settings.format.input_format in CUTTERS,
+        max_attempts=settings.errors.max_attempts,
+    )
+    backoff = Backoff(first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms)
+    return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
