@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ingest.metrics import Metrics
 from ingest.service.pages import pages
@@ -14,7 +15,6 @@ from ingest.settings import Settings, load
 TOP = Path(__file__).parents[2]
 KUBERNETES = TOP / "deploy" / "kubernetes"
 COMPOSE = TOP / "deploy" / "compose"
-yaml: Any = pytest.importorskip("yaml", reason="no PyYAML here: the manifests were NOT read")
 
 
 def read(path: Path) -> Any:
