@@ -62,7 +62,7 @@ AIMS: Final = (
     ),
     Aim(
         workload="latency",
-        what="first upload after ten quiet minutes",
+        what="first upload after the quiet time (ten minutes with --all)",
         aim=500,
         reached=_figure("latency", "after_quiet_ms"),
         at_most=True,
