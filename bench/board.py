@@ -117,6 +117,7 @@ class Board:
                 with self._step(f"one upload after {self._asked.quiet_seconds:.0f} quiet seconds"):
                     time.sleep(self._asked.quiet_seconds)
                     self.results.after_quiet_ms = service.first()
+                    self.results.quiet_seconds = self._asked.quiet_seconds
 
     @contextmanager
     def _step(self, said: str) -> Iterator[None]:

@@ -26,6 +26,8 @@ class Results:
     workloads: dict[str, Workload] = field(default_factory=dict)
     delays: list[Delays] = field(default_factory=list)
     after_quiet_ms: float | None = None
+    quiet_seconds: float = 0.0
+    """How long it had been quiet then."""
     failures: list[str] = field(default_factory=list)
     """A sentence for each measurement that came to nothing."""
 
@@ -67,6 +69,7 @@ class Results:
             "scale": self.scale,
             "workloads": {name: self._workload(name) for name in self.runs},
             "latency": {name: round(value, 1) for name, value in medians["latency"].items()}
+            | {"quiet_seconds": self.quiet_seconds}
             | {"rounds": [{"p50_ms": round(one.p50, 1), "p99_ms": round(one.p99, 1)} for one in self.delays]},
             "peak_mib": {kind: round(value) for kind, value in medians["memory"].items()},
             "aims": [

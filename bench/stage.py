@@ -40,6 +40,10 @@ class StageError(Exception):
     """Something on the stage did not happen in time; the text says what and shows the end of the log."""
 
 
+class NotReadyError(StageError):
+    """The service ran, and was not ready in time."""
+
+
 class Stage:
     """Parts that run, a bucket, and a folder for configuration and logs."""
 
@@ -189,7 +193,7 @@ class Service:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *arguments: str, ready_seconds: float = 150) -> None:
-        """Start `headrace run` and wait until it is ready; one that is not in time is killed."""
+        """Start `headrace run` and wait until it is ready; one that is not in time is killed (NotReadyError)."""
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
         self._output = self.log.open("ab")
         self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
@@ -199,7 +203,7 @@ class Service:
                 raise StageError(f"headrace ended with {self._process.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise StageError(f"headrace is not ready after {ready_seconds:.0f} s:\n{self.tail()}")
+                raise NotReadyError(f"headrace is not ready after {ready_seconds:.0f} s:\n{self.tail()}")
             time.sleep(0.05)
 
     def is_ready(self) -> bool:
