@@ -193,7 +193,7 @@ class Service:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *arguments: str, ready_seconds: float = 150) -> None:
-        """Start `headrace run` and wait until it is ready; one that is not in time is killed (NotReadyError)."""
+        """Start `headrace run`, wait until it is ready; not in time, it is killed (NotReadyError)."""
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
         self._output = self.log.open("ab")
         self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
