@@ -130,7 +130,7 @@ class FreeLanes:
             idle_slots=idle_slots,
             objects=max(1, limits.max_objects - kept_objects),
             cap_bytes=limits.max_bytes - kept_bytes,
-        )
+        ).leave_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
         taken = self._fill(self._fresh, fresh)
         backlog = Room.of(
             len(self._backlog),
@@ -138,7 +138,7 @@ class FreeLanes:
             idle_slots=idle_slots,
             objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
             cap_bytes=limits.backlog_bytes,
-        )
+        ).leave_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
         return taken + self._fill(self._backlog, backlog)
 
     def _fill(self, lane: Lane, room: Room) -> list[Pending]:

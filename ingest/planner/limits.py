@@ -15,6 +15,9 @@ _MAX_SLICES: Final = 1000  # bounds the entry that lists the cuts
 # batch of it is over in about a second, so that an object that arrives meanwhile does not wait long.
 _BACKLOG_OBJECTS: Final = 5
 _BACKLOG_BYTES: Final = 4
+# What is left is shared with slots that are busy now and will be free before it is done, but not in parts
+# smaller than this part of job.max.bytes: a batch costs some ten milliseconds.
+_LEAST_SHARE: Final = 32
 
 
 class Kind(Enum):
@@ -71,6 +74,11 @@ class Limits:
         return max(1, self.max_bytes // _BACKLOG_BYTES)
 
     @property
+    def least_share_bytes(self) -> int:
+        """Bytes that one slot may take although others will soon be free."""
+        return max(1, self.max_bytes // _LEAST_SHARE)
+
+    @property
     def big_slots(self) -> int:
         """How many slots may work on big objects at once: one is kept for small ones, if there are two."""
         return max(1, self.slots - 1)
@@ -93,6 +101,11 @@ class Room:
             share_bytes=-(-ready_bytes // idle_slots),
             cap_bytes=cap_bytes,
         )
+
+    def leave_for(self, slots: int, ready_bytes: int, *, least: int) -> "Room":
+        """The same, but no more than a part of what is ready that is fair to busy slots too."""
+        self.share_bytes = min(self.share_bytes, max(least, -(-ready_bytes // slots)))
+        return self
 
     def fits(self, size: int) -> bool:
         """True when a unit of this size may still be taken; the first one always may."""

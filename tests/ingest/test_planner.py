@@ -48,6 +48,22 @@ class TestBatches:
         assert desk.keys(desk.plan(0, idle_slots=2)) == ["large"]
         assert len(desk.works[desk.plan(1)]) == 9
 
+    def test_the_last_of_it_is_left_to_busy_slots_too(self) -> None:
+        """Two slots end at about the same time; what is little goes to one of them at once."""
+        desk = Desk(limits=Limits(slots=2, max_bytes=3200))
+        desk.announce("m", *(event(f"o{number}", size=100) for number in range(20)))
+        first, second = desk.plan(0, idle_slots=2), desk.plan(1)
+        assert [len(desk.works[plan]) for plan in (first, second)] == [10, 5]
+        sizes = []
+        for _ in range(4):
+            desk.complete(second)
+            second = desk.plan(1)
+            sizes.append(len(desk.works[second]))
+        assert sizes == [3, 1, 1, 0]
+
+        desk.announce("n", *(event(f"p{number}", size=1) for number in range(20)))
+        assert len(desk.works[desk.plan(1)]) == 20
+
     def test_fresh_events_go_before_the_backlog_which_keeps_a_share(self) -> None:
         """A fifth of the objects of each batch."""
         desk = Desk(limits=Limits(slots=1, max_objects=10))
@@ -136,7 +152,7 @@ class TestBigObjects:
     def test_they_travel_alone(self) -> None:
         """A big one in a batch would hold its commit back."""
         desk = Desk(limits=Limits(slots=2, max_bytes=100))
-        desk.announce("m", event("big", size=101), event("a"), event("b"))
+        desk.announce("m", event("big", size=101), event("a", size=1), event("b", size=1))
         assert [desk.keys(desk.plan(slot, idle_slots=1)) for slot in range(2)] == [["a", "b"], ["big"]]
 
 
