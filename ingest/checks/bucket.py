@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from ingest.asking.amounts import counted
 from ingest.catalogue import Intake, LeftOut
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.objects import S3Object
@@ -59,7 +60,7 @@ class Survey:
     @property
     def scope(self) -> str:
         """How much was looked at, for a sentence."""
-        return f"{self.listed:,} keys" if self.is_whole else f"the first {self.listed:,} keys"
+        return counted(self.listed, "key") if self.is_whole else f"the first {self.listed:,} keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

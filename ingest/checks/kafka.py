@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ingest.asking.amounts import counted
 from ingest.checks.bucket import Seen
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.settings import Settings
@@ -52,7 +53,7 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     """Whether an output topic exists, or will be made."""
     name, found = "topic", facts.topics[topic]
     if not isinstance(found, Refused):
-        return ok(name, f"topic {topic!r} is there, {found.partitions} partitions")
+        return ok(name, f"topic {topic!r} is there, {counted(found.partitions, 'partition')}")
     if found.cause is not Cause.MISSING:
         return unusable(
             name,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ingest.asking.amounts import counted
 from ingest.checks.finding import Cause, Finding, Refused, ok, unusable, warn
 from ingest.settings.model import S3Settings, SqsSettings
 
@@ -41,7 +42,7 @@ def queue_there(place: Place, facts: QueueFacts) -> Finding:
     name, url = "queue", place.sqs.queue_url
     if not isinstance(facts.attributes, Refused):
         waiting = facts.attributes.get("ApproximateNumberOfMessages", "0")
-        return ok(name, f"{url} is there, {waiting} messages wait")
+        return ok(name, f"{url} is there, {counted(int(waiting), 'message')} in it")
     words = facts.attributes.words
     if facts.attributes.cause is Cause.MISSING:
         return unusable(
