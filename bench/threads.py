@@ -3,6 +3,7 @@
 From /proc, so that it costs what is measured nothing. Threads of Python carry no names of their own there:
 the first of a process is `main` (in a worker: decode, check, hand over to librdkafka), the others are
 `python` (GETs, the driver's helpers); those of librdkafka are `rdk:...` (batches, compression, the network).
+Threads that ended meanwhile, such as those that fetch the objects of a batch, are one line.
 
     python -m bench.threads [--only WORKLOAD]
 """
@@ -26,6 +27,7 @@ from bench.stage import Service, Stage, StageError, stage
 from bench.workloads import MORE_WORKLOADS, WORKLOADS, Workload
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_ENDED: Final = "(ended)"
 _LEAST_US: Final = 0.01
 _PATIENCE_SECONDS: Final = 300.0
 
@@ -40,11 +42,20 @@ def used(kinds: dict[int, str]) -> CpuByThread:
         for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
             # A thread may end while it is looked at.
             with suppress(OSError):
-                head, _, rest = (task / "stat").read_text().rpartition(")")
-                name = "main" if task.name == str(pid) else head.partition("(")[2].rstrip("0123456789/")
-                fields = rest.split()
-                found[kind, name] += (int(fields[11]) + int(fields[12])) / _TICKS
+                comm, cpu = _stat(task)
+                name = "main" if task.name == str(pid) else comm.rstrip("0123456789/")
+                found[kind, name] += cpu
+                found[kind, _ENDED] -= cpu
+        with suppress(OSError):
+            found[kind, _ENDED] += _stat(Path(f"/proc/{pid}"))[1]
     return found
+
+
+def _stat(folder: Path) -> tuple[str, float]:
+    """Name and CPU seconds of a process (with its threads that have ended) or of one thread (proc(5))."""
+    head, _, rest = (folder / "stat").read_text().rpartition(")")
+    fields = rest.split()
+    return head.partition("(")[2], (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def idle_seconds() -> float:
