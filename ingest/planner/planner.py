@@ -192,7 +192,9 @@ class Planner:
                     continue
                 unit.entry = entry
                 if worker_died:
-                    unit.tries = unit.attempts if unit.suspicion is Suspicion.ARMED else 0
+                    # A commit since it was armed has replaced that entry: it died at another place.
+                    is_stuck = entry is not None and entry.state is State.FAILED
+                    unit.tries = unit.attempts if unit.suspicion is Suspicion.ARMED and is_stuck else 0
                     unit.suspicion = Suspicion.SUSPECT
                 self._table.move(unit, Phase.WAITING)
             self._settle_down(live, now_ms, gathering)

@@ -229,6 +229,31 @@ class TestSuspects:
         assert (entry.state, entry.reason, entry.attempts) == (State.QUARANTINED, "worker_died", 3)
         assert desk.settled == ["m"]
 
+    def test_who_gets_further_before_each_death_is_not_what_kills(self) -> None:
+        """Only deaths without a commit between them are counted; the same place kills every time."""
+        desk = Desk()
+        desk.announce("m", event("large"))
+        lonely = 0
+        desk.die(0, desk.plan())
+        while (known := desk.entry("large")) is None or known.state is not State.QUARANTINED:
+            desk.tick(1000)
+            plan = desk.plan()
+            if not desk.works[plan]:
+                continue
+            lonely += 1
+            (work,) = desk.works[plan]
+            if lonely <= 5:
+                step = LedgerEntry(
+                    state=State.PARTIAL,
+                    records=lonely,
+                    attempts=work.attempts,
+                    position=BytePosition(lonely * 10),
+                )
+                desk.commit(plan, object_id("large"), step)
+            desk.die(0, plan)
+        assert lonely == 5 + 3
+        assert (known.reason, known.attempts, known.position) == ("worker_died", 3, BytePosition(50))
+
     def test_no_suspect_runs_before_its_attempt_is_written(self) -> None:
         """The driver may die with the worker."""
         desk = Desk()
