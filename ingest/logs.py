@@ -6,6 +6,7 @@ WARN is unexpected but nothing is lost; ERROR is loss, or a person must act.
 import logging
 import sys
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any, TextIO
 
 import structlog
@@ -15,9 +16,28 @@ from ingest.printable import printable
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+class _Forgiving:
+    """A stream for which a full disk or a closed pipe is no error: a log that is lost must not end the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write it if that can be done."""
+        with suppress(OSError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        """Flush what can be flushed."""
+        with suppress(OSError):
+            self._stream.flush()
+
+
 def configure(*, level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
     """Set up logging for the process: `style` is `json` or `console`; libraries' own logs join at WARNING."""
     out = sys.stderr if stream is None else stream
+    forgiving: Any = _Forgiving(out)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -36,14 +56,14 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     structlog.configure(
         processors=[*shared, *tracebacks, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=structlog.WriteLoggerFactory(file=forgiving),
         cache_logger_on_first_use=False,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tracebacks, renderer],
     )
-    handler = logging.StreamHandler(out)
+    handler = logging.StreamHandler(forgiving)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,6 +1,7 @@
 """The driver's own transactions: every ledger write but the tasks' goes through here, fenced like theirs."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
 from ingest.kafka.clients import Properties, new_transactional_producer
+from ingest.kafka.consent import ask_consent
 from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import driver_id, initialise
 from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
@@ -19,6 +21,7 @@ _log = structlog.get_logger(__name__)
 
 _CALL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
+_EXIT_UNUSABLE: Final = 3
 
 Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 """A key with its new entry, a control record's bytes, or None for a tombstone."""
@@ -30,6 +33,15 @@ def group_commit(ledger_topic: str) -> list[TopicPartition]:
     Only that the broker checks the member and generation matters: the offset itself means nothing.
     """
     return [TopicPartition(ledger_topic, 0, 0)]
+
+
+def _end_process() -> None:
+    """What is left when a call of librdkafka does not return: whoever runs us starts us again."""
+    _log.error(
+        "kafka_call_stuck",
+        detail="a call of librdkafka does not return; the process ends with 3, to be started again",
+    )
+    os._exit(_EXIT_UNUSABLE)
 
 
 class LedgerWriter:
@@ -150,8 +162,12 @@ class LedgerWriter:
         try:
             producer.begin_transaction()
             # First of all, so that a driver of the past is refused before it has written anything.
-            producer.send_offsets_to_transaction(
-                [*group_commit(self._ledger_topic), *offsets], metadata, _CALL_SECONDS
+            ask_consent(
+                producer,
+                [*group_commit(self._ledger_topic), *offsets],
+                metadata,
+                _CALL_SECONDS,
+                on_stuck=_end_process,
             )
             for key, entry in writes:
                 value = encode_entry(entry) if isinstance(entry, LedgerEntry) else entry

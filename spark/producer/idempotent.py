@@ -31,6 +31,8 @@ class IdempotentProducer:
     ) -> None:
         self.is_open = False
         self.is_void = is_void
+        # No call here waits without a limit.
+        self.on_stuck: Callable[[], None] = lambda: None
         self._ledger_topic = ledger_topic
         self._failure: KafkaError | None = None
         ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}

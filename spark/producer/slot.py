@@ -21,6 +21,9 @@ class SlotProducer(Protocol):
     is_void: Callable[[], bool]
     """Asked whenever something was not answered in time; each task of the slot sets its own."""
 
+    on_stuck: Callable[[], None]
+    """Called by another thread when a call neither returns nor can be interrupted; set with `is_void`."""
+
     is_open: bool
     """True from `begin` until `commit` or `abort` return."""
 

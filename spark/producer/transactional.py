@@ -8,6 +8,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.clients import new_transactional_producer
+from ingest.kafka.consent import ask_consent
 from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import initialise, slot_id
 from ingest.ledger import encode_entry, encode_key
@@ -30,6 +31,10 @@ _CONSENT_SECONDS: Final = 15.0
 _ABORT_SECONDS: Final = 10.0
 
 
+def _nobody_cares() -> None:
+    """Nothing is done about a call that does not return."""
+
+
 class TransactionalProducer:
     """See SlotProducer. Initialised, and so the slot's newest producer, once it is made; blocks for that.
 
@@ -47,6 +52,7 @@ class TransactionalProducer:
     ) -> None:
         self.is_open = False
         self.is_void = is_void
+        self.on_stuck: Callable[[], None] = _nobody_cares
         self._id = slot_id(name, slot)
         self._ledger_topic = ledger_topic
         self._commit_is_sent = False
@@ -55,6 +61,9 @@ class TransactionalProducer:
         self._topics = Topics(self._producer)
         self._ordinary = OrdinaryPath(self._producer, self._asks_void)
         self._path = best_path(self._producer, self._ordinary, self._asks_void)
+
+    def _says_stuck(self) -> None:
+        self.on_stuck()
 
     def _asks_void(self) -> bool:
         # A producer outlives its task, and each task brings an `is_void` of its own.
@@ -81,7 +90,7 @@ class TransactionalProducer:
         deadline = time.monotonic() + _CONSENT_SECONDS
         while True:
             try:
-                self._producer.send_offsets_to_transaction(offsets, group, _CALL_SECONDS)
+                ask_consent(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self._says_stuck)
             except KafkaException as error:
                 if self.is_void():
                     raise Voided from error

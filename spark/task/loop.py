@@ -1,13 +1,15 @@
 """The loop of a slot: initialise, ask, do, report, ask again."""
 
+import contextlib
 import functools
+import os
 
 import structlog
 from pyspark import TaskContext
 
 from ingest.errors import HeadraceError
 from ingest.logs import configure
-from ingest.work import Hello, Outcome, Ready
+from ingest.work import Batch, Finished, Hello, Outcome, Ready
 from spark.producer import SlotProducer, Voided
 from spark.task.batch import BatchRun
 from spark.task.entry import Ticket
@@ -66,6 +68,7 @@ def _serve(link: Link, producer: SlotProducer, settings: TaskSettings, slot: int
     try:
         link.say(Ready())
         while (batch := link.batch()) is not None:
+            producer.on_stuck = functools.partial(_leave, link, batch)
             finished = BatchRun(batch, producer=producer, link=link, settings=settings).run()
             link.say(finished)
             if finished.outcome is not Outcome.CLEAN:
@@ -82,6 +85,18 @@ def _serve(link: Link, producer: SlotProducer, settings: TaskSettings, slot: int
         raise
     log.debug("slot_ended", slot=slot)
     return True
+
+
+def _leave(link: Link, batch: Batch) -> None:
+    """End this process, whose main thread is stuck in a transaction in which nothing is written yet.
+
+    The driver hears of it first, or it would take the objects of the batch for what killed the worker.
+    """
+    error = "a call of librdkafka does not return; the worker ends, and the slot begins anew in another"
+    log.error("kafka_call_stuck", slot=batch.slot, detail=error)
+    with contextlib.suppress(Voided):
+        link.say(Finished(plan=batch.plan, outcome=Outcome.ABORTED, returned=batch.works, error=error))
+    os._exit(1)
 
 
 def _repetition(context: TaskContext | None) -> str | None:

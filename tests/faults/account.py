@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # OffsetSpec is there, and not listed
     AdminClient,
     OffsetSpec,
@@ -111,9 +111,20 @@ class Watch:
         """Behind all that is committed now, as a read-committed reader sees it."""
         marks = []
         for place in self._places:
-            _, end = self._consumer.get_watermark_offsets(place, timeout=30)
+            end = self._end(place)
             marks.append(TopicPartition(self._topic, place.partition, end))
         return marks
+
+    def _end(self, place: TopicPartition) -> int:
+        """Asked again while a broker that has just started does not lead the partition yet."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return int(self._consumer.get_watermark_offsets(place, timeout=30)[1])
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def await_new(self, marks: list[TopicPartition], *, seconds: float) -> float | None:
         """The moment (monotonic) when a row behind the marks could be read; None when not in time."""

@@ -1,0 +1,55 @@
+"""The group's consent to a transaction: its first request, which only the current generation is granted."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+
+# After this long a call that has not returned is helped along, so often, and then given up.
+_PATIENCE_SECONDS: Final = 2.0
+_NUDGE_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 10.0
+
+
+def ask_consent(
+    producer: Producer,
+    offsets: Sequence[TopicPartition],
+    group: bytes,
+    seconds: float,
+    *,
+    on_stuck: Callable[[], None],
+) -> None:
+    """`send_offsets_to_transaction`, whose time limit librdkafka does not keep; blocks, KafkaException.
+
+    When the group coordinator's connection goes away at the wrong moment the call waits for a change of some
+    connection, which may never come (confluentinc/librdkafka#5456, seen within a minute of cut connections).
+    A question about topics opens one. Where that does not help `on_stuck` is called, from another thread,
+    about ten seconds after the time limit: nothing but the end of the process gets the caller out then.
+    """
+    with _watched(producer, seconds + _GRACE_SECONDS, on_stuck):
+        producer.send_offsets_to_transaction(list(offsets), group, seconds)
+
+
+@contextmanager
+def _watched(producer: Producer, seconds: float, on_stuck: Callable[[], None]) -> Iterator[None]:
+    over = threading.Event()
+    deadline = time.monotonic() + seconds
+
+    def watch() -> None:
+        pause = _PATIENCE_SECONDS
+        while not over.wait(pause):
+            if time.monotonic() > deadline:
+                on_stuck()
+                return
+            with suppress(KafkaException):
+                producer.list_topics(timeout=1.0)
+            pause = _NUDGE_SECONDS
+
+    threading.Thread(target=watch, name="consent-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
