@@ -17,7 +17,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class _Forgiving:
-    """A stream for which a full disk or a closed pipe is no error: a log that is lost must not end the work."""
+    """A stream for which a full disk or a closed pipe is no error: a lost log must not end the work."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -85,7 +85,8 @@ CAMPAIGNS: Final = (
         name="everything",
         title="JSONL, lingering tasks, all kinds of kills among each other",
         harms={Harm.DRIVER: 5, Harm.DRIVER_RETURNS: 2, Harm.WORKER: 8, Harm.WORKERS: 4, Harm.BROKER: 6},
-        options=_PATIENTLY,
+        # Or those that were killed while they joined would each be waited for, for a session.
+        options=_PATIENTLY | {"instance__id": "only"},
     ),
     Campaign(
         name="s3",
