@@ -43,6 +43,7 @@ def slow(on: Stand, key: str) -> Iterator[None]:
         on.proxy.off()
 
 
+@pytest.mark.long
 def test_an_aborted_transaction_is_produced_again_from_its_checkpoint(one: Stand) -> None:
     """Somebody initialises the slots' transactional ids in mid-object: nothing is lost, nothing twice."""
     topic = one.topic()

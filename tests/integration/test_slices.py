@@ -75,7 +75,7 @@ def services() -> Iterator[list[Service]]:
 
 
 def _is_long(input_format: InputFormat, victim: str | None) -> bool:
-    return (input_format, victim) != (InputFormat.PARQUET, "worker")
+    return (input_format, victim) != (InputFormat.PARQUET, None)
 
 
 @pytest.mark.parametrize(
