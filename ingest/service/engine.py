@@ -30,6 +30,13 @@ class Engine:
         assert self._made is not None, "start comes first"
         return self._made.result()
 
+    def is_up(self) -> bool:
+        """Whether `lanes` would not block; Unusable when Spark did not start."""
+        if self._made is None or not self._made.done():
+            return False
+        self._made.result()
+        return True
+
     def close(self) -> None:
         """End Spark, if it came up. Blocks for some seconds at most."""
         if self._made is None:

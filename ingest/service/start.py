@@ -137,7 +137,7 @@ class _Run:
         closing.callback(engine.close)
         engine.start()
         lead = self._join(closing)
-        self._await_lead(lead)
+        self._await_lead(lead, engine)
         _log.info("leading", group=lead.group)
         ledger = DriverLedger(
             self._clients,
@@ -225,13 +225,15 @@ class _Run:
         lead.join()
         return lead
 
-    def _await_lead(self, lead: Leadership) -> None:
+    def _await_lead(self, lead: Leadership, engine: Engine) -> None:
         while not lead.wait_for_lead(1.0, self._stop.asked):
             if self._stop.asked.is_set():
                 raise Stopped
-            if lead.role is Role.STANDBY and self._board.snapshot.role != "standby":
-                _log.info("standby", group=lead.group, detail="another instance leads")
-                self.show(role="standby", ready=True)
+            if lead.role is Role.STANDBY:
+                if self._board.snapshot.role != "standby":
+                    _log.info("standby", group=lead.group, detail="another instance leads")
+                # Ready is who can take over at once: a rollout must not stop the leader before.
+                self.show(role="standby", ready=engine.is_up())
             if lead.role is Role.JOINING and lead.problem and time.monotonic() > self._deadline:
                 raise Unusable(lead.problem)
 
