@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -40,6 +41,15 @@ class Run:
 def headrace(on_stage: Stage, workload: Workload) -> Run:
     """Headrace, exactly once and checked: from its first record on the broker to its last commit."""
     topic = _fresh_topic(on_stage)
+    with serving(on_stage, topic, workload) as service:
+        run = _watched(on_stage, service, topic, workload)
+    _verify(on_stage, topic, workload)
+    return run
+
+
+@contextmanager
+def serving(on_stage: Stage, topic: str, workload: Workload) -> Iterator[Service]:
+    """Headrace on this workload, ready; stopped afterwards."""
     options = on_stage.configuration(
         aws__s3__bucket__name=workload.bucket,
         topic=topic,
@@ -49,11 +59,9 @@ def headrace(on_stage: Stage, workload: Workload) -> Run:
     service = on_stage.service(topic, options)
     service.start()
     try:
-        run = _watched(on_stage, service, topic, workload)
+        yield service
     finally:
         service.stop()
-    _verify(on_stage, topic, workload)
-    return run
 
 
 def plain_script(on_stage: Stage, workload: Workload) -> Run:

@@ -7,16 +7,14 @@ acknowledgement.
 import io
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import boto3
 import fastavro
 import pyarrow.parquet as pq
 import zstandard
-from botocore.config import Config
-from confluent_kafka import Producer
+
+from bench.plain_script import send
 
 
 def _zstd(body: bytes) -> Iterable[bytes]:
@@ -45,48 +43,6 @@ LOOPS: Final[dict[str, Callable[[bytes], Iterable[bytes]]]] = {
 }
 
 
-def send(bootstrap: str, endpoint: str, bucket: str, prefix: str, topic: str, loop: str) -> tuple[int, float]:
-    """Records sent and seconds needed for every object under `prefix`."""
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",  # noqa: S106 - LocalStack's invented secret
-        region_name="us-east-1",
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "compression.type": "lz4",
-            "linger.ms": 5,
-            "batch.num.messages": 50_000,
-            "batch.size": 1_000_000,
-            "queue.buffering.max.messages": 500_000,
-            "queue.buffering.max.kbytes": 262_144,
-        }
-    )
-    rows = LOOPS[loop]
-    began = time.monotonic()
-    count = 0
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for entry in page.get("Contents", []):
-            body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
-            key = entry["Key"].encode()
-            for row in rows(body):
-                while True:
-                    try:
-                        producer.produce(topic, row, key)
-                        break
-                    except BufferError:
-                        producer.poll(0.01)
-                count += 1
-            producer.poll(0)
-    producer.flush(120)
-    return count, time.monotonic() - began
-
-
 if __name__ == "__main__":
-    sent, seconds = send(*sys.argv[1:7])
+    sent, seconds = send(*sys.argv[1:6], rows=LOOPS[sys.argv[6]])
     print(sent, seconds)

@@ -7,14 +7,30 @@ Prints the records sent and the seconds from the first GET to the last acknowled
 import gzip
 import sys
 import time
+from collections.abc import Callable, Iterable
 
 import boto3
 from botocore.config import Config
 from confluent_kafka import Producer
 
 
-def send(bootstrap: str, endpoint: str, bucket: str, prefix: str, topic: str) -> tuple[int, float]:
-    """Records sent and seconds needed for every object under `prefix`."""
+def lines(body: bytes) -> list[bytes]:
+    """The lines of an object, unpacked if need be; empty ones are left out by `send`."""
+    if body[:2] == b"\x1f\x8b":
+        body = gzip.decompress(body)
+    return body.split(b"\n")
+
+
+def send(
+    bootstrap: str,
+    endpoint: str,
+    bucket: str,
+    prefix: str,
+    topic: str,
+    *,
+    rows: Callable[[bytes], Iterable[bytes]] = lines,
+) -> tuple[int, float]:
+    """Records sent and seconds needed for every object under `prefix`, whose records `rows` gives."""
     s3 = boto3.client(
         "s3",
         endpoint_url=endpoint,
@@ -40,15 +56,13 @@ def send(bootstrap: str, endpoint: str, bucket: str, prefix: str, topic: str) ->
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for entry in page.get("Contents", []):
             body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
-            if body[:2] == b"\x1f\x8b":
-                body = gzip.decompress(body)
             key = entry["Key"].encode()
-            for line in body.split(b"\n"):
-                if not line:
+            for row in rows(body):
+                if not row:
                     continue
                 while True:
                     try:
-                        producer.produce(topic, line, key)
+                        producer.produce(topic, row, key)
                         break
                     except BufferError:
                         producer.poll(0.01)

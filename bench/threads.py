@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import processes
-from bench.contestants import PARTITIONS, produce_only
+from bench.contestants import PARTITIONS, produce_only, serving
 from bench.stage import Service, Stage, StageError, stage
 from bench.workloads import MORE_WORKLOADS, WORKLOADS, Workload
 
@@ -68,18 +68,8 @@ def measured(on_stage: Stage, workload: Workload) -> tuple[CpuByThread, float, f
     """CPU by thread from the first record on the broker to the last commit; seconds, and those left idle."""
     topic = f"threads-{uuid.uuid4().hex[:8]}"
     on_stage.make_topic(topic, PARTITIONS)
-    options = on_stage.configuration(
-        aws__s3__bucket__name=workload.bucket,
-        topic=topic,
-        file__name__template=".*",
-        input__format=workload.input_format,
-    )
-    service = on_stage.service(topic, options)
-    service.start()
-    try:
+    with serving(on_stage, topic, workload) as service:
         return _watched(on_stage, service, topic, workload)
-    finally:
-        service.stop()
 
 
 def _watched(

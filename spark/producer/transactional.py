@@ -31,10 +31,6 @@ _CONSENT_SECONDS: Final = 15.0
 _ABORT_SECONDS: Final = 10.0
 
 
-def _nobody_cares() -> None:
-    """Nothing is done about a call that does not return."""
-
-
 class TransactionalProducer:
     """See SlotProducer. Initialised, and so the slot's newest producer, once it is made; blocks for that.
 
@@ -52,7 +48,7 @@ class TransactionalProducer:
     ) -> None:
         self.is_open = False
         self.is_void = is_void
-        self.on_stuck: Callable[[], None] = _nobody_cares
+        self.on_stuck: Callable[[], None] = lambda: None
         self._id = slot_id(name, slot)
         self._ledger_topic = ledger_topic
         self._commit_is_sent = False
@@ -61,9 +57,6 @@ class TransactionalProducer:
         self._topics = Topics(self._producer)
         self._ordinary = OrdinaryPath(self._producer, self._asks_void)
         self._path = best_path(self._producer, self._ordinary, self._asks_void)
-
-    def _says_stuck(self) -> None:
-        self.on_stuck()
 
     def _asks_void(self) -> bool:
         # A producer outlives its task, and each task brings an `is_void` of its own.
@@ -90,7 +83,7 @@ class TransactionalProducer:
         deadline = time.monotonic() + _CONSENT_SECONDS
         while True:
             try:
-                ask_consent(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self._says_stuck)
+                ask_consent(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
             except KafkaException as error:
                 if self.is_void():
                     raise Voided from error
