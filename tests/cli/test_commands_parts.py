@@ -208,9 +208,10 @@ def test_orders_are_sent_all_or_none_and_seen_by_a_live_reading(scene: Scene) ->
 
         send(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=30)
 
+        # Seen means that the marker is written: the broker answers a commit before it has.
+        assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 10)
         _, after = Admin(clients.admin).ends(scene.ledger)
         assert after - before == 3
-        assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 10)
 
 
 def test_mark_before_the_first_start_makes_the_ledger(scene: Scene) -> None:
