@@ -1,7 +1,9 @@
 """One GET of an object's bytes, whose cut connections are resumed by range."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from functools import partial
+from http.client import HTTPException
+from typing import Final
 
 import structlog
 from botocore.exceptions import BotoCoreError
@@ -10,6 +12,7 @@ from urllib3.exceptions import HTTPError
 from ingest.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
 from ingest.objects import S3Object
 from spark.reader.pace import Pace
+from spark.s3.answer import Answer, Body
 from spark.s3.client import S3Calls
 from spark.s3.errors import translate_s3
 
@@ -39,15 +42,7 @@ class Reading:
         """
         at = begin
         while at < end:
-            for attempt in self._calls.attempts():
-                with attempt:
-                    body = self._open(at, end)
-                    try:
-                        # One read inside the attempt: a connection that opens but gives nothing is a failure.
-                        chunk = self._read(body, min(CHUNK_BYTES, end - at))
-                    except BaseException:
-                        body.close()
-                        raise
+            body, chunk = self._calls.attempted(partial(self._begin, at, end))
             try:
                 while True:
                     at += len(chunk)
@@ -63,9 +58,18 @@ class Reading:
                 # A body read to its end gives its connection back to the pool; any other closes it.
                 body.close()
 
-    def _open(self, begin: int, end: int) -> Any:
+    def _begin(self, begin: int, end: int) -> tuple[Body, bytes]:
+        """A body and its first chunk: a connection that opens but gives nothing is a failure."""
+        body = self._open(begin, end)
         try:
-            response = self._calls.get(
+            return body, self._read(body, min(CHUNK_BYTES, end - begin))
+        except BaseException:
+            body.close()
+            raise
+
+    def _open(self, begin: int, end: int) -> Body:
+        try:
+            answer = self._calls.get(
                 self._wanted,
                 begin=begin,
                 end=None if end >= self._wanted.size else end,
@@ -80,38 +84,42 @@ class Reading:
             self._calls.has_warned_of_versions = True
             say("version_forbidden", object=self._wanted.id.url, error=str(error), effect="read by ETag")
             return self._open(begin, end)
-        self._check(response, begin)
-        return response["Body"]
+        self._check(answer, begin)
+        return answer.body
 
-    def _check(self, response: dict[str, Any], begin: int) -> None:
-        """ObjectSuperseded when the response is of other content, whatever If-Match was taken for."""
-        etag = str(response.get("ETag", "")).strip('"')
-        total = response.get("ContentLength", 0) + begin
-        if "ContentRange" in response:
+    def _check(self, answer: Answer, begin: int) -> None:
+        """ObjectSuperseded when the answer is of other content, whatever If-Match was taken for."""
+        total = answer.content_length
+        if answer.content_range is not None:
             # bytes 5-9/10
-            span, _, length = str(response["ContentRange"]).removeprefix("bytes ").partition("/")
+            span, _, length = answer.content_range.removeprefix("bytes ").partition("/")
             if span.partition("-")[0] != str(begin):
-                response["Body"].close()
-                raise SourceUnavailable(
-                    f"{self._wanted.id.url} could not be read for now (a wrong range came)."
-                )
+                raise self._refuse(answer, "a wrong range came")
             total = int(length) if length.isdigit() else self._wanted.size
         elif begin:
-            response["Body"].close()
-            raise SourceUnavailable(f"{self._wanted.id.url} could not be read for now (ranges are ignored).")
+            raise self._refuse(answer, "ranges are ignored")
+        elif total is None or total < 0:
+            raise self._refuse(answer, "no length came")
+        etag = answer.etag.strip('"')
+        if not etag:
+            raise self._refuse(answer, "no ETag came")
         if etag != self._wanted.id.etag or total != self._wanted.size:
-            response["Body"].close()
+            answer.body.close()
             raise ObjectSuperseded(
                 f"{self._wanted.id.url} was overwritten with other content since it was announced."
             )
 
-    def _read(self, body: Any, length: int) -> bytes:
+    def _refuse(self, answer: Answer, cause: str) -> SourceUnavailable:
+        answer.body.close()
+        return SourceUnavailable(f"{self._wanted.id.url} could not be read for now ({cause}).")
+
+    def _read(self, body: Body, length: int) -> bytes:
         """Up to `length` bytes, at least one; SourceUnavailable when the body ends or breaks before."""
         try:
-            chunk: bytes = body.read(length)
+            chunk = body.read(length)
         except BotoCoreError as error:
             raise translate_s3(error, what=self._wanted.id.url) from error
-        except (HTTPError, OSError) as error:
+        except (HTTPError, HTTPException, OSError) as error:
             raise SourceUnavailable(f"{self._wanted.id.url} could not be read for now ({error}).") from error
         if not chunk:
             raise SourceUnavailable(

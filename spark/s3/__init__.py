@@ -2,7 +2,12 @@
 
 credentials  where the client's credentials come from
 client       the client, and calls of it with retries
-errors       botocore's errors as classes of `ingest.errors`
+answer       what a GET asks for and gives, whichever road it takes
+lean         GETs without botocore's work for each, where they fit
+road         where GETs of a bucket go, learnt from a request of botocore's
+signing      their signature
+connections  the connections that carry them
+errors       refusals and failures as classes of `ingest.errors`
 """
 
 from spark.s3.client import S3Calls, new_s3_calls

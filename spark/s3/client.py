@@ -1,33 +1,33 @@
 """The S3 client of a process, and calls of it: retried here and nowhere else, errors in our words."""
 
-import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import tenacity
 from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from ingest.errors import SourceUnavailable
 from ingest.objects import ObjectId, S3Object
 from ingest.settings.model import BackoffSettings, S3Settings
+from spark.s3.answer import Answer, Asked
+from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 from spark.s3.credentials import is_anonymous, session_with
-from spark.s3.errors import translate_s3
+from spark.s3.errors import BOTOCORES, translate_s3
+from spark.s3.lean import LeanGets
 
 T = TypeVar("T")
-
-_CONNECT_SECONDS: Final = 5
-_READ_SECONDS: Final = 30
-_CONNECTIONS: Final = 32
 
 
 class S3Calls:
     """Calls of S3 about single objects; thread-safe. All block, and raise classes of `ingest.errors` only."""
 
-    def __init__(self, client: Any, *, backoff: BackoffSettings, requester_pays: bool) -> None:
+    def __init__(
+        self, client: Any, *, backoff: BackoffSettings, requester_pays: bool, lean: LeanGets | None = None
+    ) -> None:
         self._client = client
+        self._lean = lean
         self._backoff = backoff
         self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
         self.has_warned_of_versions = False
@@ -55,35 +55,62 @@ class S3Calls:
         date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
         return int(parsedate_to_datetime(date).timestamp() * 1000)
 
-    def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> dict[str, Any]:
-        """The response of one GET of [begin, end) of exactly this content; one attempt, the body unread."""
-        asked: dict[str, Any] = {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **self._fixed}
-        # With or without a version id: what was announced is a content, and only that may be read.
-        asked["IfMatch"] = f'"{wanted.id.etag}"'
-        if by_version:
-            asked |= _version(wanted.version_id)
-        if begin or end is not None:
-            asked["Range"] = f"bytes={begin}-{'' if end is None else end - 1}"
+    def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> Answer:
+        """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        asked = Asked(
+            bucket=wanted.id.bucket,
+            key=wanted.id.key,
+            etag=wanted.id.etag,
+            version_id=_version_id(wanted.version_id) if by_version else None,
+            range=f"bytes={begin}-{'' if end is None else end - 1}" if begin or end is not None else None,
+            requester_pays=bool(self._fixed),
+        )
+        answer = None if self._lean is None else self._lean.get(asked)
+        return self._get_by_botocore(asked) if answer is None else answer
+
+    def _get_by_botocore(self, asked: Asked) -> Answer:
         try:
-            response: dict[str, Any] = self._client.get_object(**asked)
-        except (ClientError, BotoCoreError) as error:
-            raise translate_s3(error, what=wanted.id.url) from error
-        return response
+            response: dict[str, Any] = self._client.get_object(**asked.parameters())
+        except BOTOCORES as error:
+            raise translate_s3(error, what=asked.what) from error
+        return Answer(
+            body=response["Body"],
+            etag=str(response.get("ETag", "")),
+            content_length=response.get("ContentLength"),
+            content_range=response.get("ContentRange"),
+        )
 
     def retried(self, call: Callable[[], T], *, what: str) -> T:
-        """What `call` gives, after at most `max_retries` repeats with growing, jittered delays."""
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words."""
 
         def translated() -> T:
             try:
                 return call()
-            except (ClientError, BotoCoreError) as error:
+            except BOTOCORES as error:
                 raise translate_s3(error, what=what) from error
 
-        result: T = self.attempts()(translated)
+        return self.attempted(translated)
+
+    def attempted(self, call: Callable[[], T]) -> T:
+        """What `call` gives, after at most `max_retries` repeats with growing, jittered delays.
+
+        The one retry policy, `aws.s3.backoff.*`, for SourceUnavailable, which passes by itself.
+        """
+        try:
+            return call()
+        except SourceUnavailable as error:
+            # What counts attempts is made only now: it costs as much as a good part of a small GET.
+            failures = [error]
+
+        def first_is_over() -> T:
+            if failures:
+                raise failures.pop()
+            return call()
+
+        result: T = self._policy()(first_is_over)
         return result
 
-    def attempts(self, sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
-        """The one retry policy: `aws.s3.backoff.*`, for what passes by itself."""
+    def _policy(self) -> tenacity.Retrying:
         backoff = self._backoff
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(SourceUnavailable),
@@ -91,7 +118,6 @@ class S3Calls:
             wait=tenacity.wait_random_exponential(
                 multiplier=backoff.delay_ms / 1000, max=backoff.max_delay_ms / 1000
             ),
-            sleep=sleep,
             reraise=True,
         )
 
@@ -99,11 +125,11 @@ class S3Calls:
 def new_s3_calls(settings: S3Settings) -> S3Calls:
     """Calls through a new client with its own connections. Raises AccessDenied without credentials."""
     config = Config(
-        # Retries are `S3Calls.attempts`; two layers of them would multiply.
+        # Retries are `S3Calls.attempted`; two layers of them would multiply.
         retries={"total_max_attempts": 1, "mode": "standard"},
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        max_pool_connections=_CONNECTIONS,
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
         s3={"addressing_style": "auto" if settings.endpoint is None else "path"},
         signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
@@ -119,9 +145,15 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
         config=config,
         verify=settings.ca_bundle,
     )
-    return S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
+    lean = LeanGets(client, session)
+    return S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays, lean=lean)
 
 
-def _version(version_id: str | None) -> dict[str, str]:
+def _version_id(told: str | None) -> str | None:
     # On a bucket without versions S3 says "null" for none.
-    return {} if version_id in {None, "null"} else {"VersionId": str(version_id)}
+    return None if told == "null" else told
+
+
+def _version(told: str | None) -> dict[str, str]:
+    version_id = _version_id(told)
+    return {} if version_id is None else {"VersionId": version_id}

@@ -1,4 +1,4 @@
-"""botocore's errors as classes of `ingest.errors`: by error code and status, never by message text."""
+"""S3's refusals and botocore's errors as classes of `ingest.errors`: by code and status, never by text."""
 
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from botocore.exceptions import (
 from botocore.exceptions import (
     ConnectionError as BotoConnectionError,
 )
+from urllib3.exceptions import HTTPError
 
 from ingest.errors import (
     AccessDenied,
@@ -82,6 +83,9 @@ _NO_CREDENTIALS: Final = (
 _NETWORK: Final = (BotoConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _SERVER_ERRORS: Final = 500
 
+BOTOCORES: Final = (ClientError, BotoCoreError, HTTPError)
+"""What calls of botocore raise: urllib3's too, where the document of a refusal breaks off."""
+
 _SENTENCES: Final[dict[type[HeadraceError], str]] = {
     ObjectMissing: "is not there any more",
     ObjectSuperseded: "was overwritten with other content since it was announced",
@@ -95,22 +99,31 @@ _SENTENCES: Final[dict[type[HeadraceError], str]] = {
 }
 
 
-def translate_s3(error: ClientError | BotoCoreError, *, what: str) -> HeadraceError:
-    """Our error for botocore's. `what` names the object as `s3://bucket/key`, or the bucket.
+def translate_s3(error: Exception, *, what: str) -> HeadraceError:
+    """Our error for one of `BOTOCORES`. `what` names the object as `s3://bucket/key`, or the bucket.
 
     Raises the error itself when it is a mistake of ours (a parameter that botocore refuses).
     """
     if isinstance(error, ClientError):
         response: Any = error.response
         code = str(response.get("Error", {}).get("Code", ""))
-        status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        kind = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        if kind is None:
-            # An unknown refusal is the object's own (400: its encryption key, say); the rest passes.
-            kind = SourceUnavailable if status >= _SERVER_ERRORS or status == 0 else ObjectError
-        return kind(f"{what} {_SENTENCES[kind]} ({code or status}).")
+        return refused(code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)), what=what)
     if isinstance(error, _NO_CREDENTIALS):
         return AccessDenied(f"{what} cannot be read: no usable AWS credentials ({type(error).__name__}).")
-    if isinstance(error, _NETWORK):
-        return SourceUnavailable(f"{what} {_SENTENCES[SourceUnavailable]} ({type(error).__name__}).")
+    if isinstance(error, (*_NETWORK, HTTPError)):
+        return unreachable(error, what=what)
     raise error
+
+
+def refused(code: str, status: int, *, what: str) -> HeadraceError:
+    """Our error for an answer of S3 with this error code (empty: none) and status."""
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(status)
+    if kind is None:
+        # An unknown refusal is the object's own (400: its encryption key, say); the rest passes.
+        kind = SourceUnavailable if status >= _SERVER_ERRORS or status == 0 else ObjectError
+    return kind(f"{what} {_SENTENCES[kind]} ({code or status}).")
+
+
+def unreachable(error: Exception, *, what: str) -> HeadraceError:
+    """Our error for a connection that fails: only the error's class is told."""
+    return SourceUnavailable(f"{what} {_SENTENCES[SourceUnavailable]} ({type(error).__name__}).")
