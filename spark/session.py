@@ -1,13 +1,10 @@
 """The SparkSession, built in one place: what the exactly-once protocol needs of Spark is set here."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import weakref
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -21,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import Unusable
 from ingest.settings.secret import is_secret_name
+from spark.shipping import pack_code
 
 log = structlog.get_logger()
 
@@ -118,7 +116,7 @@ def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
     if not is_local(values["spark.master"]):
-        _ship_code(context)
+        context.addPyFile(str(pack_code(context)))
     return SparkSession(context)
 
 
@@ -133,20 +131,6 @@ def stop_session(session: SparkSession) -> None:
 
 def _conf(values: Mapping[str, str]) -> SparkConf:
     return SparkConf(loadDefaults=False).setAll(list(values.items()))
-
-
-def _ship_code(context: SparkContext) -> None:
-    """Send our packages to the executors; the libraries have to be there."""
-    top = Path(__file__).parent.parent
-    folder = tempfile.mkdtemp(prefix="headrace-")
-    # Executors fetch the file when they come up, which may be any time later.
-    weakref.finalize(context, shutil.rmtree, folder, ignore_errors=True)
-    archive = Path(folder) / "headrace.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for package in ("ingest", "spark"):
-            for module in sorted((top / package).rglob("*.py")):
-                packed.write(module, module.relative_to(top))
-    context.addPyFile(str(archive))
 
 
 def _launch_jvm(conf: SparkConf, what: str) -> Any:

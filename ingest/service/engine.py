@@ -1,12 +1,12 @@
 """Spark and its lanes, brought up beside the way to the lead: both take seconds."""
 
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from ingest.errors import Unusable
 from ingest.service.inbox import Inbox
 from ingest.settings import Settings
-from spark.lanes import Lanes
-from spark.session import build_session, stop_session
+from spark.lanes import JobFailed, Jobs, Lanes, SessionJobs
+from spark.session import build_session
 from spark.task.settings import task_settings
 
 
@@ -18,7 +18,7 @@ class Engine:
         self._inbox = inbox
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._made: Future[Lanes] | None = None
-        self._session_made = threading.Event()
+        self._jobs: Jobs | None = None
         self.slots = 0
 
     def start(self) -> None:
@@ -43,21 +43,33 @@ class Engine:
             return
         # A start that is half done has to end first: there is no way to interrupt it.
         self._made.exception()
-        if self._session_made.is_set():
-            stop_session(self._session)
+        if self._jobs is not None:
+            self._jobs.close()
         self._beside.shutdown()
 
     def _make(self) -> Lanes:
         settings = self._settings
-        given = settings.spark.conf() | {"spark.master": settings.spark.master}
-        self._session = build_session(given, name=settings.name)
-        self._session_made.set()
-        self.slots = settings.identity.tasks_max or self._session.sparkContext.defaultParallelism
+        jobs = self._jobs = self._new_jobs()
+        self.slots = settings.identity.tasks_max or jobs.slots
         lanes = Lanes(
-            self._session,
+            jobs,
             task_settings(settings, slots=self.slots),
             self._inbox.put,
             linger_seconds=settings.jobs.linger_ms / 1000,
         )
-        lanes.warm(self.slots)
+        try:
+            if not jobs.is_local:
+                lanes.check_way()
+            lanes.warm(self.slots)
+        except JobFailed as error:
+            raise Unusable(f"Spark cannot run a task: {error}") from error
         return lanes
+
+    def _new_jobs(self) -> Jobs:
+        spark, name = self._settings.spark, self._settings.name
+        if spark.remote is None:
+            return SessionJobs(build_session(spark.conf() | {"spark.master": spark.master}, name=name))
+        # Its client takes a second to load and 60 MiB, which nobody else should pay for.
+        from spark.lanes.connect import ConnectJobs
+
+        return ConnectJobs(spark.remote.reveal(), spark.conf(), name=name)

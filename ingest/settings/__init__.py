@@ -13,13 +13,11 @@ from ingest.settings.describe import describe
 from ingest.settings.load import load
 from ingest.settings.model import Settings
 from ingest.settings.options import FAMILIES, OPTIONS
-from ingest.settings.options.elsewhere import NOT_YET
 from ingest.settings.problems import Problem, SettingsError
 from ingest.settings.secret import Secret
 
 __all__ = [
     "FAMILIES",
-    "NOT_YET",
     "OPTIONS",
     "Problem",
     "Secret",

@@ -269,10 +269,11 @@ def _errors(values: Values) -> model.ErrorSettings:
 
 
 def _spark(values: Values, entries: Mapping[str, Entry]) -> model.SparkSettings:
+    remote = values[connection.SPARK_REMOTE]
     given = [entry for name, entry in entries.items() if name.startswith("spark.") and name not in _SPARK_OWN]
     return model.SparkSettings(
         master=values[connection.SPARK_MASTER],
-        remote=values[connection.SPARK_REMOTE],
+        remote=None if remote is None else Secret(remote),
         properties=tuple(
             (entry.option, Secret(entry.text) if entry.is_hidden else entry.text)
             for entry in sorted(given, key=lambda entry: entry.option)

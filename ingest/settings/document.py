@@ -7,7 +7,7 @@ from typing import Any, Final
 from ingest.settings.client import BOUNDED, TRANSACTION_TIMEOUT_MS
 from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.options import FAMILIES, OPTIONS
-from ingest.settings.options.elsewhere import NOT_YET, REFUSED, WITHOUT_MEANING
+from ingest.settings.options.elsewhere import REFUSED, WITHOUT_MEANING
 from ingest.settings.options.option import Group, Option
 
 _INTRODUCTION: Final = """\
@@ -52,9 +52,6 @@ def _option(option: Option[Any]) -> Iterator[str]:
     yield f"- Importance: {option.importance.lower()}"
     if option.aliases:
         yield f"- Also written: {_names(option.aliases)}"
-    for refusal in NOT_YET:
-        if refusal.option == option.name:
-            yield f"- **{refusal.text[0].upper()}{refusal.text[1:]}.**"
     yield ""
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ingest.settings.options import BY_NAME, CANONICAL
-from ingest.settings.secret import MASK, is_secret_name, without_user_info
+from ingest.settings.secret import MASK, is_secret_name, without_url_secrets
 
 _SHOWN_MAX: Final = 200
 
@@ -32,7 +32,7 @@ class Entry:
         """What may be shown of the value: a reference stays a reference, a secret is masked."""
         if self.is_hidden:
             return MASK
-        shown = without_user_info(self.raw)
+        shown = without_url_secrets(self.raw)
         return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}.."
 
 

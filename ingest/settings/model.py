@@ -256,7 +256,8 @@ class SparkSettings:
     """Where Spark runs; with `remote` (Spark Connect) `master` has no part in it."""
 
     master: str
-    remote: str | None
+    remote: Secret | None
+    """Its URL may hold a token."""
     properties: tuple[Property, ...]
 
     def conf(self) -> dict[str, str]:

@@ -15,6 +15,11 @@ _SECRET_NAME: Final = re.compile(
 # As far as the last @: a password not quoted for a URL may hold any sign, and a scheme may be missing.
 _USER_INFO: Final = re.compile(r"(?<=://).*@|^[^/@\s]+:(?!//)[^@\s]*@", re.DOTALL)
 
+# token=.., and headers that a proxy in front of the server may ask for; only these say nothing to a thief.
+_CONNECT_PARAMETER: Final = re.compile(
+    r"(;\s*(?!use_ssl=|user_id=|user_agent=|session_id=)[^=;]*=)[^;]*", re.IGNORECASE
+)
+
 
 class Secret:
     """A text that shows as `***` wherever it is printed; `reveal` is the only way to it.
@@ -54,9 +59,10 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def without_user_info(text: str) -> str:
-    """Return a text with what stands before the @ of a URL masked."""
-    return _USER_INFO.sub(f"{MASK}@", text)
+def without_url_secrets(text: str) -> str:
+    """Return a text with what stands before the @ of a URL masked, and parameters of one of Spark Connect."""
+    shown = _USER_INFO.sub(f"{MASK}@", text)
+    return _CONNECT_PARAMETER.sub(rf"\1{MASK}", shown) if shown.lstrip().startswith("sc://") else shown
 
 
 def properties(pairs: dict[str, str]) -> tuple[Property, ...]:

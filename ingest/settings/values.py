@@ -6,7 +6,6 @@ from typing import Any, TypeVar, cast
 from ingest.settings.forms import FormError
 from ingest.settings.given import Entry
 from ingest.settings.options import OPTIONS
-from ingest.settings.options.elsewhere import NOT_YET
 from ingest.settings.options.option import Option
 from ingest.settings.problems import Problems
 
@@ -62,10 +61,6 @@ class Values:
         except FormError as error:
             reason = f"; {error}" if str(error) else ""
             self._refuse_entry(entry, f"expected {option.form.expected}{reason}")
-            return
-        for refusal in NOT_YET:
-            if refusal.option == option.name and refusal.is_refused(entry.text):
-                self.refuse(option, refusal.text)
 
     def _parse_default(self, option: Option[Any]) -> None:
         if option.required:

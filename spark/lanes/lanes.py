@@ -1,23 +1,21 @@
 """`Lanes`: starts the slots' jobs, hands batches to their tasks once, and tells what comes back."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
 import structlog
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # publishes no types
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
+from ingest.errors import Unusable
 from ingest.work import Batch, Committed, End, Finished, Hello, Outcome, Ready, Welcome
 from spark.lanes.events import BatchCommitted, BatchFinished, LaneEvent, SlotEnded, SlotReady
-from spark.lanes.jobs import run_job
+from spark.lanes.jobs import JobFailed, Jobs
 from spark.lanes.listener import TaskListener
 from spark.lanes.start import Stage, Start
 from spark.lanes.wire import Disconnected, Wire
-from spark.session import is_local
-from spark.task.entry import Ticket, slot_function, warm_function
+from spark.task.entry import Ticket, reach_function, slot_function, warm_function
 from spark.task.settings import TaskSettings
 
 log = structlog.get_logger()
@@ -40,13 +38,13 @@ class Lanes:
 
     def __init__(
         self,
-        session: SparkSession,
+        jobs: Jobs,
         settings: TaskSettings,
         post: Callable[[LaneEvent], None],
         *,
         linger_seconds: float,
     ) -> None:
-        self._session = session
+        self._jobs = jobs
         self._settings = settings
         self._post = post
         self._linger_seconds = linger_seconds
@@ -58,10 +56,9 @@ class Lanes:
         self._cancel: list[str] = []
         self._used_at = time.monotonic()
         self._closed = False
-        local = is_local(str(session.sparkContext.master))
         self._listener = TaskListener(
-            bind="127.0.0.1" if local else str(session.conf.get("spark.driver.bindAddress", "")),
-            advertise="127.0.0.1" if local else str(session.conf.get("spark.driver.host")),
+            bind=jobs.bind,
+            advertise=jobs.advertise,
             token_of=self._token_of,
             converse=self._converse,
         )
@@ -69,10 +66,20 @@ class Lanes:
         self._keeper.start()
 
     def warm(self, workers: int) -> None:
-        """Bring up Python workers with our libraries and a client; blocks until they are. Raises as Spark."""
+        """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
         function = warm_function(self._settings)
-        for error in run_job(self._session, function, pool="warm", group="headrace-warm", tasks=workers):
+        for error in self._jobs.run(function, pool="warm", group="headrace-warm", tasks=workers):
             log.warning("warm_failed", error=error)
+
+    def check_way(self) -> None:
+        """Let a task look whether it finds this process; blocks. Unusable when it does not; JobFailed."""
+        host, port = self._listener.address
+        function = reach_function(self._listener.address)
+        for error in self._jobs.run(function, pool="warm", group="headrace-way"):
+            raise Unusable(
+                f"Spark's tasks do not reach this process at {host}:{port} ({error}): set spark.driver.host "
+                "to what executors know this machine by, and spark.driver.bindAddress where that differs."
+            )
 
     def start(self, slot: int) -> int:
         """Submit the job of a slot without a live start; the number by which its events name this start.
@@ -177,16 +184,14 @@ class Lanes:
         )
         error: str | None = None
         try:
-            errors = run_job(
-                self._session,
+            errors = self._jobs.run(
                 slot_function(ticket, self._settings),
                 pool=f"slot-{start.slot}",
                 group=start.group,
             )
             error = "; ".join(errors) or None
-        except (PySparkException, Py4JError, ConnectionError) as failure:
-            # The first lines name the cause; the rest is the JVM's stack.
-            error = "\n".join(str(failure).strip().splitlines()[:3])
+        except JobFailed as failure:
+            error = str(failure)
         # What the task said last may still be on its way through the socket.
         if start.conversation is not None:
             start.conversation.join(5.0)
@@ -341,7 +346,7 @@ class Lanes:
                 if warm:
                     self._used_at = now
             for group in cancel:
-                self._session.sparkContext.cancelJobGroup(group)
+                self._cancel_job(group)
             for start, wire in tired:
                 self._send_end(start, wire)
             if warm:
@@ -369,6 +374,11 @@ class Lanes:
     def _warm_again(self) -> None:
         try:
             self.warm(1)
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except JobFailed as error:
             if not self._closed:
                 log.warning("warm_failed", error=str(error).partition("\n")[0])
+
+    def _cancel_job(self, group: str) -> None:
+        # Its slot is void either way: whatever its task still asks for is refused.
+        with contextlib.suppress(JobFailed):
+            self._jobs.cancel(group)

@@ -53,6 +53,19 @@ def warm_function(settings: TaskSettings) -> SlotFunction:
     return run
 
 
+def reach_function(address: tuple[str, int]) -> SlotFunction:
+    """The function whose task only looks whether the driver answers at its address."""
+
+    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for _ in batches:
+            pass
+        from spark.task.link import why_unreachable
+
+        yield _result(why_unreachable(address))
+
+    return run
+
+
 def _result(error: str | None) -> "pa.RecordBatch":
     import pyarrow as pa
 

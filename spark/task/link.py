@@ -13,6 +13,15 @@ from spark.task.entry import Ticket
 _CONNECT_SECONDS: Final = 10.0
 
 
+def why_unreachable(address: tuple[str, int]) -> str | None:
+    """None when something answers there; otherwise what the system says. Blocks for 10 s at most."""
+    try:
+        socket.create_connection(address, _CONNECT_SECONDS).close()
+    except OSError as error:
+        return str(error.strerror or error)
+    return None
+
+
 class Link:
     """The connection to the driver. A closed one means that the slot is void, whoever closed it."""
 

@@ -11,6 +11,7 @@ from tests.faults.cluster import cluster
 from tests.faults.injuries import Harm
 from tests.faults.load import Shape
 from tests.faults.site import Site
+from tests.support.connect_server import connect_server
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(3600)]
 
@@ -156,6 +157,22 @@ def test_campaign_executor(site: Site, results: Path, request: pytest.FixtureReq
             title="JSONL on a standalone cluster of two workers",
             harms={Harm.EXECUTOR: 12, Harm.WORKER: 4, Harm.DRIVER: 2},
             options=_SLOWLY | found.options,
+        )
+        _run(campaign, site, results, request, found.workers)
+
+
+def test_campaign_connect(site: Site, results: Path, request: pytest.FixtureRequest) -> None:
+    """The same through a Spark Connect server, which is the cluster's one application."""
+    conf = {"spark.task.maxFailures": "1", "spark.executor.memory": "512m"}
+    with (
+        cluster(site.folder) as found,
+        connect_server(site.folder, master=found.master, conf=conf) as server,
+    ):
+        campaign = Campaign(
+            name="connect",
+            title="JSONL through a Spark Connect server on a standalone cluster of two workers",
+            harms={Harm.EXECUTOR: 6, Harm.WORKER: 4, Harm.DRIVER: 3},
+            options=_SLOWLY | {"spark__remote": server.url},
         )
         _run(campaign, site, results, request, found.workers)
 

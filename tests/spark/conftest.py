@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.lanes import SessionJobs
 from spark.session import build_session, stop_session
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
@@ -34,7 +35,7 @@ def driver(
     ) -> ScriptedDriver:
         made.append(
             ScriptedDriver(
-                spark_session,
+                SessionJobs(spark_session),
                 bucket=bucket,
                 topic=topic("out", partitions=partitions, config=topic_config),
                 ledger=topic("ledger", config={"cleanup.policy": "compact"}),

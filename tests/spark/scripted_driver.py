@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql import SparkSession
-
 from ingest.kafka.leadership import Leadership
 from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.settings import load
 from ingest.work import Batch, Finished, Work
-from spark.lanes import BatchCommitted, BatchFinished, LaneEvent, Lanes, SlotEnded, SlotReady
+from spark.lanes import BatchCommitted, BatchFinished, Jobs, LaneEvent, Lanes, SlotEnded, SlotReady
 from spark.task.settings import task_settings
 from tests.support import aws
 from tests.support.kafka import Record, read_committed
@@ -32,7 +30,7 @@ class ScriptedDriver:
 
     def __init__(
         self,
-        session: SparkSession,
+        jobs: Jobs,
         *,
         bucket: str,
         topic: str,
@@ -68,7 +66,7 @@ class ScriptedDriver:
         self.leadership.join()
         assert self.leadership.wait_for_lead(30, threading.Event())
         self.lanes = Lanes(
-            session, task_settings(self.settings, slots=2), self.events.put, linger_seconds=linger_seconds
+            jobs, task_settings(self.settings, slots=2), self.events.put, linger_seconds=linger_seconds
         )
         self._s3: S3Client = aws.s3(endpoint)
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ingest.work import Outcome
 from localstack.ports import free_port
-from spark.lanes import BatchFinished, SlotEnded, SlotReady
+from spark.lanes import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from spark.session import build_session, stop_session
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
@@ -75,7 +75,7 @@ def test_two_slots_work_on_two_executors(
 ) -> None:
     """Lingering tasks over the network, each in an executor of its own; then an executor dies."""
     driver = ScriptedDriver(
-        cluster,
+        SessionJobs(cluster),
         bucket=bucket,
         topic=topic("out"),
         ledger=topic("ledger", config={"cleanup.policy": "compact"}),

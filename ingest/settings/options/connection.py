@@ -117,9 +117,13 @@ SPARK_MASTER = option(
 )
 SPARK_REMOTE = optional(
     "spark.remote",
-    matching(r"sc://\S+", "a Spark Connect URL such as sc://host:15002"),
+    matching(
+        r"sc://(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?(?:;[^;=\s]+=[^;\s]*)*",
+        "a Spark Connect URL such as sc://host:15002 or sc://host:15002/;use_ssl=true;token=..",
+    ),
     Group.SPARK,
-    "A Spark Connect server instead of `spark.master`.",
+    "A Spark Connect server instead of `spark.master`. Its executors have to reach this process, as those "
+    "of a cluster do, and it has to run with `spark.task.maxFailures=1`. A token in the URL is not shown.",
 )
 
 HTTP_LISTEN = option(

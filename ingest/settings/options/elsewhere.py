@@ -1,7 +1,5 @@
-"""Names of other tools: accepted without a meaning here, refused with a remedy, or not yet served."""
+"""Names of other tools: accepted without a meaning here, or refused with a remedy."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 # Options of the Aiven connector and of Connect that have nothing to decide here.
@@ -46,22 +44,3 @@ MEANT: Final[dict[str, str]] = {
     "aws.credentials.provider.class": "aws.credentials.provider",
     "aws.s3.bucket.prefix": "aws.s3.prefix",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotYet:
-    """A value of an option whose behaviour comes with a later release."""
-
-    option: str
-    is_refused: Callable[[str], bool]
-    text: str
-
-
-# Edit here when a behaviour arrives; `tests/ingest/settings/test_settings_not_yet.py` pins what is in it.
-NOT_YET: Final[tuple[NotYet, ...]] = (
-    NotYet(
-        option="spark.remote",
-        is_refused=lambda text: text.strip() != "",
-        text="not yet supported: Spark Connect comes with a later release; use spark.master",
-    ),
-)

@@ -1,0 +1,214 @@
+"""The same road on a Spark Connect server: a real one, whose settings and whose end matter."""
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.errors import Unusable
+from ingest.exits import ConfigurationUnfit
+from ingest.work import Outcome
+from localstack.ports import HOST, free_port
+from spark.lanes import BatchFinished, JobFailed, SlotEnded, SlotReady
+from spark.lanes.connect import ConnectJobs
+from tests.spark.scripted_driver import ScriptedDriver
+from tests.support.connect_server import ConnectServer, connect_server
+from tests.support.kafka import TopicFactory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+pytestmark = pytest.mark.parts
+
+Drivers = Callable[..., ScriptedDriver]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """One for the module, with two cores."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(
+    server: ConnectServer, bucket: str, topic: TopicFactory, kafka_bootstrap: str, s3_endpoint: str
+) -> Iterator[Drivers]:
+    """A factory of scripted drivers on the server."""
+    with ExitStack() as stack:
+
+        def make(*, linger_seconds: float = 30.0, url: str = server.url, **options: str) -> ScriptedDriver:
+            jobs = ConnectJobs(url, {}, name="connect")
+            stack.callback(jobs.close)
+            driver = ScriptedDriver(
+                jobs,
+                bucket=bucket,
+                topic=topic("out"),
+                ledger=topic("ledger", config={"cleanup.policy": "compact"}),
+                bootstrap=kafka_bootstrap,
+                endpoint=s3_endpoint,
+                linger_seconds=linger_seconds,
+                options=options,
+            )
+            stack.callback(driver.close)
+            return driver
+
+        yield make
+
+
+@pytest.mark.parametrize("linger_seconds", [0.0, 30.0])
+def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> None:
+    """Plans are granted over our own socket, lingering or a job a batch; code is sent by itself."""
+    driver = remote(linger_seconds=linger_seconds)
+    works = [driver.work(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
+    driver.lanes.check_way()
+    driver.lanes.start(0)
+    driver.lanes.start(1)
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(works):
+        match driver.events.get(timeout=60):
+            case SlotReady(slot=slot):
+                # At once: without lingering a start waits for its batch for a second.
+                assert driver.lanes.grant(slot, driver.batch(works[slot], slot=slot))
+            case BatchFinished(finished=finished):
+                outcomes.append(finished.outcome)
+
+    assert outcomes == [Outcome.CLEAN] * 2
+    assert len(driver.records()) == 2000
+
+
+def test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again(remote: Drivers) -> None:
+    """Its batch's object is read by the next start."""
+    driver = remote()
+    work = driver.work(driver.put("object", b'{"n":1}\n' * 1000))
+    driver.ready()
+    os.kill(driver.worker_pid(0), signal.SIGKILL)
+
+    assert not driver.expect(SlotEnded, seconds=20).clean
+
+    driver.ready()
+    assert driver.run(work).outcome is Outcome.CLEAN
+    assert len(driver.records()) == 1000
+
+
+def test_a_voided_start_is_interrupted(remote: Drivers) -> None:
+    """Its core is free for the next start on a server that has no other one."""
+    driver = remote()
+    for slot in range(2):
+        driver.ready(slot)
+    for slot in range(2):
+        driver.lanes.void(slot)
+
+    for slot in range(2):
+        driver.ready(slot)
+
+
+@pytest.mark.long
+def test_a_server_that_died_and_is_back_gets_a_new_session(
+    remote: Drivers, tmp_path: Path, server: ConnectServer
+) -> None:
+    """Nothing has to be started anew here."""
+    del server
+    with connect_server(tmp_path) as first:
+        driver = remote(url=first.url)
+        work = driver.work(driver.put("object", b'{"n":1}\n' * 1000))
+        driver.ready()
+        first.process.send_signal(signal.SIGKILL)
+        assert not driver.expect(SlotEnded, seconds=30).clean
+        first.process.wait(10)
+        with connect_server(tmp_path, port=first.port):
+            # A job or two find out that the session is gone.
+            driver.lanes.start(0)
+            while not isinstance(event := driver.events.get(timeout=60), SlotReady):
+                assert isinstance(event, SlotEnded)
+                assert "SESSION" in str(event.error)
+                driver.lanes.start(0)
+            assert driver.run(work).outcome is Outcome.CLEAN
+            assert len(driver.records()) == 1000
+            driver.lanes.void(0)
+
+
+def test_a_server_that_is_not_there_is_a_sentence() -> None:
+    """At once, not after Spark's ten minutes."""
+    with pytest.raises(Unusable, match=r"at 127\.0\.0\.1:\d+ does not answer \(Connection refused\)"):
+        ConnectJobs(f"sc://{HOST}:{free_port()}", {}, name="n")
+
+
+@pytest.mark.long
+def test_a_server_that_says_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections, and no more."""
+    monkeypatch.setattr("spark.lanes.connect._START_SECONDS", 2.0)
+    with (
+        socket.create_server((HOST, 0)) as silent,
+        pytest.raises(
+            Unusable, match=r"does not answer: it was asked to open a session; check spark\.remote"
+        ),
+    ):
+        ConnectJobs(f"sc://{HOST}:{silent.getsockname()[1]}", {}, name="n")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"spark.executor.memory": "1g"}, r"spark\.executor\.memory cannot be set by a client"),
+        ({"spark.sql.session.timeZone": "UTC", "spark.driver.host": HOST}, None),
+    ],
+)
+def test_options_of_the_server(server: ConnectServer, given: Mapping[str, str], sentence: str | None) -> None:
+    """What a client may set is set; anything else is refused rather than left out."""
+    if sentence is None:
+        jobs = ConnectJobs(server.url, given, name="n")
+        assert jobs._session.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert (jobs.advertise, jobs.bind, jobs.slots) == (HOST, HOST, 2)
+        jobs.close()
+        return
+
+    with pytest.raises(ConfigurationUnfit, match=sentence):
+        ConnectJobs(server.url, given, name="n")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("master", "conf", "sentence"),
+    [
+        ("local[2]", {"spark.speculation": "true"}, r"runs with spark\.speculation=true"),
+        ("local[2,3]", {}, r"runs with spark\.task\.maxFailures=its default, so Spark may repeat a task"),
+    ],
+)
+def test_a_server_that_repeats_tasks_is_refused(
+    tmp_path: Path, master: str, conf: Mapping[str, str], sentence: str
+) -> None:
+    """With what to start it with."""
+    with (
+        connect_server(tmp_path, master=master, conf=conf) as unfit,
+        pytest.raises(ConfigurationUnfit, match=sentence),
+    ):
+        ConnectJobs(unfit.url, {}, name="n")
+
+
+def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
+    """Before anything is planned."""
+    driver = remote()
+    driver.lanes._listener.address = (HOST, free_port())
+
+    with pytest.raises(Unusable, match=r"do not reach this process at .*spark\.driver\.host"):
+        driver.lanes.check_way()
+
+
+def test_a_job_that_fails_says_why_without_a_stack(server: ConnectServer) -> None:
+    """As a session of our own says it."""
+    jobs = ConnectJobs(server.url, {}, name="n")
+
+    def fail(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        raise ValueError(f"no luck with {batches}")
+
+    with pytest.raises(JobFailed) as failure:
+        jobs.run(fail, group="g", pool="p")
+    jobs.close()
+    assert re.fullmatch("ValueError: no luck with <.*>", str(failure.value))
