@@ -8,6 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
 from confluent_kafka import (
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,15 +22,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     OffsetSpec,
 )
 
-from ingest.errors import HeadraceError, TopicMissing, Unusable
+from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unusable
 from ingest.kafka.clients import Properties, new_admin, new_consumer
-from ingest.kafka.errors import is_log_in, kafka_error, translate
+from ingest.kafka.errors import is_log_in, kafka_error, kind_of, translate
 from ingest.kafka.membership import assigned_topics
 
 _SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
+# A consumer that is refused says so each half second for as long as it is asked.
+_EVENTS: Final = 100
 
 # What brokers say for a moment after they have started; the admin client does not ask again by itself.
 _NOT_YET: Final = frozenset(
@@ -145,9 +148,7 @@ class Admin:
             places = [TopicPartition(name, 0) for name in names]
             found = consumer.committed(places, timeout=self._timeout) if places else []
         except KafkaException as error:
-            # The consumer looks for a coordinator until its time is over when it may not: this says so.
-            self._refuse_forbidden(group)
-            raise translate(error, what=what) from error
+            raise self._refused(consumer, what) or translate(error, what=what) from error
         finally:
             consumer.close()
         return {place.topic: place.metadata for place in found if place.error is None and place.metadata}
@@ -190,16 +191,19 @@ class Admin:
                 raise translate(problem, what=what) from KafkaException(problem)
             time.sleep(_PAUSE_SECONDS)
 
-    def _refuse_forbidden(self, group: str) -> None:
-        """AccessDenied when this user may not describe the group, which the older call passes over.
+    def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
+        """Why a consumer may not look for the group's coordinator; None when nobody has forbidden it.
 
-        Only where the brokers answer, for the sake of what `_holdings` says.
+        What was asked only times out then: the refusals are among its events.
         """
-        self.cluster_id()
-        self._ask(
-            lambda seconds: self._client.describe_consumer_groups([group], request_timeout=seconds)[group],
-            f"consumer group {group!r} could not be described",
-        )
+        for _ in range(_EVENTS):
+            event = consumer.poll(0)
+            if event is None:
+                return None
+            error = event.error()
+            if error is not None and kind_of(error) is AccessDenied:
+                return translate(error, what=what)
+        return None
 
     def _describe(self, topic: str) -> Any:
         wanted = TopicCollection([topic])

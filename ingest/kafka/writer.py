@@ -202,7 +202,7 @@ class LedgerWriter:
 
     def _given_up(self, producer: Producer, error: KafkaException) -> HeadraceError:
         """What to raise, after letting go of the producer: the init of the next one aborts what is open."""
-        found = translate(error, what=f"a transaction of {self._id!r}")
+        found = translate(error, what=f"a transaction of {self._id!r} on {self._ledger_topic!r}")
         if isinstance(found, Fenced) and error.args[0].fatal():
             self._drop()
             self._was_fenced = True

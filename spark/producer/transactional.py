@@ -52,6 +52,8 @@ class TransactionalProducer:
         self._id = slot_id(name, slot)
         self._ledger_topic = ledger_topic
         self._commit_is_sent = False
+        self._written: set[str] = set()
+        """Topics of the open transaction."""
         self._producer: Producer = new_transactional_producer(producer_properties(properties), self._id)
         initialise(self._producer, self._id, deadline=time.monotonic() + _INITIALISE_SECONDS)
         self._topics = Topics(self._producer)
@@ -77,6 +79,7 @@ class TransactionalProducer:
         The offset's value means nothing; it is the first request of the transaction, so a refused one has
         written nothing (design, "Exactly once", 2 and 3).
         """
+        self._written.clear()
         self._call(self._producer.begin_transaction, "begin")
         self.is_open = True
         offsets = [TopicPartition(self._ledger_topic, 0, 0)]
@@ -94,16 +97,19 @@ class TransactionalProducer:
 
     def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
+        self._written.add(target.topic)
         self._path.send(target, rows, begin, end)
 
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
         """Queue one record."""
+        self._written.add(topic)
         self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Write the checkpoints and commit; repeats the commit until it is answered or the slot is void."""
+        self._written.add(self._ledger_topic)
         for checkpoint in checkpoints:
             key, value = encode_key(checkpoint.key), encode_entry(checkpoint.entry)
             self._ordinary.produce(self._ledger_topic, value, key, 0, {})
@@ -160,4 +166,6 @@ class TransactionalProducer:
             raise self._translated(error, what) from error
 
     def _translated(self, error: KafkaException, what: str) -> HeadraceError:
-        return translate(error, what=f"transaction of {self._id!r}, {what}")
+        # librdkafka does not say for which topic the broker refuses a transaction.
+        on = f" on {', '.join(map(repr, sorted(self._written)))}" if self._written else ""
+        return translate(error, what=f"transaction of {self._id!r}{on}, {what}")

@@ -39,8 +39,10 @@ def test_transactions_and_writes_that_the_broker_forbids(
             (AclOperation.WRITE, AclPermissionType.DENY),
             (AclOperation.DESCRIBE, AclPermissionType.ALLOW),
             (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW),
+            (AclOperation.READ, AclPermissionType.ALLOW),
         ):
-            if kind is ResourceType.TRANSACTIONAL_ID and operation is AclOperation.DESCRIBE_CONFIGS:
+            of_topics_only = operation in {AclOperation.DESCRIBE_CONFIGS, AclOperation.READ}
+            if kind is ResourceType.TRANSACTIONAL_ID and of_topics_only:
                 continue
             binding = AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
             for future in admin.create_acls([binding]).values():
