@@ -102,6 +102,8 @@ class Proxy:
         self._rules: list[_Rule] = []
         self._requests: list[Request] = []
         self._open: set[asyncio.StreamWriter] = set()
+        # The loop holds no task that waits for nothing (Silent): it would be collected, and its sockets with it.
+        self._serving: set[asyncio.Task[Any] | None] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
         self._loop = asyncio.new_event_loop()
@@ -233,6 +235,7 @@ class Proxy:
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """A connection of our own to the real part, for one that came; both are closed in the end."""
         self._open.add(writer)
+        self._serving.add(asyncio.current_task())
         up_writer: asyncio.StreamWriter | None = None
         try:
             up_reader, up_writer = await asyncio.open_connection(*self._upstream, limit=1 << 20)
@@ -243,6 +246,7 @@ class Proxy:
             _reset(writer)  # the proxy ends; asyncio's streams would log a cancelled task as an error
         finally:
             self._open.discard(writer)
+            self._serving.discard(asyncio.current_task())
             writer.close()
             if up_writer is not None:
                 up_writer.close()
