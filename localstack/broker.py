@@ -148,7 +148,7 @@ class Broker:
 
     def _format(self, java: Sequence[str], configuration: Path) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(configuration)]
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(configuration)]
         with step("kafka", "formatting the storage"):
             done = subprocess.run(
                 [*java, *tool, *self._format_options], capture_output=True, text=True, check=False

@@ -182,6 +182,7 @@ class Lanes:
         ticket = Ticket(
             slot=start.slot, address=self._listener.address, start_id=start.start_id, token=start.token
         )
+        words: str | None = None
         error: str | None = None
         try:
             errors = self._jobs.run(
@@ -189,7 +190,7 @@ class Lanes:
                 pool=f"slot-{start.slot}",
                 group=start.group,
             )
-            error = "; ".join(errors) or None
+            error = words = "; ".join(errors) or None
         except JobFailed as failure:
             error = str(failure)
         # What the task said last may still be on its way through the socket.
@@ -198,7 +199,8 @@ class Lanes:
         with self._changed:
             if error is not None:
                 start.clean = False
-                start.error = start.error or error
+                # What the task says of its end is better than that its connection was closed.
+                start.error = words or start.error or error
             elif start.stage is not Stage.ENDING and start.stage is not Stage.OVER:
                 start.clean = False
                 start.error = start.error or "its task ended without being asked to"
@@ -321,7 +323,6 @@ class Lanes:
             start.stage, start.clean, start.lost_since = Stage.LOST, False, time.monotonic()
             start.error = start.error or error
             self._last_worker.pop(start.slot, None)
-            self._cancel.append(start.group)
             self._changed.notify_all()
 
     # What time brings.
@@ -342,6 +343,7 @@ class Lanes:
                 for start in [s for s in self._starts.values() if s.stage is Stage.LOST]:
                     if now - start.lost_since >= _GRACE_SECONDS:
                         self._over(start)
+                        cancel.append(start.group)
                 warm = not self._starts and not self._closed and now - self._used_at >= _WARM_SECONDS
                 if warm:
                     self._used_at = now

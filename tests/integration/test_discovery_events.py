@@ -171,6 +171,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
 @pytest.mark.long
 def test_an_overwrite_between_listing_and_reading(road: Road, service: Service) -> None:
     """The first content is gone when its turn comes: `superseded`, and only the second is in the topic."""
+    await_settled(service, road, seconds=90)
     blockers = {f"between/a{number}.jsonl": slow_rows(f"blocker-{number}", 8) for number in range(2)}
     announce_all(road, upload_all(road, blockers))
     until_sync(lambda: service.status()["slots"]["busy"] == 2, seconds=30, what="two busy slots")

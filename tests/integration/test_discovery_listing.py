@@ -126,6 +126,7 @@ def test_five_thousand_random_keys(road: Road, service: Service) -> None:
 
 def arrive(road: Road, service: Service, count: int) -> None:
     """Upload so many objects in ten parts, with listings between them, and account for every row."""
+    await_all(service, road, seconds=90)
     done = service.status()["objects"]["done"]
     part = count // 10
     for begin in range(0, count, part):

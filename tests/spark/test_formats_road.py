@@ -163,6 +163,7 @@ def test_a_bomb_is_delivered_or_set_aside(driver: Drivers, packer: Any, *, has_l
     found = one.put("bomb", b"".join(packer(part, mebibytes)))
     assert found.size < 2 << 20
     one.ready()
+    worker = one.worker_pid(0)
     assert one.lanes.grant(0, one.batch(one.work(found), max_seconds=600))
 
     finished = one.expect(BatchFinished, seconds=800).finished
@@ -175,6 +176,6 @@ def test_a_bomb_is_delivered_or_set_aside(driver: Drivers, packer: Any, *, has_l
         assert sum(1 for _ in committed(one.topic, seconds=300)) == count
     else:
         assert (entry.state, entry.reason, entry.records) == (State.QUARANTINED, "too_large", 0)
-    status = Path(f"/proc/{one.worker_pid(0)}/status").read_text()
+    status = Path(f"/proc/{worker}/status").read_text()
     peak_kib = int(status.partition("VmHWM:")[2].split()[0])
     assert peak_kib < 400 << 10

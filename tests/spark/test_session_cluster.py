@@ -3,87 +3,61 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack
+import sys
+from contextlib import closing
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from ingest.work import Outcome
-from localstack.ports import free_port
+from localstack.ports import HOST
 from spark.lanes import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from spark.session import build_session, stop_session
+from tests.faults.cluster import cluster
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
-from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
 
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-DEPLOY = "org.apache.spark.deploy"
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkSession]:
-    """A session on a cluster of two workers with one core each."""
-    if SparkContext._active_spark_context is not None:
-        pytest.fail("run this test in a process of its own: Spark allows one session at a time")
-    port = free_port()
-    master = f"spark://127.0.0.1:{port}"
-    with ExitStack() as stack:
-
-        def start(name: str, *arguments: str) -> Path:
-            log = tmp_path / name
-            out = stack.enter_context(log.open("wb"))
-            process = subprocess.Popen(
-                [SPARK_CLASS, *arguments], stdout=out, stderr=subprocess.STDOUT, cwd=tmp_path
-            )
-            stack.callback(process.wait, 20)
-            stack.callback(process.terminate)
-            return log
-
-        log = start(
-            "master",
-            f"{DEPLOY}.master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--webui-port",
-            "0",
-        )
-        for number in range(2):
-            start(
-                f"worker-{number}",
-                *(f"{DEPLOY}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
-                *("--work-dir", str(tmp_path / f"work-{number}"), master),
-            )
-        until_sync(
-            lambda: log.read_text().count("Registering worker") == 2, seconds=60, what="both workers joined"
-        )
-        session = build_session({"spark.master": master, "spark.driver.host": "127.0.0.1"}, name="cluster")
-        stack.callback(stop_session, session)
-        yield session
-
-
-@pytest.mark.timeout(300)
 def test_two_slots_work_on_two_executors(
-    cluster: SparkSession, bucket: str, topic: TopicFactory, kafka_bootstrap: str, s3_endpoint: str
+    bucket: str,
+    topic: TopicFactory,
+    kafka_bootstrap: str,
+    s3_endpoint: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Lingering tasks over the network, each in an executor of its own; then an executor dies."""
-    driver = ScriptedDriver(
-        SessionJobs(cluster),
-        bucket=bucket,
-        topic=topic("out"),
-        ledger=topic("ledger", config={"cleanup.policy": "compact"}),
-        bootstrap=kafka_bootstrap,
-        endpoint=s3_endpoint,
-        linger_seconds=30,
-        options={},
-    )
+    if SparkContext._active_spark_context is not None:
+        # Spark allows one session a process, and other tests have theirs in this one.
+        again = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-m", "long", request.node.nodeid]
+        done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        return
+    with cluster(tmp_path) as found:
+        session = build_session({"spark.master": found.master, "spark.driver.host": HOST}, name="cluster")
+        driver = ScriptedDriver(
+            SessionJobs(session),
+            bucket=bucket,
+            topic=topic("out"),
+            ledger=topic("ledger", config={"cleanup.policy": "compact"}),
+            bootstrap=kafka_bootstrap,
+            endpoint=s3_endpoint,
+            linger_seconds=30,
+            options={},
+        )
+        try:
+            with closing(driver):
+                _work_and_lose_an_executor(driver)
+        finally:
+            stop_session(session)
+
+
+def _work_and_lose_an_executor(driver: ScriptedDriver) -> None:
     works = [driver.work(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
     driver.lanes.start(0)
     driver.lanes.start(1)
@@ -99,7 +73,6 @@ def test_two_slots_work_on_two_executors(
     ended = driver.expect(SlotEnded)
     assert (ended.slot, ended.clean) == (1, False)
     assert driver.run(driver.work(driver.put("more", b"1\n"))).outcome is Outcome.CLEAN
-    driver.close()
 
 
 def parent_of(pid: int) -> int:

@@ -102,7 +102,7 @@ class Proxy:
         self._rules: list[_Rule] = []
         self._requests: list[Request] = []
         self._open: set[asyncio.StreamWriter] = set()
-        # The loop holds no task that waits for nothing (Silent): it would be collected, and its sockets with it.
+        # The loop holds no task that waits for nothing (Silent): it would be collected, sockets and all.
         self._serving: set[asyncio.Task[Any] | None] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
