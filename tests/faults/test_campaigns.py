@@ -21,6 +21,8 @@ _SLOWLY: Final = {"max__bytes__per__second": 3_000_000, "transaction__boundary__
 _PATIENTLY: Final = _SLOWLY | {"lead__session__timeout__ms": 45_000}
 _SPLIT: Final = {"ordering": "none", "job__max__bytes": 2_000_000}
 _FEW_AT_ONCE: Final = 2_000
+# The one end of its own that is promised (docs/errors.md): confluentinc/librdkafka#5456, with exit code 3.
+_STUCK: Final = "kafka_call_stuck"
 
 CAMPAIGNS: Final = (
     Campaign(
@@ -145,7 +147,7 @@ CAMPAIGNS: Final = (
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)
 def test_campaign(campaign: Campaign, site: Site, results: Path, request: pytest.FixtureRequest) -> None:
-    """No row is lost and none comes twice, and the service never ends by itself."""
+    """No row is lost and none comes twice, and the service ends by itself for one cause only."""
     _run(campaign, site, results, request)
 
 
@@ -194,4 +196,5 @@ def _run(
     assert found.lost == 0, f"seed {seed}: {found}"
     allowed = (campaign.at_most_twice or 0) * sum(result.times.values())
     assert found.duplicated <= allowed, f"seed {seed}: {found}"
-    assert not result.ended, f"seed {seed}: it ended by itself: {result.ended}"
+    unexplained = [words for words in result.ended if _STUCK not in words]
+    assert not unexplained, f"seed {seed}: it ended by itself: {unexplained}"

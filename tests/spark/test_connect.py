@@ -62,7 +62,7 @@ def remote(
         yield make
 
 
-@pytest.mark.parametrize("linger_seconds", [0.0, 30.0])
+@pytest.mark.parametrize("linger_seconds", [pytest.param(0.0, marks=pytest.mark.long), 30.0])
 def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> None:
     """Plans are granted over our own socket, lingering or a job a batch; code is sent by itself."""
     driver = remote(linger_seconds=linger_seconds)
@@ -97,6 +97,7 @@ def test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again(remote: Drive
     assert len(driver.records()) == 1000
 
 
+@pytest.mark.long
 def test_a_voided_start_is_interrupted(remote: Drivers) -> None:
     """Its core is free for the next start on a server that has no other one."""
     driver = remote()
