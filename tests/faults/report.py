@@ -25,8 +25,8 @@ counted in a read-committed read of the topic. A fifth of the kills are not wait
 into the recovery.
 
 **{kills} kills, {harms} faults in all; {rows:,} rows in {objects:,} objects: {lost} lost, {duplicated}
-duplicated** (exactly once; at least once is a campaign of its own below). The service ended by itself {ended} times
-and was started again, as [errors.md](errors.md) says of a call that never returns (`kafka_call_stuck`).
+duplicated** (exactly once; at least once is a campaign of its own below). The service ended by itself {ended}:
+what may end it is a call that never returns, and it is started again ([errors.md](errors.md), `kafka_call_stuck`).
 
 "Time to recover" runs from the fault to the next newly committed row: for a fault that lasts, from its end;
 for a killed broker or S3 with the time that it takes to start again; for a killed driver with Spark's start.
@@ -46,6 +46,10 @@ def machine() -> str:
     return f"{words.get(cores, f'{cores} cores')}, {memory:.0f} GiB"
 
 
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
 def markdown(results: list[dict[str, Any]]) -> str:
     """The whole report."""
     strict = [result for result in results if not result["may_duplicate"]]
@@ -59,7 +63,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
         objects=sum(result["objects"] for result in results),
         lost=sum(result["lost"] for result in results),
         duplicated=sum(result["duplicated"] for result in strict),
-        ended=sum(len(result["ended"]) for result in results),
+        ended=_times(sum(len(result["ended"]) for result in results)),
     )
     parts = [head, "## By fault\n", _table(_FAULT_HEAD, fault_rows(strict))]
     parts += ["\n## By campaign\n", _table(_CAMPAIGN_HEAD, campaign_rows(results))]
