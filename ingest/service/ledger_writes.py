@@ -20,6 +20,7 @@ _log = structlog.get_logger(__name__)
 
 _PART: Final = "ledger"
 _PAUSE_SECONDS: Final = 1.0
+_LOOKS_SECONDS: Final = (0.0, 0.5, 1.0)
 # A transaction of the driver stays well below the broker's transaction.timeout.ms.
 _MAX_RECORDS: Final = 5_000
 
@@ -136,7 +137,10 @@ class LedgerWatch:
 
     def _look(self) -> None:
         try:
-            self._ledger.check_identity()
+            # The group may hear of a deletion before the brokers' metadata do.
+            for pause in _LOOKS_SECONDS:
+                time.sleep(pause)
+                self._ledger.check_identity()
         except LedgerUnfit as error:
             self._post(Fatal(error))
         except HeadraceError as error:

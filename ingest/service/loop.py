@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from ingest.catalogue import Catalogue, Effects, ListingPage
-from ingest.errors import HeadraceError, ObjectForbidden, Unusable
+from ingest.errors import HeadraceError, LeadLost, ObjectForbidden, Unusable
 from ingest.kafka.follower import Applied
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.metrics import Metrics
@@ -110,7 +110,7 @@ class Service:
             except queue.Empty:
                 pass
             else:
-                self._take_what_is_there()
+                self._take_what_is_there(self._take)
             self._plan()
             now = time.monotonic()
             if now - published >= _IDLE_SECONDS:
@@ -122,16 +122,23 @@ class Service:
         """Take what still comes, planning nothing new, until `is_over`; for the time of stopping."""
         while not is_over():
             try:
-                self._take(self.inbox.get(timeout=0.02))
+                self._take_while_stopping(self.inbox.get(timeout=0.02))
             except queue.Empty:
                 continue
-        self._take_what_is_there()
+        self._take_what_is_there(self._take_while_stopping)
 
-    def _take_what_is_there(self) -> None:
+    def _take_while_stopping(self, event: Event) -> None:
+        """Who ends may lose the lead (brokers that are away forget it): the next leader does the rest."""
+        try:
+            self._take(event)
+        except LeadLost as error:
+            _log.info("lead_lost_while_stopping", error=str(error))
+
+    def _take_what_is_there(self, take: Callable[[Event], None]) -> None:
         """Take up to a bounded number of further events before anything is planned."""
         for _ in range(1000):
             try:
-                self._take(self.inbox.get_nowait())
+                take(self.inbox.get_nowait())
             except queue.Empty:
                 return
 

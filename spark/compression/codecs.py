@@ -16,7 +16,11 @@ from isal import igzip_lib
 from ingest.errors import HeadraceError, ObjectCorrupt
 from spark.compression.magic import Codec
 
-# What one step gives out at most. What a failing step had made is lost with it, so steps are small.
+# What one step takes and gives out at most. What a failing step had made is lost with it, so steps are small,
+# and of a small object smaller still: one step would be all of it.
+IN_BYTES: Final = 16 * 1024
+_STEPS: Final = 8
+_LEAST_BYTES: Final = 512
 OUT_BYTES: Final = 64 * 1024
 
 # LZMA's dictionary is the writer's choice, up to 4 GiB; zstd has the same limit built in.
@@ -70,8 +74,8 @@ def _sentence(error: BaseException) -> str:
 def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes behind one are padding."""
     inflater, begun = make(), False
-    for chunk in chunks:
-        pending = bytes(chunk)
+    for chunk in _in_steps(chunks):
+        pending = chunk
         while pending:
             if not begun:
                 pending = pending.lstrip(b"\x00")
@@ -86,6 +90,14 @@ def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator
                 pending, inflater, begun = bytes(inflater.unused_data), make(), False
     if begun:
         raise EOFError("the last member is incomplete")
+
+
+def _in_steps(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks of IN_BYTES at most, and some of each that comes."""
+    for chunk in chunks:
+        step = min(IN_BYTES, max(_LEAST_BYTES, len(chunk) // _STEPS))
+        for at in range(0, len(chunk), step):
+            yield bytes(chunk[at : at + step])
 
 
 def _gzip(chunks: Iterator[bytes]) -> Iterator[bytes]:

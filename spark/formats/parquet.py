@@ -108,6 +108,8 @@ class _Writer:
                 after=position(first + row + 1),
                 reason="not_utf8",
                 message="a text of the row is not UTF-8",
+                # A row of columns has no bytes of its own to give: this is what it takes decoded.
+                size=batch.slice(row, 1).nbytes,
             )
             for number, row in enumerate(unfit)
         )

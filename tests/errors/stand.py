@@ -60,6 +60,8 @@ class Stand:
     name: str
     letters: str | None
     """The dead letter topic, if there is one."""
+    bootstrap: str
+    """Where its brokers answer."""
 
     @property
     def is_tolerant(self) -> bool:
@@ -68,7 +70,7 @@ class Stand:
 
     def topic(self, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """A new output topic."""
-        return kafka.new_topic("errors", partitions=partitions, config=config)
+        return kafka.new_topic("errors", partitions=partitions, config=config, bootstrap=self.bootstrap)
 
     def put(self, key: str, body: bytes, **given: Any) -> str:
         """Upload an object; its version id, or an empty text."""
@@ -115,7 +117,7 @@ class Stand:
     def entry(self, key: str) -> LedgerEntry | None:
         """What the ledger says of this key, whatever its ETag: the last record."""
         found = None
-        for record in kafka.committed(f"{self.name}-offsets"):
+        for record in kafka.committed(f"{self.name}-offsets", bootstrap=self.bootstrap):
             assert record.key is not None
             ledger_key = decode_key(record.key)
             if isinstance(ledger_key, ObjectId) and ledger_key.key == key:
@@ -124,13 +126,14 @@ class Stand:
 
     def values(self, topic: str) -> list[bytes]:
         """The committed values of a topic, partition by partition."""
-        return [record.value or b"" for record in kafka.committed(topic)]
+        return [record.value or b"" for record in kafka.committed(topic, bootstrap=self.bootstrap)]
 
     def dead(self, key: str) -> list[kafka.Record]:
         """The dead letters of an object."""
         assert self.letters is not None
         wanted = ("headrace.key", key.encode())
-        return [record for record in kafka.committed(self.letters) if wanted in record.headers]
+        letters = kafka.committed(self.letters, bootstrap=self.bootstrap)
+        return [record for record in letters if wanted in record.headers]
 
     def readiness(self) -> tuple[bool, str]:
         """What `/health/ready` answers: whether it is ready, and its words."""
@@ -163,13 +166,19 @@ class Stand:
 
 
 @contextmanager
-def stand(folder: Path, stem: str, *, tolerant: bool = False, **options: object) -> Iterator[Stand]:
-    """A stand whose service runs; afterwards it has to end cleanly, and must not have shown any content."""
+def stand(
+    folder: Path, stem: str, *, tolerant: bool = False, bootstrap: str | None = None, **options: object
+) -> Iterator[Stand]:
+    """A stand whose service runs; afterwards it has to end cleanly, and must not have shown any content.
+
+    `bootstrap` is where other brokers than the shared one answer.
+    """
     bucket, queue_url = aws.new_bucket(), aws.new_queue()
     announce(bucket, queue_url)
     road = Road(folder=folder, bucket=bucket, queue_url=queue_url, topic="")
-    letters = kafka.new_topic("letters") if tolerant else None
-    asked: dict[str, object] = {**_OPTIONS, **options}
+    servers = bootstrap or kafka.address()
+    letters = kafka.new_topic("letters", bootstrap=servers) if tolerant else None
+    asked: dict[str, object] = {**_OPTIONS, "bootstrap__servers": servers, **options}
     if letters is not None:
         asked |= {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters}
     with Proxy(aws.address()) as proxy:
@@ -177,7 +186,9 @@ def stand(folder: Path, stem: str, *, tolerant: bool = False, **options: object)
         service = road.service(name, aws__s3__endpoint=proxy.url, **asked)
         try:
             service.start(ready_seconds=180)
-            yield Stand(road=road, service=service, proxy=proxy, name=name, letters=letters)
+            yield Stand(
+                road=road, service=service, proxy=proxy, name=name, letters=letters, bootstrap=servers
+            )
         except BaseException:
             service.stop()
             raise

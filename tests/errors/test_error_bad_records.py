@@ -54,25 +54,29 @@ LINES: Final[Mapping[str, Bad]] = {
 _TEXT: Final[Mapping[str, Any]] = {
     "type": "record",
     "name": "Row",
-    "fields": [{"name": "id", "type": ["null", "string"]}],
+    "fields": [
+        {"name": "id", "type": ["null", "string"]},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["known"]}},
+    ],
 }
 
 
 def avro(schema: Mapping[str, Any], bad: bytes) -> Bad:
-    """Two blocks of two rows, with the bad datum before the second row of the first."""
-    rows = [datum(schema, row) for row in [*BEFORE, *BEHIND]]
-    blocks = [(3, rows[0] + rows[1] + bad), (2, rows[2] + rows[3])]
+    """Two blocks, with the bad datum in the first one between two good ones and another."""
+    rows = [datum(schema, {**row, "kind": "known"}) for row in [*BEFORE, *BEHIND]]
+    blocks = [(4, rows[0] + rows[1] + bad + rows[2]), (1, rows[3])]
     first_block = len(container(schema, []))
     return Bad(body=container(schema, blocks), position=BlockPosition(first_block, 2), raw=bad)
 
 
-def text(content: bytes) -> bytes:
-    """A datum of the text schema."""
-    return varint(1) + varint(len(content)) + content
+def text(content: bytes, *, kind: int = 0) -> bytes:
+    """A datum of the text schema; a `kind` above 0 is none of its symbols."""
+    return varint(1) + varint(len(content)) + content + varint(kind)
 
 
 AVRO: Final[Mapping[str, Bad]] = {
-    "not_avro": avro(_TEXT, varint(7)),
+    # Its end can be found; where it cannot (a union's branch that is not there) the block is damaged.
+    "not_avro": avro(_TEXT, text(SECRET, kind=7)),
     "not_utf8": avro(_TEXT, text(SECRET + b"\xff\xfe")),
     "too_large": avro(_TEXT, text(SECRET * 1000)),
 }
