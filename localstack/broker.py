@@ -71,7 +71,8 @@ class Broker:
         java_options: Sequence[str] = (),
         format_options: Sequence[str] = (),
     ) -> None:
-        self._folder = folder.resolve()
+        self.folder = folder.resolve()
+        """All that it keeps."""
         self._jar_folder = jar_folder.resolve()
         self._port = port
         self._controller_port = port + 1 if controller_port is None else controller_port
@@ -79,7 +80,7 @@ class Broker:
         self._listeners = listeners or {}
         self._java_options = java_options
         self._format_options = format_options
-        self.daemon = Daemon("kafka", self._folder)
+        self.daemon = Daemon("kafka", self.folder)
 
     @property
     def bootstrap(self) -> str:
@@ -97,19 +98,19 @@ class Broker:
         refuse_taken_port("kafka", self._port, "KAFKA_PORT")
         refuse_taken_port("kafka", self._controller_port, "KAFKA_PORT (its controller takes the next port)")
         paths = jars.fetch(self._jar_folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        configuration = self._folder / "server.properties"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        configuration = self.folder / "server.properties"
         configuration.write_text(
             "".join(f"{name}={value}\n" for name, value in self._all_properties().items())
         )
         java = [_java(), *_JAVA_OPTIONS, *self._java_options, "-cp", ":".join(map(str, paths))]
-        if not (self._folder / "data" / "meta.properties").exists():
+        if not (self.folder / "data" / "meta.properties").exists():
             self._format(java, configuration)
         with step("kafka", f"starting the broker at {self.bootstrap}"):
             self.daemon.start(
                 [*java, "kafka.Kafka", str(configuration)],
                 address=self.bootstrap,
-                folder=self._folder,
+                folder=self.folder,
                 environment={},
             )
             self._wait_until_it_answers()
@@ -127,7 +128,7 @@ class Broker:
         """Forget all data of a stopped broker."""
         if self.daemon.pid is not None:
             raise PartError(f"the broker at {self.bootstrap} runs; stop it before wiping its data")
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
 
     def _all_properties(self) -> dict[str, str]:
         plain, controller = f"PLAINTEXT://{self.bootstrap}", f"CONTROLLER://{HOST}:{self._controller_port}"
@@ -141,7 +142,7 @@ class Broker:
                 "advertised.listeners": ",".join([plain, *self._listeners]),
                 "listener.security.protocol.map": ",".join(f"{name}:{p}" for name, p in protocols.items()),
                 "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
-                "log.dirs": str(self._folder / "data"),
+                "log.dirs": str(self.folder / "data"),
             }
             | dict(self._properties)
         )

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.stage import Service, StageError
-from ingest.kafka.admin import Admin
 from ingest.ledger import State, decode_entry, decode_key
 from ingest.objects import ObjectId
 from tests.faults.account import Watch
@@ -203,10 +202,9 @@ def test_the_ledger_is_compacted_while_it_runs(
     )
     assert (wanted, wanted) == (found.total(), len(found))
     assert found == road.uploaded
-    left = list(kafka.committed(made, seconds=60, bootstrap=broker.bootstrap))
-    # A transaction is one record and a marker at least.
-    _, end = Admin({"bootstrap.servers": broker.bootstrap}).ends(made)
-    assert len(left) < end // 2, f"{len(left)} records of {end} offsets: nothing was compacted"
+    # How far the cleaner came, as the broker keeps it: a line for each partition.
+    cleaned = (broker.folder / "data" / "cleaner-offset-checkpoint").read_text().splitlines()
+    assert any(line.startswith(f"{made} 0 ") and not line.endswith(" 0") for line in cleaned), cleaned
 
 
 # -- ledgers that are not what they were -------------------------------------------------------------------
