@@ -146,7 +146,7 @@ class Admin:
         try:
             names = consumer.list_topics(timeout=self._timeout).topics
             places = [TopicPartition(name, 0) for name in names]
-            found = consumer.committed(places, timeout=self._timeout) if places else []
+            found = self._committed(consumer, places) if places else []
         except KafkaException as error:
             raise self._refused(consumer, what) or translate(error, what=what) from error
         finally:
@@ -190,6 +190,17 @@ class Admin:
             if problem is not None and problem.code() not in _NOT_YET:
                 raise translate(problem, what=what) from KafkaException(problem)
             time.sleep(_PAUSE_SECONDS)
+
+    def _committed(self, consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
+        """The group's offsets there, asked again while its coordinator is starting or moving."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return consumer.committed(places, timeout=max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
 
     def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
         """Why a consumer may not look for the group's coordinator; None when nobody has forbidden it.
