@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -26,6 +26,8 @@ from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unusable
 from ingest.kafka.clients import Properties, new_admin, new_consumer
 from ingest.kafka.errors import is_log_in, kafka_error, kind_of, translate
 from ingest.kafka.membership import assigned_topics
+
+T = TypeVar("T")
 
 _SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.1
@@ -146,7 +148,7 @@ class Admin:
         try:
             names = consumer.list_topics(timeout=self._timeout).topics
             places = [TopicPartition(name, 0) for name in names]
-            found = self._committed(consumer, places) if places else []
+            found = self._again(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
         except KafkaException as error:
             raise self._refused(consumer, what) or translate(error, what=what) from error
         finally:
@@ -191,17 +193,6 @@ class Admin:
                 raise translate(problem, what=what) from KafkaException(problem)
             time.sleep(_PAUSE_SECONDS)
 
-    def _committed(self, consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
-        """The group's offsets there, asked again while its coordinator is starting or moving."""
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                return consumer.committed(places, timeout=max(1.0, deadline - time.monotonic()))
-            except KafkaException as error:
-                if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
-
     def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
         """Why a consumer may not look for the group's coordinator; None when nobody has forbidden it.
 
@@ -234,16 +225,22 @@ class Admin:
         return int(found.offset)
 
     def _ask(self, question: "Callable[[float], Future[Any]]", what: str) -> Any:
-        """The answer; the question is put again while a broker says that it cannot tell yet."""
+        """The answer to a question of the admin client; errors are ours."""
+        try:
+            # The client has its own timeout; ours is for a client that keeps none.
+            return self._again(lambda seconds: self._await(question(seconds), seconds + 1, what))
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+
+    def _again(self, question: Callable[[float], T]) -> T:
+        """What a question gives, put again while a broker says that it cannot tell yet; KafkaException."""
         deadline = time.monotonic() + self._timeout
         while True:
-            left = max(1.0, deadline - time.monotonic())
             try:
-                # The client has its own timeout; ours is for a client that keeps none.
-                return self._await(question(left), left + 1, what)
+                return question(max(1.0, deadline - time.monotonic()))
             except KafkaException as error:
                 if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
-                    raise self._translated(error, what) from error
+                    raise
                 time.sleep(_PAUSE_SECONDS)
 
     def _await(self, future: "Future[Any]", seconds: float, what: str) -> Any:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
 from ingest.kafka.clients import Properties, new_transactional_producer
-from ingest.kafka.consent import ask_consent
+from ingest.kafka.consent import ask_consent, group_commit
 from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import driver_id, initialise
 from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
@@ -25,14 +25,6 @@ _EXIT_UNUSABLE: Final = 3
 
 Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 """A key with its new entry, a control record's bytes, or None for a tombstone."""
-
-
-def group_commit(ledger_topic: str) -> list[TopicPartition]:
-    """What every transaction of this ingester commits for the group before anything else.
-
-    Only that the broker checks the member and generation matters: the offset itself means nothing.
-    """
-    return [TopicPartition(ledger_topic, 0, 0)]
 
 
 def _end_process() -> None:

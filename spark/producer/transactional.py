@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
 from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.clients import new_transactional_producer
-from ingest.kafka.consent import ask_consent
+from ingest.kafka.consent import ask_consent, group_commit
 from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import initialise, slot_id
 from ingest.ledger import encode_entry, encode_key
@@ -76,13 +76,13 @@ class TransactionalProducer:
     def begin(self, group: bytes) -> None:
         """Begin, and commit an offset for the group: a task whose driver has lost the lead is refused here.
 
-        The offset's value means nothing; it is the first request of the transaction, so a refused one has
-        written nothing (design, "Exactly once", 2 and 3).
+        It is the first request of the transaction, so a refused one has written nothing (design, "Exactly
+        once", 2 and 3).
         """
         self._written.clear()
         self._call(self._producer.begin_transaction, "begin")
         self.is_open = True
-        offsets = [TopicPartition(self._ledger_topic, 0, 0)]
+        offsets = group_commit(self._ledger_topic)
         deadline = time.monotonic() + _CONSENT_SECONDS
         while True:
             try:

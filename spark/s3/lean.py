@@ -84,7 +84,7 @@ class LeanGets:
         at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         path, query = known.road.path(asked), query_of(asked)
         try:
-            headers = self._headers(asked, known.road, known.signer, at=at)
+            headers = self._headers(asked, known.road, known.signer, path=path, query=query, at=at)
             return known.connections.get(f"{path}?{query}" if query else path, headers)
         except BOTOCORES as error:
             raise translate_s3(error, what=asked.what) from error
@@ -94,13 +94,15 @@ class LeanGets:
             # http.client quotes the header it refuses, which may be a secret: the chain ends here.
             raise unreachable(error, what=asked.what) from None
 
-    def _headers(self, asked: Asked, road: Road, signer: Signer | None, *, at: str) -> dict[str, str]:
+    def _headers(
+        self, asked: Asked, road: Road, signer: Signer | None, *, path: str, query: str, at: str
+    ) -> dict[str, str]:
         headers = road.headers(asked)
         if signer is not None:
             # Asked for each time: this is where roles and profiles are renewed.
             frozen = self._session.get_credentials().get_frozen_credentials()
             keys = Keys(frozen.access_key, frozen.secret_key, frozen.token)
-            headers = signer.signed(headers, path=road.path(asked), query=query_of(asked), keys=keys, at=at)
+            headers = signer.signed(headers, path=path, query=query, keys=keys, at=at)
         headers["user-agent"] = road.user_agent
         # Content comes as it is stored, whatever is between here and S3; urllib3 says it for botocore.
         headers["accept-encoding"] = "identity"
@@ -136,7 +138,8 @@ class LeanGets:
         if road is None or not verify or proxy is not None:
             return None
         signer = None if road.region is None else Signer(road.region)
-        ours = self._headers(asked, road, signer, at=told.get("x-amz-date", ""))
+        path, query, at = road.path(asked), query_of(asked), told.get("x-amz-date", "")
+        ours = self._headers(asked, road, signer, path=path, query=query, at=at)
         theirs = {name: value for name, value in told.items() if name not in _ITS_OWN}
         if ours != {**theirs, "host": road.host, "accept-encoding": "identity"}:
             # It is not the same request down to its signature: something is asked that is not known here.

@@ -8,13 +8,15 @@ from typing import Final
 
 import pytest
 
+from bench.stage import Service
 from ingest.kafka.fencing import fence, slot_id
+from localstack.broker import Broker
 from tests.errors.stand import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines
 from tests.support.proxy import Slow
 from tests.support.second_broker import await_in_sync, second_broker, topic_of_two
-from tests.support.service import new_road, rows
+from tests.support.service import Road, new_road, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
@@ -98,6 +100,19 @@ def test_not_enough_replicas(
         on.await_ready(ready=True)
 
 
+def in_the_middle_of_the_load(road: Road, service: Service) -> None:
+    """Upload thirty objects of 500 rows; return with some of them done."""
+    for number in range(30):
+        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
+    until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=90, what="some objects done")
+
+
+def each_row_is_there_once(road: Road, broker: Broker) -> None:
+    """All that was uploaded, and nothing twice."""
+    read = [record.value for record in kafka.committed(road.topic, bootstrap=broker.bootstrap, seconds=60)]
+    assert len(read) == len(set(read)) == 15_000
+
+
 @pytest.mark.long
 def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFactory) -> None:
     """In the middle of the load: it is said, and everything is there once afterwards.
@@ -115,9 +130,7 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
     )
     service.start(ready_seconds=180)
     try:
-        for number in range(30):
-            road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
-        until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=90, what="some objects done")
+        in_the_middle_of_the_load(road, service)
         broker.daemon.stop()
         until_sync(
             lambda: log_lines(service, "slot_lost") or log_lines(service, "object_failed"),
@@ -131,8 +144,7 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
         service.stop()
         raise
     assert service.stop() == 0
-    read = [record.value for record in kafka.committed(road.topic, bootstrap=broker.bootstrap, seconds=60)]
-    assert len(read) == len(set(read)) == 15_000
+    each_row_is_there_once(road, broker)
 
 
 @pytest.mark.long
@@ -146,9 +158,7 @@ def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.Broke
     )
     service.start(ready_seconds=180)
     try:
-        for number in range(30):
-            road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
-        until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=90, what="some objects done")
+        in_the_middle_of_the_load(road, service)
         broker.daemon.stop()
         before = time.monotonic()
         assert service.stop() == 0
@@ -160,5 +170,4 @@ def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.Broke
         service.stop()
         raise
     assert service.stop() == 0
-    read = [record.value for record in kafka.committed(road.topic, bootstrap=broker.bootstrap, seconds=60)]
-    assert len(read) == len(set(read)) == 15_000
+    each_row_is_there_once(road, broker)

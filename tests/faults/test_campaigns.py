@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 
 from tests.faults.campaign import Campaign, Run
-from tests.faults.cluster import cluster
 from tests.faults.injuries import Harm
 from tests.faults.load import Shape
 from tests.faults.site import Site
+from tests.support.cluster import cluster
 from tests.support.connect_server import connect_server
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(3600)]

@@ -12,10 +12,10 @@ from confluent_kafka import KafkaException, Producer
 
 from ingest.kafka.admin import Admin
 from ingest.kafka.clients import ClientProperties, new_transactional_producer
+from ingest.kafka.consent import group_commit
 from ingest.kafka.fencing import slot_id
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger import DriverLedger, prepare_ledger
-from ingest.kafka.writer import group_commit
 from ingest.ledger import LedgerEntry, LedgerKey, State, encode_entry, encode_key
 from ingest.objects import ObjectId
 

@@ -6,8 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ingest.kafka import consent
-from ingest.kafka.consent import ask_consent
-from ingest.kafka.writer import group_commit
+from ingest.kafka.consent import ask_consent, group_commit
 
 
 class Stubborn:

@@ -14,8 +14,8 @@ from ingest.work import Outcome
 from localstack.ports import HOST
 from spark.lanes import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from spark.session import build_session, stop_session
-from tests.faults.cluster import cluster
 from tests.spark.scripted_driver import ScriptedDriver
+from tests.support.cluster import cluster
 from tests.support.kafka import TopicFactory
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
