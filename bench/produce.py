@@ -20,6 +20,7 @@ from spark.producer.buffer import best_path
 from spark.producer.ordinary import OrdinaryPath
 from spark.producer.properties import producer_properties
 from spark.producer.target import Path, Target
+from spark.producer.topics import Topics
 from spark.rows import RowBatch
 
 LINES = b"".join(
@@ -104,7 +105,13 @@ def ordinary(producer: Producer) -> Path:
 
 def buffer(producer: Producer) -> Path:
     """A call for each batch of rows, where librdkafka allows it."""
-    return best_path(producer, OrdinaryPath(producer, lambda: False), lambda: False)
+    return best_path(
+        producer,
+        OrdinaryPath(producer, lambda: False),
+        lambda: False,
+        partitioner="murmur2_random",
+        partitions=Topics(producer).partitions,
+    )
 
 
 def main(bootstrap: str, count: int) -> None:

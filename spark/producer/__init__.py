@@ -4,6 +4,9 @@ properties     librdkafka's properties for a slot's producer
 target         where the rows of an object go, and what is the same for all of them
 ordinary       a call of `produce` for each row: serves everything
 buffer         a whole batch of rows in one call of librdkafka, without a Python object for each
+partitioner    the partition of an object's constant key, found once
+window         how far ahead of the broker rows are handed over
+topics         how many partitions there are
 library        the librdkafka inside the confluent-kafka wheel, and the check that it is the expected one
 transactional  exactly once: records, checkpoints and the group's consent in one transaction
 idempotent     at least once: records first, checkpoints after they are acknowledged

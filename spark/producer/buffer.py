@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, Producer
 from ingest.kafka.errors import translate
 from spark.producer.library import COPY, MESSAGE, handle_of, library
 from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath, wait_for_room
+from spark.producer.partitioner import Partitioner
 from spark.producer.target import Path, Target
 from spark.rows import NULL_LENGTH, Column, RowBatch
 
@@ -17,13 +18,25 @@ from spark.rows import NULL_LENGTH, Column, RowBatch
 _ROWS_AT_ONCE: Final = 4096
 _QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001  # how the library names its local codes
 
+Partitions = Callable[[str], int]
+"""How many partitions a topic has."""
 
-def best_path(producer: Producer, ordinary: OrdinaryPath, is_void: Callable[[], bool]) -> Path:
+
+def best_path(
+    producer: Producer,
+    ordinary: OrdinaryPath,
+    is_void: Callable[[], bool],
+    *,
+    partitioner: str,
+    partitions: Partitions,
+) -> Path:
     """The buffer path where librdkafka is the expected one, else the ordinary one."""
     loaded, handle = library(), handle_of(producer)
     if loaded is None or handle is None:
         return ordinary
-    return BufferPath(loaded, handle, producer, ordinary, is_void)
+    return BufferPath(
+        loaded, handle, producer, ordinary, is_void, Partitioner(loaded, partitioner, partitions)
+    )
 
 
 class BufferPath:
@@ -39,12 +52,14 @@ class BufferPath:
         producer: Producer,
         ordinary: OrdinaryPath,
         is_void: Callable[[], bool],
+        partitioner: Partitioner,
     ) -> None:
         self._library = loaded
         self._handle = handle
         self._producer = producer
         self._ordinary = ordinary
         self._is_void = is_void
+        self._partitioner = partitioner
         self._topics: dict[str, int] = {}
         self._messages = np.zeros(_ROWS_AT_ONCE, dtype=MESSAGE)
 
@@ -59,7 +74,10 @@ class BufferPath:
             self._ordinary.send(target, rows, begin, end)
             return
         topic = self._topic(target.topic)
-        partition = ANY_PARTITION if target.partition is None else target.partition
+        partition = target.partition
+        if partition is None:
+            found = None if rows.keys is not None else self._partitioner.of(target.topic, topic, target.key)
+            partition = ANY_PARTITION if found is None else found
         key = (
             None
             if rows.keys is not None or target.key is None

@@ -15,6 +15,7 @@ from spark.producer.properties import producer_properties
 from spark.producer.slot import Voided
 from spark.producer.target import Header, Target
 from spark.producer.topics import Topics
+from spark.producer.window import Window
 from spark.rows import RowBatch
 
 _FLUSH_SECONDS: Final = 0.5
@@ -36,8 +37,10 @@ class IdempotentProducer:
         self._ledger_topic = ledger_topic
         self._failure: KafkaError | None = None
         ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}
-        self._producer = Producer({**producer_properties(properties), **ours})
+        ours = {**producer_properties(properties), **ours}
+        self._producer = Producer(ours)
         self._topics = Topics(self._producer)
+        self._window = Window(self._producer, ours, self._asks_void)
         self._path = OrdinaryPath(self._producer, self._asks_void, on_delivery=self._delivered)
 
     def _asks_void(self) -> bool:
@@ -60,7 +63,8 @@ class IdempotentProducer:
 
     def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
-        self._path.send(target, rows, begin, end)
+        for first, behind in self._window.steps(target, rows, begin, end):
+            self._path.send(target, rows, first, behind)
 
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
@@ -88,7 +92,7 @@ class IdempotentProducer:
     def close(self) -> None:
         """End the client at once."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        del self._path, self._topics, self._producer
+        del self._path, self._topics, self._window, self._producer
 
     def _flush(self) -> None:
         while self._producer.flush(_FLUSH_SECONDS) > 0:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",
-    "linger.ms": "5",
+    # Longer than a busy broker takes to answer. Nobody waits for it: a commit sends what is there.
+    "linger.ms": "100",
     "batch.num.messages": "50000",
     "batch.size": "1000000",
     # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.

@@ -1,5 +1,7 @@
 """What a producer knows of the topics it writes to."""
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -8,19 +10,24 @@ from ingest.errors import TopicMissing
 from ingest.kafka.errors import translate
 
 _ASK_SECONDS: Final = 10.0
+# As often as librdkafka asks for itself: partitions may be added while a producer lives, which is for days.
+_FRESH_SECONDS: Final = 300.0
 
 
 class Topics:
-    """Partition counts by topic, asked once; a topic that is not there is asked for each time."""
+    """Partition counts by topic, asked anew every five minutes; a topic that is not there each time."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._producer = producer
-        self._partitions: dict[str, int] = {}
+        self._clock = clock
+        self._partitions: dict[str, tuple[int, float]] = {}
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has; TopicMissing, or what the broker says otherwise. Blocks."""
-        known = self._partitions.get(topic)
-        return self.ask(topic) if known is None else known
+        count, asked_at = self._partitions.get(topic, (0, -_FRESH_SECONDS))
+        if self._clock() - asked_at < _FRESH_SECONDS:
+            return count
+        return self.ask(topic)
 
     def ask(self, topic: str) -> int:
         """The same, asked anew: partitions may have been added."""
@@ -35,5 +42,6 @@ class Topics:
                     f"The topic {topic!r} does not exist. Create it, or set topic.creation.default.*."
                 )
             raise translate(refusal, what=f"metadata of topic {topic!r}")
-        self._partitions[topic] = len(found.partitions)
-        return self._partitions[topic]
+        count = len(found.partitions)
+        self._partitions[topic] = (count, self._clock())
+        return count

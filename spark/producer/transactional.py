@@ -19,6 +19,7 @@ from spark.producer.properties import producer_properties
 from spark.producer.slot import Voided
 from spark.producer.target import Header, Target
 from spark.producer.topics import Topics
+from spark.producer.window import Window
 from spark.rows import RowBatch
 
 _INITIALISE_SECONDS: Final = 20.0
@@ -54,11 +55,19 @@ class TransactionalProducer:
         self._commit_is_sent = False
         self._written: set[str] = set()
         """Topics of the open transaction."""
-        self._producer: Producer = new_transactional_producer(producer_properties(properties), self._id)
+        ours = producer_properties(properties)
+        self._producer: Producer = new_transactional_producer(ours, self._id)
         initialise(self._producer, self._id, deadline=time.monotonic() + _INITIALISE_SECONDS)
         self._topics = Topics(self._producer)
         self._ordinary = OrdinaryPath(self._producer, self._asks_void)
-        self._path = best_path(self._producer, self._ordinary, self._asks_void)
+        self._path = best_path(
+            self._producer,
+            self._ordinary,
+            self._asks_void,
+            partitioner=ours.get("partitioner", ""),
+            partitions=self._topics.partitions,
+        )
+        self._window = Window(self._producer, ours, self._asks_void)
 
     def _asks_void(self) -> bool:
         # A producer outlives its task, and each task brings an `is_void` of its own.
@@ -98,7 +107,8 @@ class TransactionalProducer:
     def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
         self._written.add(target.topic)
-        self._path.send(target, rows, begin, end)
+        for first, behind in self._window.steps(target, rows, begin, end):
+            self._path.send(target, rows, first, behind)
 
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
@@ -157,7 +167,7 @@ class TransactionalProducer:
         self._path.close()
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         # Not `Producer.close`, which aborts what is open: a commit that is in doubt must never be aborted.
-        del self._path, self._ordinary, self._topics, self._producer
+        del self._path, self._ordinary, self._topics, self._window, self._producer
 
     def _call(self, call: Callable[[], None], what: str) -> None:
         try:

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from ingest.errors import HeadraceError
 from ingest.logs import configure
 from ingest.work import Batch, Finished, Hello, Outcome, Ready
+from spark.memory import keep_freed_memory
 from spark.producer import SlotProducer, Voided
 from spark.task.batch import BatchRun
 from spark.task.entry import Ticket
@@ -27,6 +28,7 @@ def run_slot(ticket: Ticket, settings: TaskSettings) -> str | None:
     initialisation is what fencing does not stop (design, "Exactly once", 4).
     """
     _configure_logs(settings.log_level)
+    keep_freed_memory()
     repeated = _repetition(TaskContext.get())
     if repeated is not None:
         return repeated

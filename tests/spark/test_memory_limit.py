@@ -61,3 +61,27 @@ assert os.waitpid(child, 0)[1] == 0
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1000", "MemoryError"]
+
+
+def _page_faults(prelude: str) -> int:
+    """Pages that a new process had to be given anew while it made and freed chunks of a MiB."""
+    program = f"""
+import resource
+{prelude}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(200):
+    # Three at a time, as a reader and a decoder hold them.
+    chunks = [bytes(1 << 20) for _ in range(3)]
+    del chunks
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_freed_chunks_are_used_again() -> None:
+    """Without a page fault for each of their pages, each time."""
+    left_alone = _page_faults("")
+    kept = _page_faults("from spark.memory import keep_freed_memory; keep_freed_memory()")
+    # Three MiB are 768 pages, which have to come once.
+    assert kept < 2 * 768 < left_alone / 2

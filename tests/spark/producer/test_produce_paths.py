@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from ingest.errors import RecordRefused
 from ingest.positions import BytePosition
+from ingest.settings.choices import Partitioner
 from spark.producer import Target
 from spark.producer.buffer import BufferPath, best_path
 from spark.producer.library import handle_of, library
 from spark.producer.ordinary import OrdinaryPath
 from spark.producer.properties import DEFAULTS, producer_properties
 from spark.producer.target import Path
+from spark.producer.topics import Topics
 from spark.rows import NULL_LENGTH, Column, RowBatch
 from tests.support.kafka import Record, TopicFactory, read_committed
 
@@ -59,9 +61,15 @@ def ordinary(producer: Producer) -> Path:
     return OrdinaryPath(producer, is_void)
 
 
-def buffer(producer: Producer) -> Path:
+def buffer(producer: Producer, partitioner: str = "murmur2") -> Path:
     """A call for each batch; it is there, or the test fails."""
-    path = best_path(producer, OrdinaryPath(producer, is_void), is_void)
+    path = best_path(
+        producer,
+        OrdinaryPath(producer, is_void),
+        is_void,
+        partitioner=partitioner,
+        partitions=Topics(producer).partitions,
+    )
     assert isinstance(path, BufferPath)
     return path
 
@@ -124,6 +132,29 @@ def test_the_constant_key_serves_all_rows(
     records = sent(properties, path_of, Target(topic=topic(), key=key), batch([b"1", b"2"]))
 
     assert [record.key for record in records] == [key, key]
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("partitioner", [one.value for one in Partitioner])
+def test_a_constant_key_goes_where_librdkafka_would_send_it(
+    properties: dict[str, str], topic: TopicFactory, partitioner: str
+) -> None:
+    """With each partitioner, and no key or an empty one left to it."""
+    name, keys = topic(partitions=7), [b"key-%d" % number for number in range(30)]
+    producer = Producer({**properties, "enable.idempotence": True, "partitioner": partitioner})
+    path, ordinary_path = buffer(producer, partitioner), ordinary(producer)
+    for number, key in enumerate([*keys, b"", None]):
+        path.send(Target(topic=name, key=key), batch([b"buffer %d" % number]), 0, 1)
+        ordinary_path.send(Target(topic=name, key=key), batch([b"ordinary %d" % number]), 0, 1)
+    assert producer.flush(30) == 0
+    path.close()
+
+    records = read_committed(name)
+    assert len(records) == 2 * len(keys) + 4
+    if partitioner != "random":
+        by_value = {record.value: record.partition for record in records}
+        for number in range(len(keys)):
+            assert by_value[b"buffer %d" % number] == by_value[b"ordinary %d" % number]
 
 
 @pytest.mark.parts
