@@ -16,14 +16,21 @@ _decoder: Final = msgspec.json.Decoder(msgspec.Raw)
 _decode: Final[Callable[[bytes], msgspec.Raw]] = _decoder.decode
 _decode_lines: Final[Callable[[bytes], list[msgspec.Raw]]] = _decoder.decode_lines
 
+_OPENS: Final = ord("{")
+_CLOSES: Final = ord("}")
 
-def are_all_json(buffer: bytes, lengths: Numbers) -> bool:
-    """True when the non-blank lines of `buffer` are one JSON value each; `lengths` are theirs, trimmed.
+
+def are_all_json(buffer: bytes, starts: Numbers, lengths: Numbers) -> bool:
+    """True when the non-blank lines of `buffer` are one JSON value each; where they stand is given trimmed.
 
     False may still mean that every line is good; then `fault` has to look at each. Values found in the buffer
-    stand in its order and nothing but white space is between them. So when there are as many values as lines,
-    and each is as long as its line, the first value is the first line, what follows begins with the second,
-    and so on: no value spans lines and no line holds two.
+    stand in its order and nothing but white space is between them, and there have to be as many as lines.
+    Whether no value spans lines, and so no line holds two, is seen in one of two ways:
+
+    - Where every line begins with `{` and ends with `}`, a value that went on in the next line would have `}`
+      and `{` side by side within it, or a line's end within a string. JSON knows neither.
+    - Else each value has to be as long as its line: then the first value is the first line, what follows
+      begins with the second, and so on.
     """
     try:
         if not buffer.isascii():
@@ -33,6 +40,9 @@ def are_all_json(buffer: bytes, lengths: Numbers) -> bool:
         return False
     if len(values) != len(lengths):
         return False
+    octets = np.frombuffer(buffer, np.uint8)
+    if (octets[starts] == _OPENS).all() and (octets[starts + (lengths - 1)] == _CLOSES).all():
+        return True
     found = np.fromiter(map(len, values), np.int64, len(values))
     return bool(np.array_equal(found, lengths))
 

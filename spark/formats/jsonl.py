@@ -144,7 +144,7 @@ def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Itera
     buffer = (
         stretch.buffer[: int(stretch.nexts[count - 1])] if count < len(stretch.starts) else stretch.buffer
     )
-    if not are_all_json(buffer, trimmed_lengths if filled.all() else trimmed_lengths[filled]):
+    if not are_all_json(buffer, trimmed_starts[filled], trimmed_lengths[filled]):
         faults = _faults(buffer, starts, ends, np.flatnonzero(filled & ~large))
     for row in np.flatnonzero(large).tolist():
         size = int(ends[row] - starts[row]) + options.overhead_bytes

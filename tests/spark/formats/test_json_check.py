@@ -1,7 +1,6 @@
 import json
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,7 +86,14 @@ pieces = st.sampled_from(
     rb'1|[|]|{|}|"|"a"|:|,|null|true|\u00e9|\ud800|1 2|[1,2]| '.split(b"|")
     + b"\n|\n|\r\n|\r|\t|\x00|\xff|\xc3\xa9|\xef\xbb\xbf".split(b"|")
 )
-content = st.one_of(st.lists(pieces, max_size=40).map(b"".join), st.binary(max_size=60))
+# Lines of objects only, where it is the braces that tell; some go on in the next line, some hold two.
+braced = st.lists(
+    st.sampled_from(
+        rb'{}|{"a":1}|{"a":{"b":2}}|{"a":[{}|{}]}|{} {}|{"a":"}|{"}|{"a":{}|{"a":[|,"b":{}}'.split(b"|")
+    ),
+    max_size=12,
+).map(b"\n".join)
+content = st.one_of(st.lists(pieces, max_size=40).map(b"".join), st.binary(max_size=60), braced)
 
 
 @given(content.filter(lambda data: sniff(data) is None))
@@ -96,11 +102,11 @@ def test_the_bulk_check_equals_the_check_of_each_line(data: bytes) -> None:
     """Where the buffer passes as a whole every line passes alone, and the rows are exactly the good lines."""
     if data:
         found = stretch(data, 0)
-        _, lengths = _trimmed(found, found.starts, found.ends)
+        starts, lengths = _trimmed(found, found.starts, found.ends)
         lines = [data[s:e] for s, e in zip(found.starts, found.ends, strict=True)]
         filled = [line for line in lines if line.strip(b" \t\r\n")]
         assert [int(n) for n in lengths if n] == [len(line.strip(b" \t\r\n")) for line in filled]
-        if are_all_json(data, lengths[lengths > 0]):
+        if are_all_json(data, starts[lengths > 0], lengths[lengths > 0]):
             assert [fault(line) for line in filled] == [None] * len(filled)
 
     body = data.removeprefix(b"\xef\xbb\xbf")
@@ -113,8 +119,19 @@ def test_the_bulk_check_equals_the_check_of_each_line(data: bytes) -> None:
     assert [row.raw for row in decoded.bad] == [line for line in expected if fault(line) is not None]
 
 
-def test_values_that_make_up_for_each_other_are_noticed() -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([b"1 2", b"[", b"]"], id="bare values"),
+        pytest.param([b"{} {}", b"[{}", b"]"], id="not all in braces"),
+        pytest.param([b"{} {}", b'{"a":1', b"}"], id="an object over two lines"),
+        pytest.param([b"{} {}", b'{"a":[', b"{}]}"], id="all begin with a brace"),
+        pytest.param([b"{} {}", b'{"a":{}', b',"b":{}}'], id="all end with one"),
+    ],
+)
+def test_values_that_make_up_for_each_other_are_noticed(lines: list[bytes]) -> None:
     """As many values as lines is not enough: one line with two, one value over two lines."""
-    data = b"1 2\n[\n]\n"
-    assert len(msgspec.json.Decoder(msgspec.Raw).decode_lines(data)) == 3
-    assert not are_all_json(data, np.array([3, 1, 1]))
+    data = b"\n".join(lines) + b"\n"
+    assert len(msgspec.json.Decoder(msgspec.Raw).decode_lines(data)) == len(lines)
+    found = stretch(data, 0)
+    assert not are_all_json(data, found.starts, found.ends - found.starts)
