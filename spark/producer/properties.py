@@ -12,6 +12,9 @@ DEFAULTS: Final[dict[str, str]] = {
     # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": "65536",
+    # Right after a commit the coordinator still writes its markers, and refuses the next transaction: asked
+    # again so soon, not after 100 ms. Each repeat waits twice as long as the one before, up to a second.
+    "retry.backoff.ms": "10",
     # A broker that comes back is noticed within a second, not ten.
     "reconnect.backoff.max.ms": "1000",
 }

@@ -157,7 +157,8 @@ class BatchRun:
                 return
             if step is not None:
                 self._act(pipeline, step)
-            if self._transaction.is_due:
+            # An object's end is part of the transaction of its last rows, not of one more.
+            if self._transaction.is_due and not pipeline.ends_next():
                 self._transaction.commit()
             if self._link.is_ending():
                 pipeline.stop(anywhere=True)
@@ -227,7 +228,7 @@ class BatchRun:
                     return
                 begin += 1
                 continue
-            transaction.open()
+            transaction.make_room()
             until = min(end, begin + transaction.room)
             transaction.touch(progress)
             self._last_sent = (index, rows.positions(begin))
@@ -235,8 +236,6 @@ class BatchRun:
             transaction.count(target.topic, until - begin)
             progress.move(then if until == end else rows.positions(until), records=until - begin)
             begin = until
-            if transaction.is_due:
-                transaction.commit()
         # Blank lines may lie behind the last row.
         progress.move(then)
 
@@ -258,7 +257,7 @@ class BatchRun:
     def _bad(self, progress: Progress, bad: BadRow) -> None:
         """Stop the work in front of a bad row, or set the row aside and go on behind it."""
         errors, transaction = self._settings.errors, self._transaction
-        transaction.open()
+        transaction.make_room()
         transaction.touch(progress)
         transaction.count_bad(bad.reason)
         if errors.tolerance is Tolerance.NONE:
@@ -284,8 +283,6 @@ class BatchRun:
             progress.move(bad.after, bad=1)
         if errors.log_enable:
             self._bad_log.note(progress.work, bad, becomes=becomes)
-        if transaction.is_due:
-            transaction.commit()
 
     def _end(self, progress: Progress) -> None:
         """The work has no more rows: its end is part of the open transaction, with rows or without."""

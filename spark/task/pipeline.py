@@ -4,6 +4,7 @@ So that reading, decoding and producing overlap, and so that the producing threa
 than its transaction's interval allows.
 """
 
+import contextlib
 import queue
 import threading
 from collections import Counter
@@ -19,6 +20,7 @@ from spark.rows import RowBatch
 
 # Batches of rows decoded and not yet produced; each is of about 1 MiB.
 _BATCHES_AHEAD: Final = 4
+_AT_ONCE_SECONDS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Pipeline:
         self._cuts = cuts
         self._can_resume = can_resume
         self._steps: queue.Queue[Step | _Crashed] = queue.Queue(_BATCHES_AHEAD)
+        # Looked at, and not taken yet.
+        self._next: Step | _Crashed | None = None
         self._closed = threading.Event()
         self._stop = threading.Event()
         self._stop_anywhere = threading.Event()
@@ -101,13 +105,22 @@ class Pipeline:
 
     def take(self, timeout: float | None) -> Step | None:
         """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
-        try:
-            step = self._steps.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        step, self._next = self._next, None
+        if step is None:
+            try:
+                step = self._steps.get(timeout=timeout)
+            except queue.Empty:
+                return None
         if isinstance(step, _Crashed):
             raise step.error
         return step
+
+    def ends_next(self) -> bool:
+        """Whether the next step is the end of a work; false when it does not come at once."""
+        if self._next is None:
+            with contextlib.suppress(queue.Empty):
+                self._next = self._steps.get(timeout=_AT_ONCE_SECONDS)
+        return isinstance(self._next, Ended)
 
     def skip(self, index: int) -> None:
         """Decode no more of this work; steps of it that are decoded already still come."""
@@ -122,6 +135,7 @@ class Pipeline:
     def close(self) -> None:
         """Drop what is decoded and end the thread, which gives the connections back; does not wait for it."""
         self._closed.set()
+        self._next = None
         while True:
             try:
                 self._steps.get_nowait()

@@ -69,6 +69,12 @@ class Transaction:
             self._opened_at = time.monotonic()
             self._producer.begin(self._batch.group)
 
+    def make_room(self) -> None:
+        """Have one open that takes another record: one that is due is committed first. Raises as `open`."""
+        if self.is_due:
+            self.commit()
+        self.open()
+
     def touch(self, progress: Progress) -> None:
         """The work gets a checkpoint in it."""
         self._touched[id(progress)] = progress

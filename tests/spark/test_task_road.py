@@ -83,6 +83,19 @@ def test_small_objects_share_a_transaction(driver: Drivers) -> None:
     assert (entries[blank.id].state, entries[blank.id].records) == (State.DONE, 0)
 
 
+def test_an_object_s_end_belongs_to_the_transaction_of_its_last_rows(driver: Drivers) -> None:
+    """Even where these fill it: not one more transaction for a checkpoint alone."""
+    one = driver(transaction_boundary_records="1000")
+    objects = [one.put(f"object-{n}", lines(1000)) for n in range(5)]
+    one.ready()
+
+    assert one.run(*map(one.work, objects)).outcome is Outcome.CLEAN
+
+    told = [event.committed for event in one.seen if isinstance(event, BatchCommitted)]
+    assert [sum(each.records_by_topic.values()) for each in told] == [1000] * 5
+    assert [one.entries()[found.id].state for found in objects] == [State.DONE] * 5
+
+
 def test_a_bad_row_quarantines_at_its_position(driver: Drivers) -> None:
     """What stands before it is produced, nothing after it; other objects go on."""
     one = driver()
