@@ -22,18 +22,19 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench import million
 from bench.aims import outcomes
 from bench.chart import bar_chart
 from bench.contestants import Run, bare_gets, headrace, plain_script, produce_only
-from bench.delays import uploading
+from bench.delays import Delays, Uploading, uploading
 from bench.results import Results
 from bench.stage import Stage, StageError, stage
-from bench.tables import LABELS, aims_table, groups, rates_table
+from bench.tables import BESIDE, LABELS, aims_table, groups, rates_table
 from bench.workloads import MORE_WORKLOADS, WORKLOADS, Workload
 from localstack.steps import PartError, say
 
 UPLOADS: Final = 20
-"""Small objects of one round of latency."""
+"""Small objects of one round of latency, one a second; under load twice as many in the same time."""
 _QUIET_SECONDS: Final = 600.0
 _LATENCY: Final = "latency"
 
@@ -47,6 +48,9 @@ class Asked:
     rounds: int
     workloads: Sequence[Workload]
     has_latency: bool
+    has_beside: bool
+    """Latency under load, and while a large object is read, too."""
+    has_million: bool
     quiet_seconds: float
     scale: float
     out: Path
@@ -72,11 +76,11 @@ class Board:
         self._stage = on_stage
         self._asked = asked
         self._bar = bar
-        steps = sum(len(contestants(one)) for one in asked.workloads) + asked.has_latency
-        uploads = len(asked.workloads)
-        quiet = asked.quiet_seconds > 0
-        warm_up = bool(asked.workloads)
-        self._task = bar.add_task("", total=uploads + warm_up + steps * asked.rounds + quiet)
+        steps = sum(self._rounds(one) * len(contestants(one)) for one in asked.workloads)
+        steps += len(asked.workloads) + bool(asked.workloads)  # uploading, and warming up
+        steps += asked.rounds * len(self._uploads()) if asked.has_latency else 0
+        steps += (asked.quiet_seconds > 0) + asked.has_million
+        self._task = bar.add_task("", total=steps)
 
     def run(self) -> None:
         """Everything, and the files after each round, so that an interrupted run is not lost."""
@@ -91,6 +95,8 @@ class Board:
                     contestant(self._stage, workload)
         for number in range(self._asked.rounds):
             for workload in self._asked.workloads:
+                if number >= self._rounds(workload):
+                    continue
                 for name, contestant in contestants(workload).items():
                     said = f"round {number + 1} of {self._asked.rounds}: {workload.title}, {LABELS[name]}"
                     with self._step(said):
@@ -98,6 +104,10 @@ class Board:
             self.write()
         if self._asked.has_latency:
             self._delays()
+            self.write()
+        if self._asked.has_million:
+            with self._step("a million objects: a restart, and a full listing"):
+                self.results.million = million.measure(self._stage, pages=million.PAGES)
             self.write()
 
     def write(self) -> None:
@@ -110,15 +120,26 @@ class Board:
     def _delays(self) -> None:
         with self._tolerant(_LATENCY), uploading(self._stage) as service:
             for number in range(self._asked.rounds):
-                with self._step(
-                    f"round {number + 1} of {self._asked.rounds}: {UPLOADS} uploads, one a second"
-                ):
-                    self.results.delays.append(service.round(UPLOADS))
+                for beside, upload in self._uploads().items():
+                    said = f"round {number + 1} of {self._asked.rounds}: uploads, {BESIDE[beside]}"
+                    with self._step(said):
+                        self.results.delays.setdefault(beside, []).append(upload(service))
             if self._asked.quiet_seconds:
                 with self._step(f"one upload after {self._asked.quiet_seconds:.0f} quiet seconds"):
                     time.sleep(self._asked.quiet_seconds)
                     self.results.after_quiet_ms = service.first()
                     self.results.quiet_seconds = self._asked.quiet_seconds
+
+    def _rounds(self, workload: Workload) -> int:
+        return min(self._asked.rounds, workload.most_rounds)
+
+    def _uploads(self) -> dict[str, Callable[[Uploading], Delays]]:
+        """The kinds of rounds of latency."""
+        found: dict[str, Callable[[Uploading], Delays]] = {"idle": lambda service: service.idle(UPLOADS)}
+        if self._asked.has_beside:
+            found["load"] = lambda service: service.under_load(2 * UPLOADS)
+            found["large"] = Uploading.beside_large
+        return found
 
     @contextmanager
     def _step(self, said: str) -> Iterator[None]:
@@ -184,6 +205,8 @@ def _asked() -> Asked:
         rounds=given.rounds,
         workloads=[one.scaled(given.scale) for one in chosen if not given.only or one.name in given.only],
         has_latency=not given.only or _LATENCY in given.only,
+        has_beside=given.all,
+        has_million=given.all and not given.only,
         quiet_seconds=quiet,
         scale=given.scale,
         out=given.out,

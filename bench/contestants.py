@@ -34,6 +34,8 @@ class Run:
     rate: float
     cpu_us: Mapping[str, float] = field(default_factory=dict)
     """CPU microseconds a record (or an object, where those are counted)."""
+    beside_us: Mapping[str, float] = field(default_factory=dict)
+    """The same of the broker and of S3 meanwhile."""
     peak_mib: Mapping[str, float] = field(default_factory=dict)
     """The largest process of each kind."""
 
@@ -55,6 +57,7 @@ def serving(on_stage: Stage, topic: str, workload: Workload) -> Iterator[Service
         topic=topic,
         file__name__template=".*",
         input__format=workload.input_format,
+        **workload.options,
     )
     service = on_stage.service(topic, options)
     service.start()
@@ -68,31 +71,52 @@ def plain_script(on_stage: Stage, workload: Workload) -> Run:
     """The script that people write first: GET, split or decode, produce; nothing checked, nothing kept."""
     topic = _fresh_topic(on_stage)
     where = (on_stage.bootstrap, on_stage.endpoint, workload.bucket)
-    is_lines = workload.name in {"jsonl", "gzip", "small"}
+    is_lines = workload.name in {"jsonl", "gzip", "small", "large"}
     argv = ("plain_script", *where) if is_lines else ("plain_formats", *where)
     loop = () if is_lines else (workload.name,)
-    sent, seconds, cpu = _script(*argv, "in/", topic, *loop)
+    with _beside(on_stage, workload) as beside:
+        sent, seconds, cpu = _script(*argv, "in/", topic, *loop)
     if sent != workload.records:
         raise StageError(f"The plain script sent {sent} records of {workload.name}, not {workload.records}.")
     # Its imports are not the workload's: a run that finds nothing to read costs them alone.
     cpu -= _idle_cpu(*argv, "nothing/", _NO_TOPIC, *loop)
-    return Run(rate=workload.amount / seconds, cpu_us={"script": cpu / workload.amount * 1e6})
+    us = {"script": cpu / workload.amount * 1e6}
+    return Run(rate=workload.amount / seconds, cpu_us=us, beside_us=beside)
 
 
 def produce_only(on_stage: Stage, workload: Workload, number: int) -> Run:
     """As many records from memory through plain `produce()`, in so many processes; the ceiling."""
     topic = _fresh_topic(on_stage)
-    sent, seconds, cpu = _script(
-        "produce_only", on_stage.bootstrap, topic, str(workload.records), str(number)
-    )
-    cpu -= _idle_cpu("produce_only", on_stage.bootstrap, _NO_TOPIC, "0", str(number))
-    return Run(rate=sent / seconds, cpu_us={"script": cpu / sent * 1e6})
+    argv = ("produce_only", on_stage.bootstrap)
+    with _beside(on_stage, workload) as beside:
+        sent, seconds, cpu = _script(*argv, topic, str(workload.records), str(number))
+    cpu -= _idle_cpu(*argv, _NO_TOPIC, "0", str(number))
+    return Run(rate=sent / seconds, cpu_us={"script": cpu / sent * 1e6}, beside_us=beside)
 
 
 def bare_gets(on_stage: Stage, workload: Workload) -> Run:
     """Every object fetched and thrown away: what this S3 gives at all."""
-    fetched, seconds, _ = _script("bare_gets", on_stage.endpoint, workload.bucket, str(workload.objects))
-    return Run(rate=fetched / seconds)
+    with _beside(on_stage, workload) as beside:
+        fetched, seconds, cpu = _script(
+            "bare_gets", on_stage.endpoint, workload.bucket, str(workload.objects)
+        )
+    cpu -= _idle_cpu("bare_gets", on_stage.endpoint, workload.bucket, "0")
+    return Run(rate=fetched / seconds, cpu_us={"script": cpu / fetched * 1e6}, beside_us=beside)
+
+
+@contextmanager
+def _beside(on_stage: Stage, workload: Workload) -> Iterator[dict[str, float]]:
+    """CPU microseconds, for each record or object, that broker and S3 use meanwhile; filled at the end."""
+    daemons = {"broker": on_stage.parts.broker.daemon, "S3": on_stage.parts.emulator.daemon}
+    pids = {name: daemon.pid for name, daemon in daemons.items() if daemon.pid is not None}
+
+    def used() -> dict[str, float]:
+        return {name: sum(processes.cpu_seconds(pid).values()) for name, pid in pids.items()}
+
+    found: dict[str, float] = {}
+    before = used()
+    yield found
+    found |= {name: (now - before[name]) / workload.amount * 1e6 for name, now in used().items()}
 
 
 def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) -> Run:
@@ -103,12 +127,13 @@ def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) 
         time.sleep(0.01)
     began, used = time.monotonic(), processes.cpu_seconds(service.pid)
     ends, changed = 0, began
-    while ends < workload.records or time.monotonic() - changed < _QUIET_SECONDS:
-        _still_waits(service, deadline, topic)
-        now, current = time.monotonic(), sum(on_stage.ends(topic).values())
-        if current != ends:
-            ends, changed = current, now
-        time.sleep(0.05)
+    with _beside(on_stage, workload) as beside:
+        while ends < workload.records or time.monotonic() - changed < _QUIET_SECONDS:
+            _still_waits(service, deadline, topic)
+            now, current = time.monotonic(), sum(on_stage.ends(topic).values())
+            if current != ends:
+                ends, changed = current, now
+            time.sleep(0.05)
     cpu = {
         kind: (seconds - used.get(kind, 0.0)) / workload.amount * 1e6
         for kind, seconds in processes.cpu_seconds(service.pid).items()
@@ -116,7 +141,7 @@ def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) 
     peak: dict[str, float] = {}
     for process in processes.tree(service.pid):
         peak[process.kind] = max(peak.get(process.kind, 0.0), process.peak_mib)
-    return Run(rate=workload.amount / (changed - began), cpu_us=cpu, peak_mib=peak)
+    return Run(rate=workload.amount / (changed - began), cpu_us=cpu, beside_us=beside, peak_mib=peak)
 
 
 def _still_waits(service: Service, deadline: float, topic: str) -> None:

@@ -33,6 +33,7 @@ from localstack.steps import say
 BUCKET: Final = "headrace-million"
 TOPIC: Final = "million"
 NAME: Final = "million"
+PAGES: Final = 1_000
 
 
 def recorded_page(on_stage: Stage) -> bytes:

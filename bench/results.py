@@ -24,7 +24,10 @@ class Results:
     runs: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
     """By workload and contestant."""
     workloads: dict[str, Workload] = field(default_factory=dict)
-    delays: list[Delays] = field(default_factory=list)
+    delays: dict[str, list[Delays]] = field(default_factory=dict)
+    """By what goes on besides: `idle`, `load`, `large`."""
+    million: Mapping[str, Any] = field(default_factory=dict)
+    """What `bench.million` measures."""
     after_quiet_ms: float | None = None
     quiet_seconds: float = 0.0
     """How long it had been quiet then."""
@@ -47,9 +50,9 @@ class Results:
             for workload, by_name in self.runs.items()
         }
         latency = {}
-        if self.delays:
-            latency["p50_ms"] = statistics.median(one.p50 for one in self.delays)
-            latency["p99_ms"] = statistics.median(one.p99 for one in self.delays)
+        for beside, rounds in self.delays.items():
+            latency[f"{beside}_p50_ms"] = statistics.median(one.p50 for one in rounds)
+            latency[f"{beside}_p99_ms"] = statistics.median(one.p99 for one in rounds)
         if self.after_quiet_ms is not None:
             latency["after_quiet_ms"] = self.after_quiet_ms
         ours = {workload: runs["headrace"] for workload, runs in self.runs.items() if "headrace" in runs}
@@ -70,7 +73,13 @@ class Results:
             "workloads": {name: self._workload(name) for name in self.runs},
             "latency": {name: round(value, 1) for name, value in medians["latency"].items()}
             | {"quiet_seconds": self.quiet_seconds}
-            | {"rounds": [{"p50_ms": round(one.p50, 1), "p99_ms": round(one.p99, 1)} for one in self.delays]},
+            | {
+                "rounds": {
+                    beside: [{"p50_ms": round(one.p50, 1), "p99_ms": round(one.p99, 1)} for one in rounds]
+                    for beside, rounds in self.delays.items()
+                }
+            },
+            "million": self.million,
             "peak_mib": {kind: round(value) for kind, value in medians["memory"].items()},
             "aims": [
                 {
@@ -98,6 +107,7 @@ class Results:
                     "median": round(statistics.median(self.rates(name, contestant))),
                     "rounds": [round(rate) for rate in self.rates(name, contestant)],
                     "cpu_us": {kind: round(us, 3) for kind, us in middle(runs, "cpu_us").items()},
+                    "beside_us": {kind: round(us, 3) for kind, us in middle(runs, "beside_us").items()},
                     "peak_mib": {
                         kind: round(mib) for kind, mib in most([run.peak_mib for run in runs]).items()
                     },

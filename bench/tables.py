@@ -16,13 +16,20 @@ LABELS = {
     "bare_gets": "bare GETs",
 }
 
+BESIDE = {
+    "idle": "one a second",
+    "load": "under load",
+    "large": "while 1 GiB is read",
+}
+"""What goes on besides while latency is measured."""
+
 
 def rates_table(results: Results) -> Table:
     """Each workload and contestant: median, spread, ratio, CPU."""
     table = Table(title=f"Medians of {results.rounds}")
     table.add_column("workload")
     table.add_column("who")
-    for heading in ("median", "spread", "Headrace is", "CPU us each"):
+    for heading in ("median", "spread", "Headrace is", "CPU us each", "broker", "S3"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, contestants in results.runs.items():
         workload = results.workloads[name]
@@ -32,7 +39,7 @@ def rates_table(results: Results) -> Table:
             rates = results.rates(name, contestant)
             median = statistics.median(rates)
             is_other = ours is not None and contestant != "headrace"
-            cpu = middle(runs, "cpu_us")
+            cpu, beside = middle(runs, "cpu_us"), middle(runs, "beside_us")
             table.add_row(
                 title,
                 LABELS[contestant],
@@ -40,19 +47,22 @@ def rates_table(results: Results) -> Table:
                 f"{min(rates):,.0f} .. {max(rates):,.0f}",
                 f"{(ours or 0) / median:.2f} of it" if is_other else "",
                 _us(sum(cpu.values())) if cpu else "",
+                *(_us(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
             )
             if len(cpu) > 1:
                 for kind, us in cpu.items():
                     table.add_row("", f"  {kind}", "", "", "", _us(us))
             title = ""
         table.add_section()
-    for number, one in enumerate(results.delays):
-        table.add_row(
-            "" if number else "upload to readable",
-            f"round {number + 1}, {len(one.ms)} uploads",
-            f"p50 {one.p50:.0f} ms",
-            f"{one.ms[0]:.0f} .. {one.ms[-1]:.0f} ms",
-        )
+    for goes_on, rounds in results.delays.items():
+        for number, one in enumerate(rounds):
+            table.add_row(
+                "" if number else f"upload to readable, {BESIDE[goes_on]}",
+                f"round {number + 1}, {len(one.ms)} uploads",
+                f"p50 {one.p50:.0f} ms",
+                f"{one.ms[0]:.0f} .. {one.ms[-1]:.0f} ms",
+            )
+        table.add_section()
     return table
 
 
@@ -103,16 +113,16 @@ def groups(results: Results) -> list[Group]:
         )
         for name, contestants in results.runs.items()
     ]
-    if results.delays:
+    for goes_on, rounds in results.delays.items():
         found.append(
             Group(
-                heading="Upload to readable, one small object a second (less is better)",
+                heading=f"Upload to readable, {BESIDE[goes_on]} (less is better)",
                 unit="ms",
                 bars=[
                     Bar(label=label, value=statistics.median(ms), low=min(ms), high=max(ms), is_ours=True)
                     for label, ms in (
-                        ("Headrace, p50", [one.p50 for one in results.delays]),
-                        ("Headrace, p99", [one.p99 for one in results.delays]),
+                        ("Headrace, p50", [one.p50 for one in rounds]),
+                        ("Headrace, p99", [one.p99 for one in rounds]),
                     )
                 ],
             )

@@ -3,9 +3,9 @@
 import gzip
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import fastavro
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from bench.delays import put_in_parts
 from bench.lines import lines
 from bench.stage import Stage
 
@@ -21,7 +22,10 @@ _UPLOADERS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Objects of `rows` records each; `body` makes one from the number of its first row and their count."""
+    """Objects of `rows` records each; `body` makes one from the number of its first row and their count.
+
+    `parts` above 0: it is lines, and put in so many parts. `options` are Headrace's besides.
+    """
 
     name: str
     title: str
@@ -31,6 +35,10 @@ class Workload:
     input_format: str = "jsonl"
     counts_objects: bool = False
     """True when objects a second are what matters, and bare GETs the ceiling."""
+    parts: int = 0
+    options: Mapping[str, object] = field(default_factory=dict)
+    most_rounds: int = 1_000
+    """Fewer than the others where a round takes minutes."""
 
     @property
     def records(self) -> int:
@@ -53,7 +61,10 @@ class Workload:
         return f"headrace-bench-{self.name}"
 
     def scaled(self, scale: float) -> "Workload":
-        """The same with fewer objects, for a quick look at the benchmark itself."""
+        """The same with fewer objects (a smaller one), for a quick look at the benchmark itself."""
+        if self.parts:
+            parts = max(2, round(self.parts * scale))
+            return replace(self, parts=parts, rows=self.rows // self.parts * parts)
         return replace(self, objects=max(2, round(self.objects * scale)))
 
     def upload(self, on_stage: Stage) -> None:
@@ -61,6 +72,11 @@ class Workload:
         on_stage.make_bucket(self.bucket)
 
         def put(number: int) -> None:
+            if self.parts:
+                rows = self.rows // self.parts
+                parts = [(number * self.rows + part * rows, rows) for part in range(self.parts)]
+                put_in_parts(on_stage, self.bucket, f"in/{number:06}", parts)
+                return
             body = self.body(number * self.rows, self.rows)
             on_stage.s3.put_object(Bucket=self.bucket, Key=f"in/{number:06}", Body=body)
 
@@ -171,5 +187,15 @@ MORE_WORKLOADS: Final = (
         rows=2_500,
         body=_chunks,
         input_format="bytes",
+    ),
+    Workload(
+        name="large",
+        title="one object of 2 GiB, in slices",
+        objects=1,
+        rows=215 * 50_000,
+        parts=215,
+        body=lines,
+        options={"ordering": "none"},
+        most_rounds=2,
     ),
 )

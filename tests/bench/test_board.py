@@ -22,10 +22,17 @@ def results() -> Results:
     jsonl = WORKLOADS[0]
     for rate, cpu in ((900.0, 1.0), (1000.0, 1.4), (800.0, 1.2)):
         made.add(
-            jsonl, "headrace", Run(rate=rate, cpu_us={"driver": 0.1, "workers": cpu}, peak_mib={"jvm": 1.0})
+            jsonl,
+            "headrace",
+            Run(
+                rate=rate,
+                cpu_us={"driver": 0.1, "workers": cpu},
+                beside_us={"broker": 0.4},
+                peak_mib={"jvm": 1.0},
+            ),
         )
         made.add(jsonl, "plain_script", Run(rate=600.0, cpu_us={"script": 2.0}))
-    made.delays = [Delays(ms=[20.0, 30.0, float(worst)]) for worst in (40, 300, 50)]
+    made.delays["idle"] = [Delays(ms=[20.0, 30.0, float(worst)]) for worst in (40, 300, 50)]
     return made
 
 
@@ -54,9 +61,10 @@ def test_the_file_that_is_written(results: Results) -> None:
         "median": 900,
         "rounds": [900, 1000, 800],
         "cpu_us": {"driver": 0.1, "workers": 1.2},
+        "beside_us": {"broker": 0.4},
         "peak_mib": {"jvm": 1},
     }
-    assert shape["latency"]["p99_ms"] == 50.0
+    assert shape["latency"]["idle_p99_ms"] == 50.0
     assert shape["failures"] == ["round 2: no"]
     assert {"cores", "processor", "python"} == shape["machine"].keys()
 
