@@ -131,7 +131,10 @@ class Stage:
         ended: set[int] = set()
         try:
             while True:
-                for message in consumer.consume(10_000, 0.05):
+                # Not `consume` with a time: it would wait all of it for the ten thousandth message.
+                first = consumer.poll(0.05)
+                messages = [] if first is None else [first, *consumer.consume(10000, 0)]
+                for message in messages:
                     error = message.error()
                     if error is None:
                         ended.discard(message.partition())
