@@ -20,34 +20,41 @@ from rich.table import Table
 from bench.delays import uploading
 from bench.stage import stage
 
+_NEXT_UPLOAD_NS: Final = 900_000_000
 # In the order of the road; what lies between one and the one before it.
 STEPS: Final = {
     "told": "S3 stores the object and tells SQS; the long poll answers; the listeners parse it",
     "granted": "catalogue, plan, and the batch written to the task's socket",
     "taken": "the task has the batch",
-    "fetched": "GET",
-    "opened": "decode; the transaction is begun, with the group's consent",
-    "sent": "the record is handed to librdkafka, its checkpoint is made",
+    "opened": "GET; meanwhile the transaction is begun, with the group's consent",
+    "sent": "decode; the record is handed to librdkafka, its checkpoint is made",
     "committed": "record and checkpoint acknowledged, the transaction committed",
     "read": "the commit's markers are written; a read-committed consumer gets the record",
 }
+_TOGETHER: Final = {"opened": ("fetched", "opened")}
+"""A step that is over when all of these are."""
 
 
 def steps_of(began_ns: int, read_ns: int, noted: list[tuple[str, int]]) -> list[float] | None:
-    """Milliseconds of each step of one upload; None when a step was not noted between its ends."""
+    """Milliseconds of each step of one upload; None when one was not noted before the next upload."""
     at, found = began_ns, []
     for step in STEPS:
-        moment = (
-            read_ns
-            if step == "read"
-            else min((ns for name, ns in noted if name == step and ns >= at), default=None)
-        )
-        # A reader may have the record before the producer hears that the commit is through.
-        if moment is None or (step != "read" and moment > read_ns + 50_000_000):
+        moment = read_ns if step == "read" else _next(step, at, noted)
+        if moment is None or moment - began_ns > _NEXT_UPLOAD_NS:
             return None
         found.append((moment - at) / 1e6)
         at = moment
     return found
+
+
+def _next(step: str, at: int, noted: list[tuple[str, int]]) -> int | None:
+    """When the step was first noted after `at`."""
+    firsts = [
+        min((ns for name, ns in noted if name == one and ns >= at), default=None)
+        for one in _TOGETHER.get(step, (step,))
+    ]
+    known = [first for first in firsts if first is not None]
+    return max(known) if len(known) == len(firsts) else None
 
 
 def shown(rows: list[list[float]]) -> Table:

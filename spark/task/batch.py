@@ -127,6 +127,9 @@ class BatchRun:
             can_resume=self._decoding.can_resume,
         )
         try:
+            if any(work.object.size and not work.pieces_wanted for _, work in works):
+                # There will be rows, as good as surely: begun while the first object is on its way.
+                self._transaction.open()
             self._drain(self._pipeline)
             self._transaction.commit()
         except RecordRefused as error:
