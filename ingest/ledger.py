@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ingest.errors import LedgerUnfit
+from ingest.lean_pickle import lean
 from ingest.objects import ObjectId
 from ingest.positions import Position, position_as_dict, position_from_dict
 
@@ -32,6 +33,7 @@ SETTLED: Final = frozenset({State.DONE, State.SKIPPED, State.QUARANTINED})
 REVIVABLE_REASONS: Final = frozenset({"missing", "superseded", "archived"})
 
 
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class SliceKey:
     """One slice of a split object: the cut where it begins (inclusive) and where it ends (exclusive)."""
@@ -41,6 +43,7 @@ class SliceKey:
     end: int
 
 
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class ControlKey:
     """What is not an object: slots in use, first start, pause, commands."""
@@ -51,6 +54,7 @@ class ControlKey:
 LedgerKey = ObjectId | SliceKey | ControlKey
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """The checkpoint of one object or slice.

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from ingest.lean_pickle import lean
 
+
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectId:
     """Identity of an object's content: the same key with another ETag is another object.
@@ -21,6 +24,7 @@ class ObjectId:
         return f"s3://{self.bucket}/{self.key}"
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Object:
     """An object as an event or a listing told of it.
@@ -37,6 +41,7 @@ class S3Object:
     storage_class: str | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """Where the records of an object go, by the template and `topic`.

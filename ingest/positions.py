@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ingest.lean_pickle import lean
 
+
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class BytePosition:
     """JSON Lines and bytes: the byte, of the decompressed stream, where the next row begins."""
@@ -11,6 +14,7 @@ class BytePosition:
     byte: int = 0
 
 
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class BlockPosition:
     """Avro: the file offset at which the next block begins, and the record within that block."""
@@ -19,6 +23,7 @@ class BlockPosition:
     record: int = 0
 
 
+@lean
 @dataclass(frozen=True, slots=True, order=True)
 class RowPosition:
     """Parquet: the row group, and the row within it."""

@@ -19,11 +19,13 @@ it is said once, over a connection whose task has initialised already, and closi
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ingest.lean_pickle import lean
 from ingest.ledger import LedgerEntry, LedgerKey
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.positions import Position
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One object, or one slice of it, for a slot.
@@ -50,6 +52,7 @@ class Work:
         return self.begin is not None
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """A plan for one slot: what to do between two questions to the driver.
@@ -66,6 +69,7 @@ class Batch:
     max_seconds: float
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """What a committed transaction says of one object or slice: exactly its new ledger record."""
@@ -74,6 +78,7 @@ class Checkpoint:
     entry: LedgerEntry
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a task stopped working on an object without an end in the ledger.
@@ -122,6 +127,7 @@ class End:
     """No work came in time, or the slot is wanted otherwise: the task ends, keeping its cached producer."""
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """A transaction whose commit the broker acknowledged. Counters are of this transaction only.
@@ -138,6 +144,7 @@ class Committed:
     """From begin to acknowledged commit."""
 
 
+@lean
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The batch is over: every work was committed to an end, gave a failure, or was left (`returned`).

@@ -1,9 +1,10 @@
 """The ledger as the catalogue sees it: the tailing cache, and on top what is committed but not read back."""
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
@@ -11,6 +12,9 @@ from ingest.objects import ObjectId
 Entries = Iterator[tuple[ObjectId, LedgerEntry]]
 
 UNFINISHED = frozenset({State.PARTIAL, State.FAILED, State.NEW})
+
+# More than a transaction of the driver and a batch of every slot have together. A few hundred bytes each.
+_MOST_REMEMBERED: Final = 20_000
 
 
 class LedgerView(Protocol):
@@ -37,33 +41,74 @@ class Overlay:
 
     An entry leaves the overlay when the follower reads exactly it; everything later for that key has passed
     through `committed` as well, except what a lost task wrote, for which `forget` gives way to the view.
-    An object's entry that the follower has read before the report of it came (both take milliseconds) never
-    enters: objects are many, so that what stayed behind would be memory lost. Slices are few.
+
+    What the follower has read before the report of it came (both take milliseconds) never enters: objects are
+    many, so that what stayed behind would be memory lost. So the last record of each key that was read and
+    took nothing out is remembered until its report comes. Where none is remembered, the record is still to be
+    read, and no database need be asked for each object. This holds as `applied` hears of everything that
+    `committed` hears of: the follower is live before anything is planned or written (`take_over` ends so).
+    Reports of a key come in the ledger's order, and a tombstone is written only after the one before.
+
+    The view is asked in doubt: when several records of a key are under way; for a tombstone, as one is like
+    the other; and for all once the memory, which is bounded, had to let go of a key.
     """
 
-    def __init__(self, view: LedgerView) -> None:
+    def __init__(self, view: LedgerView, *, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._view = view
         self._ahead: dict[LedgerKey, LedgerEntry | None] = {}
+        self._read: OrderedDict[LedgerKey, LedgerEntry | None] = OrderedDict()
+        self._most_remembered = most_remembered
+        self._has_let_go = False
 
     def __len__(self) -> int:
         return len(self._ahead)
 
+    @property
+    def remembered(self) -> int:
+        """How many keys were read and are not reported yet, as far as is known."""
+        return len(self._read)
+
     def committed(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
         """A commit with this record was acknowledged."""
-        if isinstance(key, ObjectId) and entry is not None and self._view.get(key) == entry:
+        if self._is_read(key, entry):
             # The follower was quicker: nothing would ever come to take it out again.
             self._ahead.pop(key, None)
+            self._read.pop(key, None)
         else:
             self._ahead[key] = entry
+
+    def _is_read(self, key: LedgerKey, entry: LedgerEntry | None) -> bool:
+        if key not in self._read:
+            return self._has_let_go and entry is not None and self._shown(key) == entry
+        # With another one ahead it may be an older record that says the same.
+        is_it = key not in self._ahead and self._read[key] == entry
+        if entry is None:
+            # Nothing is what a view shows that has not come to the record before, too: both have to say so.
+            return is_it and self._shown(key) is None
+        return is_it or self._shown(key) == entry
+
+    def _shown(self, key: LedgerKey) -> LedgerEntry | None:
+        if isinstance(key, SliceKey):
+            return dict(self._view.slices(key.id)).get(key)
+        return self._view.get(key) if isinstance(key, ObjectId) else None
 
     def applied(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
         """The follower has read this record, and the view shows it."""
         if key in self._ahead and self._ahead[key] == entry:
             del self._ahead[key]
+            # Reports come in order: what was remembered is older, and its own has come.
+            self._read.pop(key, None)
+            return
+        self._read[key] = entry
+        self._read.move_to_end(key)
+        if len(self._read) > self._most_remembered:
+            self._read.popitem(last=False)
+            self._has_let_go = True
 
     def forget(self, key: LedgerKey) -> None:
         """The view was read to the end after a fence: what it says of this key is final."""
         self._ahead.pop(key, None)
+        self._read.pop(key, None)
 
     def get(self, object_id: ObjectId) -> LedgerEntry | None:
         """The newest entry known of an object."""

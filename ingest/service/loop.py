@@ -328,8 +328,8 @@ class Service:
             parts.tally.ignored(reason, count)
         for warning in effects.warnings:
             _log.warning("catalogue_warning", warning=warning)
-        for ended in effects.ended:
-            parts.tally.ended(ended, now_ms())
+        if effects.ended:
+            parts.tally.ended(effects.ended, now_ms())
 
     def _plan(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""

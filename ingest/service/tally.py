@@ -2,12 +2,14 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 
 from ingest.catalogue import Ended
 from ingest.ledger import State
+from ingest.logs import gathered
 from ingest.metrics import Metrics
 from ingest.objects import ObjectId
 from ingest.outcome import OUTCOMES
@@ -114,30 +116,27 @@ class Tally:
         self.bytes += count
         return count
 
-    def ended(self, ended: Ended, now_ms: int) -> None:
-        """An object came to its end: the one canonical line of each."""
+    def ended(self, objects: Sequence[Ended], now_ms: int) -> None:
+        """Objects came to their ends: the one canonical line of each, written together."""
+        counts = Counter((ended.entry.state, ended.entry.reason) for ended in objects)
+        for (state, reason), count in counts.items():
+            self._metrics.objects.labels(str(state), reason or "").inc(count)
+        self.quarantined += sum(ended.entry.state is State.QUARANTINED for ended in objects)
+        # All others would be pushed out again at once.
+        self.recent.extend(_recent(ended, now_ms) for ended in objects[-_RECENT:])
+        # Bound once for all of them; not for the life of the process, as logging may be set up anew.
+        log = _log.bind()
+        with gathered():
+            for ended in objects:
+                self._say(log, ended, now_ms)
+
+    def _say(self, log: Any, ended: Ended, now_ms: int) -> None:
         entry = ended.entry
-        self._metrics.objects.labels(str(entry.state), entry.reason or "").inc()
-        seconds = max(0, now_ms - ended.since_ms) / 1000
         if entry.state is State.DONE:
             waited = max(0, now_ms - ended.seen_ms) / 1000
             self._metrics.event_to_commit.observe(waited)
             self.latency.took(waited)
-        if entry.state is State.QUARANTINED:
-            self.quarantined += 1
-        self.recent.append(
-            RecentObject(
-                key=printable(ended.id.key),
-                state=str(entry.state),
-                reason=entry.reason,
-                topic=entry.topic,
-                records=entry.records,
-                bad=entry.bad,
-                bytes=entry.size,
-                at_ms=now_ms,
-            )
-        )
-        say = _log.error if entry.state is State.QUARANTINED else _log.info
+        say = log.error if entry.state is State.QUARANTINED else log.info
         say(
             "object",
             bucket=ended.id.bucket,
@@ -152,7 +151,7 @@ class Tally:
             fetched_bytes=self._fetched.pop(ended.id, 0),
             attempts=entry.attempts,
             error=entry.error,
-            duration_seconds=seconds,
+            duration_seconds=max(0, now_ms - ended.since_ms) / 1000,
         )
 
     def rates(self) -> tuple[float, float]:
@@ -163,3 +162,17 @@ class Tally:
         records = sum(count for _, count, _ in self._window)
         size = sum(fetched for _, _, fetched in self._window)
         return records / _RATE_SECONDS, size / _RATE_SECONDS
+
+
+def _recent(ended: Ended, now_ms: int) -> RecentObject:
+    entry = ended.entry
+    return RecentObject(
+        key=printable(ended.id.key),
+        state=str(entry.state),
+        reason=entry.reason,
+        topic=entry.topic,
+        records=entry.records,
+        bad=entry.bad,
+        bytes=entry.size,
+        at_ms=now_ms,
+    )

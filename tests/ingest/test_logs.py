@@ -1,9 +1,24 @@
-"""What is logged while the log cannot be written."""
+"""What is logged while the log cannot be written, lines gathered into few writes, and text made harmless."""
 
 import errno
 import io
+import json
+import logging
+import select
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ingest.logs import configure, escape_values, gathered
+from ingest.printable import printable
 
 _SCRIPT = """
 import io, logging, structlog
@@ -35,3 +50,162 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
     lines = io.StringIO(done.stdout).read().split("\n")
     assert '"event": "there"' in lines[0]
     assert "lost" not in done.stdout
+
+
+class _Stream(io.StringIO):
+    """What came in each write; a write that nobody flushed is not there yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self.flushed = self.flushes = 0
+        self.broken = False
+
+    def write(self, text: str) -> int:
+        if self.broken:
+            raise OSError(errno.EPIPE, "closed")
+        self.writes.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self.flushed = len(self.writes)
+        self.flushes += 1
+
+    @property
+    def lines(self) -> list[str]:
+        return "".join(self.writes[: self.flushed]).splitlines()
+
+    @property
+    def events(self) -> list[str]:
+        return [json.loads(line)["event"] for line in self.lines]
+
+
+@pytest.fixture
+def stream() -> Iterator[_Stream]:
+    """Logging goes here, until the test is over."""
+    stream, handlers = _Stream(), logging.getLogger().handlers[:]
+    level = logging.getLogger().level
+    configure(stream=stream)
+    yield stream
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+    logging.getLogger().setLevel(level)
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_gathered_lines_are_one_write_in_order(stream: _Stream, style: str) -> None:
+    """An error and what a library says are in order with the rest."""
+    configure(stream=stream, style=style)
+    log = structlog.get_logger()
+    with gathered():
+        log.info("first")
+        log.error("second")
+        logging.getLogger("library").error("third")
+        with gathered():
+            log.info("fourth")
+        log.info("fifth")
+        assert stream.writes == []
+    assert len(stream.writes) == stream.flushes == stream.flushed == 1
+    assert [name for line in stream.lines for name in _ORDER if name in line] == _ORDER
+    log.info("after")
+    assert (len(stream.writes), stream.flushed) == (2, 2)
+
+
+_ORDER = ["first", "second", "third", "fourth", "fifth"]
+
+
+def test_what_was_gathered_is_written_whatever_happens(stream: _Stream) -> None:
+    """The lines before an exception are the ones that are wanted."""
+
+    class _Broken(Exception):
+        pass
+
+    def work() -> None:
+        with gathered():
+            structlog.get_logger().info("before")
+            raise _Broken
+
+    with pytest.raises(_Broken):
+        work()
+    structlog.get_logger().info("after")
+    assert stream.events == ["before", "after"]
+    assert len(stream.writes) == 2
+
+
+def test_other_threads_lines_go_out_at_once(stream: _Stream) -> None:
+    """Only who gathers waits."""
+    log = structlog.get_logger()
+    with gathered():
+        log.info("gathered")
+        other = threading.Thread(target=log.info, args=["other"])
+        other.start()
+        other.join()
+        assert stream.events == ["other"]
+    assert stream.events == ["other", "gathered"]
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_no_write_is_larger_than_a_pipe_keeps_whole(stream: _Stream, letter: str) -> None:
+    """Spark's JVM writes to the same stderr: into a larger write it could put its own line."""
+    count = 300
+    with gathered():
+        for number in range(count):
+            structlog.get_logger().info("object", number=number, key=letter * 100)
+    assert [json.loads(line)["number"] for line in stream.lines] == list(range(count))
+    assert all(text.endswith("\n") for text in stream.writes)
+    assert max(len(text.encode()) for text in stream.writes) <= select.PIPE_BUF
+    assert len(stream.writes) < count / 8
+
+
+def test_a_long_line_is_still_a_line(stream: _Stream) -> None:
+    """Longer than what a pipe keeps whole: nothing is cut, and nothing goes missing beside it."""
+    with gathered():
+        for key in ("short", "\n" * 4000, "short"):
+            structlog.get_logger().info("object", key=key)
+    assert [len(json.loads(line)["key"]) for line in stream.lines] == [5, 8000, 5]
+    assert len(stream.writes) == 3
+
+
+def test_gathered_lines_that_cannot_be_written_end_nothing(stream: _Stream) -> None:
+    """As without gathering."""
+    stream.broken = True
+    with gathered():
+        structlog.get_logger().info("lost")
+    stream.broken = False
+    structlog.get_logger().info("there")
+    assert stream.events == ["there"]
+
+
+class _Word(StrEnum):
+    SAFE = "safe"
+    FORGED = "a\nb"
+
+
+_VALUES: Any = st.recursive(
+    st.text(st.characters(codec=None))
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from([*_Word, "x" * 4000, "x" * 4001, "é", "\x7f", "\u202e", "\ud800", b"\n"]),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=3), values, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(_VALUES)
+@example("x" * 4001)
+@example("é\u3042 \u202e")
+@example("\u00a0\u2003")
+def test_every_text_in_an_event_is_made_printable(value: Any) -> None:
+    """However deep; all else is as it was, and what `exc_info` holds is left to the formatter."""
+    event = {"value": value, "exc_info": value}
+    assert escape_values(None, "info", event) == {"value": _printable(value), "exc_info": value}
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value, limit=4000)
+    if isinstance(value, dict):
+        return {_printable(name): _printable(one) for name, one in value.items()}
+    return [_printable(one) for one in value] if isinstance(value, list) else value

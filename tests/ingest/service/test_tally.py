@@ -1,9 +1,15 @@
-"""What the canonical line of an object says of the bytes that were fetched for it."""
+"""What is counted and said of objects that came to their ends, many at a time."""
 
+import io
+import json
+import logging
+
+import structlog
 from structlog.testing import capture_logs
 
 from ingest.catalogue import Ended
 from ingest.ledger import LedgerEntry, State
+from ingest.logs import configure
 from ingest.metrics import Metrics
 from ingest.objects import ObjectId
 from ingest.service.tally import Tally
@@ -38,8 +44,8 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
     tally.batch_finished(Finished(plan=1, outcome=Outcome.CLEAN, fetched={LARGE: 11}), 1.0)
 
     with capture_logs() as lines:
-        for identity in (LARGE, SMALL, LARGE):
-            tally.ended(ended(identity), now_ms=5)
+        tally.ended([ended(LARGE), ended(SMALL)], now_ms=5)
+        tally.ended([ended(LARGE)], now_ms=5)
 
     assert [(line["event"], line["key"], line["bytes"], line["fetched_bytes"]) for line in lines] == [
         ("object", "large", 1000, 811),
@@ -47,3 +53,54 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
         ("object", "large", 1000, 0),
     ]
     assert tally.bytes == 818
+
+
+def test_many_ends_at_once_are_counted_one_by_one() -> None:
+    """By state and reason; of all of them the newest are shown."""
+    metrics = Metrics(dict)
+    tally = Tally(metrics)
+    for first in (0, 100):
+        tally.ended(
+            [
+                *(ended(ObjectId("b", f"key {number}", "e")) for number in range(first, first + 60)),
+                *(_quarantined(ObjectId("b", f"bad {number}", "e")) for number in range(2)),
+            ],
+            now_ms=5,
+        )
+    assert metrics.registry.get_sample_value(*_objects("done", "")) == 120
+    assert metrics.registry.get_sample_value(*_objects("quarantined", "unfit")) == 4
+    assert tally.quarantined == 4
+    assert [one.key for one in tally.recent] == [*(f"key {n}" for n in range(112, 160)), "bad 0", "bad 1"]
+    assert metrics.registry.get_sample_value("headrace_event_to_commit_seconds_count") == 120
+
+
+def test_their_lines_are_written_together() -> None:
+    """Each with its own level."""
+    writes: list[str] = []
+
+    class _Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure(stream=_Stream())
+    try:
+        Tally(Metrics(dict)).ended([ended(LARGE), _quarantined(SMALL)], now_ms=5)
+    finally:
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    (text,) = writes
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(line["key"], line["level"]) for line in lines] == [("large", "info"), ("small", "error")]
+
+
+def _quarantined(identity: ObjectId) -> Ended:
+    entry = LedgerEntry(state=State.QUARANTINED, reason="unfit")
+    return Ended(id=identity, entry=entry, since_ms=0, seen_ms=0)
+
+
+def _objects(state: str, reason: str) -> tuple[str, dict[str, str]]:
+    return "headrace_objects_total", {"state": state, "reason": reason}
