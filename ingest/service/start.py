@@ -1,5 +1,6 @@
 """One run of the service: everything made, in the order that the protocol asks for, and unmade at the end."""
 
+import gc
 import socket
 import threading
 import time
@@ -323,6 +324,8 @@ class _Run:
             )
         )
         try:
+            # What is here now lives as long as the process: the collector need not go through it again.
+            gc.freeze()
             service.run(lambda slots: self._board.show(self._look(leading, slots, steering.target)))
         finally:
             self._metrics.leader.set(0)
