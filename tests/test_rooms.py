@@ -19,6 +19,7 @@ _PURE: Final = frozenset(
         "exits",
         "fingerprint",
         "http",
+        "lean_pickle",
         "ledger",
         "logs",
         "metrics",
