@@ -17,7 +17,6 @@ from spark.producer.library import handle_of, library
 from spark.producer.ordinary import OrdinaryPath
 from spark.producer.properties import DEFAULTS, producer_properties
 from spark.producer.target import Path
-from spark.producer.topics import Topics
 from spark.rows import NULL_LENGTH, Column, RowBatch
 from tests.support.kafka import Record, TopicFactory, read_committed
 
@@ -61,14 +60,14 @@ def ordinary(producer: Producer) -> Path:
     return OrdinaryPath(producer, is_void)
 
 
-def buffer(producer: Producer, partitioner: str = "murmur2") -> Path:
-    """A call for each batch; it is there, or the test fails."""
+def buffer(producer: Producer, partitioner: str = "murmur2", partitions: int = 1) -> Path:
+    """A call for each batch, on topics of so many partitions; it is there, or the test fails."""
     path = best_path(
         producer,
         OrdinaryPath(producer, is_void),
         is_void,
         partitioner=partitioner,
-        partitions=Topics(producer).partitions,
+        partitions=lambda _topic: partitions,
     )
     assert isinstance(path, BufferPath)
     return path
@@ -142,7 +141,7 @@ def test_a_constant_key_goes_where_librdkafka_would_send_it(
     """With each partitioner, and no key or an empty one left to it."""
     name, keys = topic(partitions=7), [b"key-%d" % number for number in range(30)]
     producer = Producer({**properties, "enable.idempotence": True, "partitioner": partitioner})
-    path, ordinary_path = buffer(producer, partitioner), ordinary(producer)
+    path, ordinary_path = buffer(producer, partitioner, partitions=7), ordinary(producer)
     for number, key in enumerate([*keys, b"", None]):
         path.send(Target(topic=name, key=key), batch([b"buffer %d" % number]), 0, 1)
         ordinary_path.send(Target(topic=name, key=key), batch([b"ordinary %d" % number]), 0, 1)
