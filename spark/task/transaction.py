@@ -13,7 +13,7 @@ from spark.task.settings import TaskSettings
 
 
 class Transaction:
-    """Begun when there is something to send, closed by time, by number of records, or when work is done.
+    """Begun when there is something to send or soon will be, closed by time, by records, or with the work.
 
     The first thing in it is the group's consent, the last one a checkpoint of each object it touched.
     """
