@@ -107,8 +107,7 @@ def bare_gets(on_stage: Stage, workload: Workload) -> Run:
 @contextmanager
 def _beside(on_stage: Stage, workload: Workload) -> Iterator[dict[str, float]]:
     """CPU microseconds, for each record or object, that broker and S3 use meanwhile; filled at the end."""
-    daemons = {"broker": on_stage.parts.broker.daemon, "S3": on_stage.parts.emulator.daemon}
-    pids = {name: daemon.pid for name, daemon in daemons.items() if daemon.pid is not None}
+    pids = on_stage.daemon_pids()
 
     def used() -> dict[str, float]:
         return {name: sum(processes.cpu_seconds(pid).values()) for name, pid in pids.items()}

@@ -119,7 +119,6 @@ class Uploading:
         body = lines(0, _LOAD_ROWS)
         while not stop.is_set():
             self._load += 1
-            # Each of other content: an ETag is part of what an object is known by, and so is its key.
             self._stage.s3.put_object(Bucket=self._bucket, Key=f"{self._beside}/{self._load:06}", Body=body)
 
     def _wait_for_beside(self) -> None:
@@ -143,6 +142,7 @@ class Uploading:
 
 def put_in_parts(on_stage: Stage, bucket: str, key: str, parts: Sequence[tuple[int, int]]) -> None:
     """One object of lines, each part from a row on and of so many rows; at least 5 MiB each but the last."""
+    assert parts[0][1] * LINE_BYTES >= 5 << 20 or len(parts) == 1
     s3 = on_stage.s3
     upload = {"Bucket": bucket, "Key": key}
     upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
@@ -154,7 +154,6 @@ def put_in_parts(on_stage: Stage, bucket: str, key: str, parts: Sequence[tuple[i
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(put, range(len(parts))))
     s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": done})
-    assert parts[0][1] * LINE_BYTES >= 5 << 20 or len(parts) == 1
 
 
 @contextmanager

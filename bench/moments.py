@@ -6,9 +6,7 @@ Driver and workers note when an object passes each step (`bench/stamps`), which 
 """
 
 import argparse
-import math
 import os
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from bench.delays import uploading
+from bench.delays import Delays, uploading
 from bench.stage import stage
 
 _NEXT_UPLOAD_NS: Final = 900_000_000
@@ -73,8 +71,8 @@ def shown(rows: list[list[float]]) -> Table:
 
 
 def _figures(values: list[float]) -> tuple[str, str]:
-    ordered = sorted(values)
-    return f"{statistics.median(ordered):.1f}", f"{ordered[math.ceil(len(ordered) * 0.99) - 1]:.1f}"
+    found = Delays(ms=sorted(values))
+    return f"{found.p50:.1f}", f"{found.p99:.1f}"
 
 
 def main() -> int:

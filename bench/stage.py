@@ -89,6 +89,11 @@ class Stage:
         }
         return common | {name.replace("__", "."): value for name, value in options.items()}
 
+    def daemon_pids(self) -> dict[str, int]:
+        """The processes of the broker and of S3."""
+        daemons = {"broker": self.parts.broker.daemon, "S3": self.parts.emulator.daemon}
+        return {name: daemon.pid for name, daemon in daemons.items() if daemon.pid is not None}
+
     def service(self, name: str, options: Mapping[str, object]) -> "Service":
         """A `headrace` with this configuration, not started."""
         return Service(self.folder, name, options)

@@ -79,9 +79,7 @@ def _watched(
     while not sum(on_stage.ends(topic, "read_uncommitted").values()):
         _look(service, deadline)
     kinds = {one.pid: one.kind for one in processes.tree(service.pid)}
-    for daemon, name in ((on_stage.parts.broker.daemon, "broker"), (on_stage.parts.emulator.daemon, "S3")):
-        if daemon.pid is not None:
-            kinds[daemon.pid] = name
+    kinds |= {pid: name for name, pid in on_stage.daemon_pids().items()}
     before, began, idle = used(kinds), time.monotonic(), idle_seconds()
     while service.status()["objects"]["done"] < workload.objects:
         _look(service, deadline)
