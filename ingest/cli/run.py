@@ -77,7 +77,7 @@ def run(
         for warning in settings.warnings:
             _log.warning("configuration", warning=warning)
         # Spark and the clients take seconds to import: a wrong configuration is told before.
-        from ingest.service.start import RunOptions, run_service
+        from ingest.service.composition import RunOptions, run_service
         from ingest.service.stop import Stop
 
         stop = Stop()

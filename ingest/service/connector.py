@@ -37,6 +37,7 @@ _LOOK_SECONDS: Final = 0.01
 class Led:
     """What there is to ask once this process leads."""
 
+    post: Callable[[OwnEvent], None]
     steering: Steering
     tally: Tally
     cache: LedgerCache
@@ -46,9 +47,8 @@ class Led:
 class ServiceConnector:
     """`ingest.rest.port.Connector` over the service. Every method may be called from any thread."""
 
-    def __init__(self, board: Board, post: Callable[[OwnEvent], None]) -> None:
+    def __init__(self, board: Board) -> None:
         self._board = board
-        self._post = post
         self._led: Led | None = None
         self._topics_lock = threading.Lock()
         self._topics: set[str] = set()
@@ -78,24 +78,24 @@ class ServiceConnector:
                 slots=led.steering.slots,
             )
 
-        return self._ask(look)
+        return self._ask(led, look)
 
     def steer(self, target: Target) -> None:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
-        steering = self._require_led().steering
+        led = self._require_led()
         told: Future[None] = Future()
-        self._ask(lambda: steering.steer(target, told))
+        self._ask(led, lambda: led.steering.steer(target, told))
         self._await(told, _STOP_SECONDS if target is Target.STOPPED else REQUEST_SECONDS)
 
     def restart(self, slots: Collection[int]) -> None:
         """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
-        steering = self._require_led().steering
-        self._ask(lambda: steering.restart(slots, lists=True))
+        led = self._require_led()
+        self._ask(led, lambda: led.steering.restart(slots, lists=True))
 
     def restart_task(self, slot: int) -> None:
         """End the task of one slot at its next checkpoint."""
-        steering = self._require_led().steering
-        self._ask(lambda: steering.restart([slot], lists=False))
+        led = self._require_led()
+        self._ask(led, lambda: led.steering.restart([slot], lists=False))
 
     def topics(self) -> Sequence[str]:
         """The topics of all objects in the ledger, looked through once, and of all commits since."""
@@ -132,7 +132,7 @@ class ServiceConnector:
                 told,
             )
 
-        self._ask(begin)
+        self._ask(led, begin)
         self._await_read_back(led.cache, self._await(told, REQUEST_SECONDS))
 
     def reset(self) -> None:
@@ -158,7 +158,7 @@ class ServiceConnector:
             )
         return self._led
 
-    def _ask(self, act: Callable[[], T]) -> T:
+    def _ask(self, led: Led, act: Callable[[], T]) -> T:
         """What it returns or raises, called in the service's thread."""
         told: Future[T] = Future()
 
@@ -168,7 +168,7 @@ class ServiceConnector:
             except HeadraceError as error:
                 told.set_exception(error)
 
-        self._post(Asked(run))
+        led.post(Asked(run))
         return self._await(told, REQUEST_SECONDS)
 
     def _await(self, told: Future[T], seconds: float) -> T:

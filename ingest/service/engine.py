@@ -1,23 +1,22 @@
-"""Spark and its lanes, brought up beside the way to the lead: both take seconds."""
+"""Spark, brought up beside the way to the lead: it takes seconds, and lives as long as the process."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ingest.errors import Unusable
-from ingest.service.inbox import Inbox
 from ingest.settings import Settings
-from spark.lanes import JobFailed, Jobs, Lanes, SessionJobs
+from spark.lanes import JobFailed, Jobs, LaneEvent, Lanes, SessionJobs
 from spark.session import build_session
 from spark.task.settings import task_settings
 
 
 class Engine:
-    """The session, and lanes with warm workers, from the moment that `start` is called."""
+    """The session with warm workers, from the moment that `start` is called; lanes for each leadership."""
 
-    def __init__(self, settings: Settings, inbox: Inbox) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._inbox = inbox
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="engine")
-        self._made: Future[Lanes] | None = None
+        self._made: Future[Jobs] | None = None
         self._jobs: Jobs | None = None
         self.slots = 0
 
@@ -25,13 +24,16 @@ class Engine:
         """Begin to bring it up; returns at once."""
         self._made = self._beside.submit(self._make)
 
-    def lanes(self) -> Lanes:
-        """The lanes, with `slots` set. Blocks until they are there; Unusable when Spark does not start."""
+    def new_lanes(self, post: Callable[[LaneEvent], None]) -> Lanes:
+        """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
+
+        Blocks until Spark is up; Unusable when it does not start.
+        """
         assert self._made is not None, "start comes first"
-        return self._made.result()
+        return self._lanes(self._made.result(), post)
 
     def is_up(self) -> bool:
-        """Whether `lanes` would not block; Unusable when Spark did not start."""
+        """Whether `new_lanes` would not block; Unusable when Spark did not start."""
         if self._made is None or not self._made.done():
             return False
         self._made.result()
@@ -47,23 +49,29 @@ class Engine:
             self._jobs.close()
         self._beside.shutdown()
 
-    def _make(self) -> Lanes:
-        settings = self._settings
+    def _make(self) -> Jobs:
         jobs = self._jobs = self._new_jobs()
-        self.slots = settings.identity.tasks_max or jobs.slots
-        lanes = Lanes(
-            jobs,
-            task_settings(settings, slots=self.slots),
-            self._inbox.put,
-            linger_seconds=settings.jobs.linger_ms / 1000,
-        )
+        self.slots = self._settings.identity.tasks_max or jobs.slots
+        # No slot is started on these, so nothing is posted.
+        lanes = self._lanes(jobs, lambda _event: None)
         try:
             if not jobs.is_local:
                 lanes.check_way()
             lanes.warm(self.slots)
         except JobFailed as error:
             raise Unusable(f"Spark cannot run a task: {error}") from error
-        return lanes
+        finally:
+            lanes.close(0.0)
+        return jobs
+
+    def _lanes(self, jobs: Jobs, post: Callable[[LaneEvent], None]) -> Lanes:
+        settings = self._settings
+        return Lanes(
+            jobs,
+            task_settings(settings, slots=self.slots),
+            post,
+            linger_seconds=settings.jobs.linger_ms / 1000,
+        )
 
     def _new_jobs(self) -> Jobs:
         spark, name = self._settings.spark, self._settings.name

@@ -10,7 +10,7 @@ from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.printable import printable
-from ingest.service.loop import now_ms
+from ingest.service.event_loop import now_ms
 from ingest.service.quarantine import KnownByState
 from ingest.service.slots import Slots, SlotState
 from ingest.service.snapshot import Board, Snapshot

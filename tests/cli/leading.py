@@ -16,7 +16,7 @@ from ingest.kafka.ledger import DriverLedger, prepare_ledger
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.objects import ObjectId
 from ingest.service.commands import Commands
-from ingest.service.loop import now_ms
+from ingest.service.event_loop import now_ms
 from ingest.service.view import CacheView
 from ingest.settings import Settings
 from tests.cli.scene import Scene

@@ -1,4 +1,4 @@
-"""`Service`: takes one event after the other and decides; its thread alone knows catalogue and planner."""
+"""The service's thread: takes one event after the other and decides; it alone knows catalogue and planner."""
 
 import queue
 import time
@@ -8,25 +8,24 @@ from typing import Final
 
 import structlog
 
-from ingest.catalogue import Catalogue, Effects, ListingPage
+from ingest.catalogue import Catalogue, ListingPage
 from ingest.errors import HeadraceError, LeadLost, ObjectForbidden, Unusable
 from ingest.kafka.follower import Applied
 from ingest.ledger import ControlKey, LedgerEntry
-from ingest.metrics import Metrics
 from ingest.objects import S3Object
 from ingest.planner import Planner
 from ingest.service.announcements import Announcements
+from ingest.service.apply_effects import EffectsApplier
 from ingest.service.commands import Commands
 from ingest.service.events import Asked, Fatal, HeldBack, Recovered, Trouble, Written
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
-from ingest.service.recovery import Recovery
-from ingest.service.slots import Slots, SlotState
+from ingest.service.slot_supervisor import SlotSupervisor
+from ingest.service.slots import Slots
 from ingest.service.steering import Steering
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally
-from ingest.work import Batch, Finished, Outcome
 from listeners.posts import (
     Crashed,
     HeadAnswer,
@@ -38,7 +37,7 @@ from listeners.posts import (
     Received,
 )
 from listeners.run import Listeners
-from spark.lanes import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotReady
+from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 
 _log = structlog.get_logger(__name__)
 
@@ -46,49 +45,45 @@ _IDLE_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the service works with; all of it is running."""
+class LoopParts:
+    """What the event loop works with; all of it is running."""
 
     catalogue: Catalogue
     planner: Planner
     commands: Commands
     steering: Steering
     listeners: Listeners
-    lanes: Lanes
     writes: LedgerWrites
-    recovery: Recovery
-    metadata: Callable[[], bytes]
-    remember: Callable[[str], None]
-    """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
-    metrics: Metrics
+    applier: EffectsApplier
+    supervisor: SlotSupervisor
     tally: Tally
 
 
-class Service:
-    """One run, from the lead to its end. `run` blocks; everybody else posts into `inbox`."""
+class EventLoop:
+    """The loop of one leadership. `run` blocks; everybody else posts into `inbox`.
+
+    A bucket that cannot be listed ends it while `startup_deadline` (monotonic) matters: until the first page.
+    """
 
     def __init__(
         self,
         inbox: Inbox,
-        parts: Parts,
+        parts: LoopParts,
         *,
         bucket: str,
-        slots: int,
-        max_batch_seconds: float,
-        startup_seconds: float,
+        startup_deadline: float,
         stop: Stop,
         until_idle: UntilIdle | None = None,
     ) -> None:
         self.inbox = inbox
         self._parts = parts
+        self._applier = parts.applier
+        self._supervisor = parts.supervisor
         self._bucket = bucket
         self._announcements = Announcements(bucket, parts.listeners, parts.tally)
-        self._slots = Slots(slots)
-        self._max_batch_seconds = max_batch_seconds
-        self._startup_deadline = time.monotonic() + startup_seconds
+        self._startup_deadline = startup_deadline
         self._stop = stop
         self._until_idle = until_idle
-        self._plans = 0
         self._has_listed = False
         self._listing_paused = False
         self._first_full_listing: int | None = None
@@ -96,7 +91,7 @@ class Service:
 
     def begin(self) -> None:
         """Take up what the ledger knows to be unfinished; once, before `run`."""
-        self._do(self._parts.catalogue.resume(now_ms()))
+        self._applier.apply(self._parts.catalogue.resume(now_ms()))
 
     def run(self, publish: Callable[[Slots], None]) -> None:
         """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
@@ -115,7 +110,7 @@ class Service:
             now = time.monotonic()
             if now - published >= _IDLE_SECONDS:
                 published = now
-                publish(self._slots)
+                publish(self._supervisor.slots)
                 self._look_around(now)
 
     def drain(self, is_over: Callable[[], bool]) -> None:
@@ -156,23 +151,17 @@ class Service:
                 self._listed(event)
             case HeadAnswer():
                 self._headed(event)
-            case SlotReady(slot=slot, start=start) if self._slots.is_current(slot, start):
-                self._slots.move(slot, SlotState.READY)
-            case BatchCommitted(slot=slot, start=start) if self._slots.is_current(slot, start):
-                self._committed(event)
-            case BatchFinished(slot=slot, start=start) if self._slots.is_current(slot, start):
-                self._finished(event)
-            case SlotEnded(slot=slot, start=start) if self._slots.is_current(slot, start):
-                self._ended(event)
+            case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
+                self._supervisor.take(event)
             case Written(writes, is_command):
-                self._do(self._parts.catalogue.written(writes, now_ms()))
+                self._applier.apply(self._parts.catalogue.written(writes, now_ms()))
                 if is_command:
                     self._parts.commands.written()
             case Recovered(slots):
                 for slot in slots:
-                    self._recovered(slot)
+                    self._supervisor.recovered(slot)
             case HeldBack(slots):
-                self._void_all(slots)
+                self._supervisor.void_all(slots)
             case tuple():
                 for applied in event:
                     self._read_back(applied)
@@ -205,17 +194,17 @@ class Service:
         for message in received.messages:
             events = self._announcements.read(message)
             if events is not None:
-                self._do(self._parts.catalogue.announce(message.id, events, now_ms()))
+                self._applier.apply(self._parts.catalogue.announce(message.id, events, now_ms()))
 
     def _headed(self, event: HeadAnswer) -> None:
         catalogue = self._parts.catalogue
         match event.answer:
             case S3Object():
-                self._do(catalogue.headed(event.token, event.answer, now_ms()))
+                self._applier.apply(catalogue.headed(event.token, event.answer, now_ms()))
             case ObjectForbidden():
-                self._do(catalogue.headed(event.token, None, now_ms(), is_forbidden=True))
+                self._applier.apply(catalogue.headed(event.token, None, now_ms(), is_forbidden=True))
             case _:
-                self._do(catalogue.headed(event.token, None, now_ms()))
+                self._applier.apply(catalogue.headed(event.token, None, now_ms()))
 
     def _listed(self, page: Page) -> None:
         parts = self._parts
@@ -228,7 +217,7 @@ class Service:
             through_key=page.through_key,
             objects=page.objects,
         )
-        self._do(parts.catalogue.observe(listed, now_ms()))
+        self._applier.apply(parts.catalogue.observe(listed, now_ms()))
         parts.listeners.page_done()
         if page.is_last and page.kind is ListingKind.FULL:
             parts.tally.full_listing_done(now_ms())
@@ -251,129 +240,20 @@ class Service:
         self._parts.tally.trouble("bucket", sentence)
         _log.warning("listing_failed", error=str(error), detail="it goes on where it was")
 
-    # -- what slots tell -------------------------------------------------------------------------------------
-
-    def _committed(self, event: BatchCommitted) -> None:
-        self._parts.tally.committed(event.committed)
-        for topic in event.committed.records_by_topic:
-            self._parts.remember(topic)
-        self._do(self._parts.planner.committed(event.committed.plan, event.committed.checkpoints))
-
-    def _finished(self, event: BatchFinished) -> None:
-        slot, finished = event.slot, event.finished
-        self._parts.tally.batch_finished(finished, time.monotonic() - self._slots[slot].since)
-        for failure in finished.failures:
-            _log.warning(
-                "object_failed",
-                key=failure.work.object.id.key,
-                kind=failure.kind,
-                reason=failure.reason,
-                error=failure.message,
-            )
-        # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        self._do(self._parts.planner.finished(finished.plan, finished, now_ms()))
-        self._slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
-
-    def _ended(self, event: SlotEnded) -> None:
-        if event.clean:
-            self._slots.move(event.slot, SlotState.FREE)
-            return
-        _log.warning(
-            "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started anew"
-        )
-        # A slot that ends in the middle of a batch without a word has lost its worker.
-        self._void(event.slot, worker_died=self._slots[event.slot].state is SlotState.BUSY)
-
-    def _void(self, slot: int, *, worker_died: bool = False) -> None:
-        """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
-        self._parts.lanes.void(slot)
-        plan = self._slots[slot].plan
-        if plan is not None:
-            self._parts.planner.lost(plan)
-        self._slots.move(slot, SlotState.RECOVERING)
-        self._slots[slot].worker_died = worker_died
-        self._parts.tally.slot_lost()
-        self._parts.recovery.submit(slot)
-
-    def _void_all(self, recovering: tuple[int, ...]) -> None:
-        for slot in range(self._slots.count):
-            if slot in recovering:
-                self._parts.recovery.submit(slot)
-            elif self._slots[slot].state is not SlotState.RECOVERING:
-                self._void(slot)
-
-    def _recovered(self, slot: int) -> None:
-        if self._slots[slot].state is not SlotState.RECOVERING:
-            return
-        worker_died = self._slots[slot].worker_died
-        self._parts.lanes.forget_worker(slot)
-        self._slots.move(slot, SlotState.FREE)
-        self._do(self._parts.planner.recovered(slot, now_ms(), worker_died=worker_died))
-
     # -- what follows ----------------------------------------------------------------------------------------
-
-    def _do(self, effects: Effects) -> None:
-        parts = self._parts
-        if effects.writes:
-            parts.writes.submit(effects.writes)
-        if effects.settled:
-            parts.listeners.settle(effects.settled)
-        for message_id in effects.left:
-            parts.listeners.leave(message_id)
-        for head in effects.heads:
-            parts.listeners.request_head(
-                head.token, bucket=head.bucket, key=head.key, version_id=head.version_id
-            )
-        for reason, count in effects.ignored.items():
-            parts.tally.ignored(reason, count)
-        for warning in effects.warnings:
-            _log.warning("catalogue_warning", warning=warning)
-        if effects.ended:
-            parts.tally.ended(effects.ended, now_ms())
 
     def _plan(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         parts = self._parts
-        parts.steering.turn(self._slots)
+        parts.steering.turn(self._supervisor.slots)
         self._hold_listing()
         now = now_ms()
-        self._do(parts.planner.tick(now))
+        self._applier.apply(parts.planner.tick(now))
         step = parts.commands.step(now)
         if step is not None:
-            self._do(replace(step.effects, writes=()))
+            self._applier.apply(replace(step.effects, writes=()))
             parts.writes.submit(step.effects.writes, step.record)
-        for slot in self._slots.of(SlotState.READY):
-            if not self._plan_for(slot, now):
-                return
-        if self._slots.of(SlotState.READY, SlotState.STARTING):
-            return
-        for slot in self._slots.of(SlotState.FREE)[: parts.planner.ready(now)]:
-            self._slots.started(slot, parts.lanes.start(slot))
-
-    def _plan_for(self, slot: int, now: int) -> bool:
-        """False when there is nothing for this slot now, and so for no other."""
-        parts = self._parts
-        idle = self._slots.of(SlotState.READY, SlotState.STARTING, SlotState.FREE)
-        plan = self._plans + 1
-        works = parts.planner.next_batch(slot, plan, now, idle_slots=len(idle))
-        if not works:
-            return False
-        self._plans = plan
-        batch = Batch(
-            plan=plan,
-            slot=slot,
-            group=parts.metadata(),
-            works=works,
-            max_seconds=self._max_batch_seconds,
-        )
-        if parts.lanes.grant(slot, batch):
-            self._slots.granted(slot, plan, time.monotonic())
-        else:
-            # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
-            self._slots.move(slot, SlotState.ENDING)
-            never = Finished(plan=plan, outcome=Outcome.ABORTED, returned=works)
-            self._do(parts.planner.finished(plan, never, now))
-        return True
+        self._supervisor.plan(now)
 
     def _is_idle(self) -> bool:
         parts = self._parts

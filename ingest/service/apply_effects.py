@@ -1,0 +1,43 @@
+"""What the catalogue and the planner decide, carried out: ledger writes, settled messages, HEADs, counts."""
+
+from collections.abc import Callable
+
+import structlog
+
+from ingest.catalogue import Effects
+from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.tally import Tally
+from listeners.run import Listeners
+
+_log = structlog.get_logger(__name__)
+
+
+class EffectsApplier:
+    """Carries effects out, in the service's thread; nothing here blocks. `now_ms` is the wall clock."""
+
+    def __init__(
+        self, *, writes: LedgerWrites, listeners: Listeners, tally: Tally, now_ms: Callable[[], int]
+    ) -> None:
+        self._writes = writes
+        self._listeners = listeners
+        self._tally = tally
+        self._now_ms = now_ms
+
+    def apply(self, effects: Effects) -> None:
+        """Hand everything in `effects` to whoever does it."""
+        if effects.writes:
+            self._writes.submit(effects.writes)
+        if effects.settled:
+            self._listeners.settle(effects.settled)
+        for message_id in effects.left:
+            self._listeners.leave(message_id)
+        for head in effects.heads:
+            self._listeners.request_head(
+                head.token, bucket=head.bucket, key=head.key, version_id=head.version_id
+            )
+        for reason, count in effects.ignored.items():
+            self._tally.ignored(reason, count)
+        for warning in effects.warnings:
+            _log.warning("catalogue_warning", warning=warning)
+        if effects.ended:
+            self._tally.ended(effects.ended, self._now_ms())

@@ -1,0 +1,118 @@
+"""One run of the service: what lives as long as the process, and one leadership after the other in it."""
+
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from ingest.exits import Exit
+from ingest.http import Endpoints
+from ingest.kafka.clients import ClientProperties
+from ingest.metrics import Metrics
+from ingest.rest.server import rest_server
+from ingest.service.connector import ServiceConnector
+from ingest.service.engine import Engine
+from ingest.service.event_loop import now_ms
+from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
+from ingest.service.pages import pages
+from ingest.service.snapshot import Board, Snapshot
+from ingest.service.startup import Startup, Stopped
+from ingest.service.stop import Stop
+from ingest.service.tally import Tally
+from ingest.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says beside the configuration."""
+
+    until_idle: bool = False
+    accept_new_ledger: bool = False
+    startup_seconds: float = 60.0
+
+
+def run_service(settings: Settings, options: RunOptions, stop: Stop) -> Exit:
+    """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
+    run = _Composition(settings, options, stop)
+    with ExitStack() as closing:
+        try:
+            return run.run(closing)
+        except Stopped:
+            return Exit.DONE
+        finally:
+            run.show_end()
+
+
+class _Composition:
+    """What lives as long as the process; `run` makes it in the order that the protocol asks for."""
+
+    def __init__(self, settings: Settings, options: RunOptions, stop: Stop) -> None:
+        self._settings = settings
+        self._options = options
+        self._stop = stop
+        self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=now_ms()))
+        self._metrics = Metrics(lambda: self._board.snapshot.objects)
+        self._tally = Tally(self._metrics)
+        self._connector = ServiceConnector(self._board)
+        self._deadline = time.monotonic() + options.startup_seconds
+        kafka = settings.kafka
+        self._clients = ClientProperties(
+            producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
+        )
+
+    def run(self, closing: ExitStack) -> Exit:
+        """The whole run; what it makes is unmade by `closing`, the newest first."""
+        self._serve(closing)
+        found = Startup(
+            self._settings,
+            self._clients,
+            accept_new_ledger=self._options.accept_new_ledger,
+            deadline=self._deadline,
+            stop=self._stop,
+            board=self._board,
+            tally=self._tally,
+        ).find()
+        self._connector.cluster_id = found.cluster_id
+        # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
+        engine = Engine(self._settings)
+        closing.callback(engine.close)
+        engine.start()
+        process = ProcessParts(
+            settings=self._settings,
+            clients=self._clients,
+            engine=engine,
+            board=self._board,
+            metrics=self._metrics,
+            tally=self._tally,
+            connector=self._connector,
+            stop=self._stop,
+            found=found,
+            until_idle=self._options.until_idle,
+            accept_new_ledger=self._options.accept_new_ledger,
+            startup_seconds=self._options.startup_seconds,
+            startup_deadline=self._deadline,
+        )
+        return LeadershipPhase(process).run()
+
+    def show_end(self) -> None:
+        """Show that the process is ending, and not ready."""
+        self._board.show(replace(self._board.snapshot, role="stopping", ready=False, at_ms=now_ms()))
+
+    def _serve(self, closing: ExitStack) -> None:
+        listen = self._settings.http.listen
+        if listen is not None:
+            endpoints = Endpoints(listen.host, listen.port, pages(self._board, self._metrics))
+            endpoints.start()
+            closing.callback(endpoints.close)
+        rest_listen = self._settings.http.rest_listen
+        if rest_listen is not None:
+            rest = rest_server(
+                rest_listen,
+                self._settings,
+                self._connector,
+                host_name=socket.gethostname(),
+                version=version("headrace"),
+            )
+            rest.start()
+            closing.callback(rest.close)

@@ -1,0 +1,310 @@
+"""One leadership, from joining the group to its end: everything made for it, and unmade with it."""
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from ingest.catalogue import Baseline, Catalogue
+from ingest.errors import LeadLost, Unusable
+from ingest.exits import Exit
+from ingest.intake import left_by
+from ingest.kafka import controls
+from ingest.kafka.clients import ClientProperties
+from ingest.kafka.leadership import Leadership, Role
+from ingest.kafka.ledger import DriverLedger
+from ingest.ledger import State
+from ingest.metrics import Metrics
+from ingest.service.apply_effects import EffectsApplier
+from ingest.service.commands import Commands
+from ingest.service.connector import Led, ServiceConnector
+from ingest.service.deciders import deciders
+from ingest.service.engine import Engine
+from ingest.service.event_loop import EventLoop, LoopParts, now_ms
+from ingest.service.events import Fatal
+from ingest.service.idle import UntilIdle
+from ingest.service.inbox import Inbox
+from ingest.service.ledger_writes import LedgerWatch, LedgerWrites
+from ingest.service.pages import look
+from ingest.service.recovery import Recovery
+from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
+from ingest.service.slots import Slots
+from ingest.service.snapshot import Board
+from ingest.service.startup import Found, Stopped
+from ingest.service.steering import Steering
+from ingest.service.stop import Stop
+from ingest.service.tally import Tally
+from ingest.service.view import CacheView
+from ingest.settings import Settings
+from listeners.posts import Counters
+from listeners.run import Listeners
+from spark.lanes import Lanes
+
+_log = structlog.get_logger(__name__)
+
+# A clean stop commits at the next batch of rows; what is still open then is aborted (contract, section 6).
+_CLOSE_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessParts:
+    """What lives as long as the process, and every leadership in it uses."""
+
+    settings: Settings
+    clients: ClientProperties
+    engine: Engine
+    board: Board
+    metrics: Metrics
+    tally: Tally
+    connector: ServiceConnector
+    stop: Stop
+    found: Found
+    until_idle: bool
+    accept_new_ledger: bool
+    startup_seconds: float
+    startup_deadline: float
+    """Monotonic seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """What runs while this process leads, and has to be ended in order."""
+
+    loop: EventLoop
+    ledger: DriverLedger
+    lanes: Lanes
+    catalogue: Catalogue
+    steering: Steering
+    recovery: Recovery
+    writes: LedgerWrites
+    listeners: Listeners
+    skip_through: str | None
+    """Keys up to this one are left out of listings."""
+
+
+class LeadershipPhase:
+    """Joins, waits for the lead, leads. Used once: nothing of it is carried over into the next one."""
+
+    def __init__(self, process: ProcessParts) -> None:
+        self._process = process
+        self._settings = process.settings
+        self._inbox: Inbox = Inbox()
+
+    def run(self) -> Exit:
+        """Lead until the run is over. Blocks; Stopped, and errors of `ingest.errors`."""
+        with ExitStack() as closing:
+            leadership = self._join(closing)
+            self._await_lead(leadership)
+            _log.info("leading", group=leadership.group)
+            ledger = self._take_over(leadership, closing)
+            running = self._compose(leadership, ledger)
+            watch = LedgerWatch(ledger, self._inbox.put)
+            closing.callback(watch.close)
+            return self._lead(running)
+
+    # -- the road to the lead --------------------------------------------------------------------------------
+
+    def _join(self, closing: ExitStack) -> Leadership:
+        settings = self._settings
+        lead = Leadership(
+            self._process.clients.consumer,
+            name=settings.name,
+            ledger_topic=settings.kafka.ledger_topic,
+            session_timeout_ms=settings.identity.lead_session_timeout_ms,
+            instance_id=settings.identity.instance_id,
+            on_lost=lambda reason: self._inbox.put(Fatal(LeadLost(f"The lead is lost: {reason}."))),
+        )
+        closing.callback(lead.close)
+        lead.join()
+        return lead
+
+    def _await_lead(self, lead: Leadership) -> None:
+        process = self._process
+        while not lead.wait_for_lead(1.0, process.stop.asked):
+            if process.stop.asked.is_set():
+                raise Stopped
+            if lead.role is Role.STANDBY:
+                if process.board.snapshot.role != "standby":
+                    _log.info("standby", group=lead.group, detail="another instance leads")
+                # Ready is who can take over at once: a rollout must not stop the leader before.
+                self._show(role="standby", ready=process.engine.is_up())
+            if lead.role is Role.JOINING and lead.problem and time.monotonic() > process.startup_deadline:
+                raise Unusable(lead.problem)
+
+    def _take_over(self, leadership: Leadership, closing: ExitStack) -> DriverLedger:
+        settings = self._settings
+        ledger = DriverLedger(
+            self._process.clients,
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            lead=leadership,
+            state_dir=settings.state_dir,
+            anchors=self._process.found.topics,
+            boundary_seconds=settings.kafka.transaction_interval_ms / 1000,
+            accept_new_ledger=self._process.accept_new_ledger,
+            on_applied=self._inbox.put,
+        )
+        closing.callback(ledger.close)
+        ledger.take_over(timeout=self._process.startup_seconds)
+        return ledger
+
+    def _baseline(self, ledger: DriverLedger) -> Baseline:
+        """What the first start left to the past; committed before anything is received or listed."""
+        found = ledger.control(controls.FIRST_START)
+        if not isinstance(found, controls.FirstStart):
+            start_key = self._settings.discovery.native_start_key
+            found = controls.FirstStart(at_ms=self._process.found.now_by_s3_ms, start_key=start_key)
+            ledger.commit([(controls.FIRST_START, controls.encode_control(found))])
+        return left_by(self._settings, found)
+
+    # -- what leads ------------------------------------------------------------------------------------------
+
+    def _compose(self, leadership: Leadership, ledger: DriverLedger) -> _Running:
+        """Everything that this leadership needs, over the ledger that it has taken over."""
+        settings, process = self._settings, self._process
+        baseline = self._baseline(ledger)
+        lanes = process.engine.new_lanes(self._inbox.put)
+        slots = process.engine.slots
+        ledger.raise_slots(slots)
+        catalogue, planner = deciders(settings, CacheView(ledger.cache), baseline, slots=slots)
+        commands = Commands(catalogue)
+        for key, raw in ledger.cache.controls().items():
+            commands.take(key, raw)
+        listeners = Listeners(settings, self._inbox.put, self._counters())
+        steering = Steering(
+            commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, lanes=lanes
+        )
+        writes = LedgerWrites(ledger, self._inbox.put)
+        recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
+        applier = EffectsApplier(writes=writes, listeners=listeners, tally=process.tally, now_ms=now_ms)
+        supervisor = SlotSupervisor(
+            SlotParts(
+                planner=planner,
+                lanes=lanes,
+                recovery=recovery,
+                tally=process.tally,
+                metadata=leadership.metadata,
+                remember=self._remembering(ledger),
+                apply=applier.apply,
+                now_ms=now_ms,
+            ),
+            slots=slots,
+            max_batch_seconds=settings.jobs.max_seconds,
+        )
+        loop = EventLoop(
+            self._inbox,
+            LoopParts(
+                catalogue=catalogue,
+                planner=planner,
+                commands=commands,
+                steering=steering,
+                listeners=listeners,
+                writes=writes,
+                applier=applier,
+                supervisor=supervisor,
+                tally=process.tally,
+            ),
+            bucket=settings.s3.bucket,
+            startup_deadline=max(time.monotonic() + 1.0, process.startup_deadline),
+            stop=process.stop,
+            until_idle=self._until_idle(),
+        )
+        return _Running(
+            loop=loop,
+            ledger=ledger,
+            lanes=lanes,
+            catalogue=catalogue,
+            steering=steering,
+            recovery=recovery,
+            writes=writes,
+            listeners=listeners,
+            skip_through=baseline.start_key,
+        )
+
+    def _counters(self) -> Counters:
+        metrics = self._process.metrics
+        return Counters(
+            messages=lambda outcome, count: metrics.sqs_messages.labels(outcome).inc(count),
+            heartbeats=metrics.sqs_heartbeats.inc,
+            list_requests=metrics.list_requests.inc,
+        )
+
+    def _remembering(self, ledger: DriverLedger) -> Callable[[str], None]:
+        connector = self._process.connector
+
+        def remember(topic: str) -> None:
+            ledger.remember(topic)
+            connector.remember(topic)
+
+        return remember
+
+    def _until_idle(self) -> UntilIdle | None:
+        if not self._process.until_idle:
+            return None
+        return UntilIdle(
+            has_queue=self._settings.sqs is not None, patience_seconds=self._process.startup_seconds
+        )
+
+    def _lead(self, running: _Running) -> Exit:
+        process = self._process
+        process.metrics.leader.set(1)
+        running.listeners.start(skip_through=running.skip_through)
+        running.steering.begin(running.ledger.cache.controls())
+        running.loop.begin()
+        process.connector.lead(
+            Led(
+                post=self._inbox.put,
+                steering=running.steering,
+                tally=process.tally,
+                cache=running.ledger.cache,
+                bucket=self._settings.s3.bucket,
+            )
+        )
+        try:
+            # What is here now lives as long as this leadership: the collector need not go through it again.
+            gc.freeze()
+            running.loop.run(lambda slots: self._publish(running, slots))
+        finally:
+            process.metrics.leader.set(0)
+            self._show(role="stopping", ready=False)
+            self._close(running)
+        quarantined = running.ledger.cache.counts()[State.QUARANTINED]
+        return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
+
+    def _publish(self, running: _Running, slots: Slots) -> None:
+        process, target = self._process, running.steering.target
+        process.metrics.set_target(target)
+        process.board.show(
+            look(
+                replace(process.board.snapshot, target=target),
+                catalogue=running.catalogue,
+                ledger=running.ledger.cache.counts(),
+                slots=slots,
+                tally=process.tally,
+                metrics=process.metrics,
+            )
+        )
+
+    def _show(self, *, role: str, ready: bool) -> None:
+        """Show a role and readiness while there is nothing else to show."""
+        board = self._process.board
+        board.show(replace(board.snapshot, role=role, ready=ready, at_ms=now_ms()))
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _close(self, running: _Running) -> None:
+        """Commit at the next batch of rows, settle what that finished, release the rest."""
+        stop = self._process.stop
+        seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
+        ending = threading.Thread(target=running.lanes.close, args=[seconds], name="lanes-close", daemon=True)
+        ending.start()
+        running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
+        running.recovery.close()
+        running.writes.close(2.0)
+        running.loop.drain(lambda: True)
+        running.listeners.stop(seconds=3.0)

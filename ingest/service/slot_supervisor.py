@@ -1,0 +1,157 @@
+"""The slots as the service's thread drives them: started, given batches, voided and recovered."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ingest.catalogue import Effects
+from ingest.planner import Planner
+from ingest.service.recovery import Recovery
+from ingest.service.slots import Slots, SlotState
+from ingest.service.tally import Tally
+from ingest.work import Batch, Finished, Outcome
+from spark.lanes import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotReady
+
+_log = structlog.get_logger(__name__)
+
+SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotParts:
+    """What the slots are driven with."""
+
+    planner: Planner
+    lanes: Lanes
+    recovery: Recovery
+    tally: Tally
+    metadata: Callable[[], bytes]
+    """The group metadata for the next batch; LeadLost without the lead."""
+    remember: Callable[[str], None]
+    """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
+    apply: Callable[[Effects], None]
+    now_ms: Callable[[], int]
+
+
+class SlotSupervisor:
+    """Owned by the service's thread; `slots` is its book."""
+
+    def __init__(self, parts: SlotParts, *, slots: int, max_batch_seconds: float) -> None:
+        self._parts = parts
+        self._max_batch_seconds = max_batch_seconds
+        self._plans = 0
+        self.slots = Slots(slots)
+
+    # -- what slots tell -------------------------------------------------------------------------------------
+
+    def take(self, event: SlotEvent) -> None:
+        """Act on a slot's event; one of a start that was voided in the meantime is passed over."""
+        if not self.slots.is_current(event.slot, event.start):
+            return
+        match event:
+            case SlotReady(slot=slot):
+                self.slots.move(slot, SlotState.READY)
+            case BatchCommitted():
+                self._committed(event)
+            case BatchFinished():
+                self._finished(event)
+            case SlotEnded():
+                self._ended(event)
+
+    def recovered(self, slot: int) -> None:
+        """The slot is fenced and the ledger was read since: it may be started anew."""
+        if self.slots[slot].state is not SlotState.RECOVERING:
+            return
+        worker_died = self.slots[slot].worker_died
+        self._parts.lanes.forget_worker(slot)
+        self.slots.move(slot, SlotState.FREE)
+        self._parts.apply(self._parts.planner.recovered(slot, self._parts.now_ms(), worker_died=worker_died))
+
+    def void_all(self, recovering: tuple[int, ...]) -> None:
+        """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
+        for slot in range(self.slots.count):
+            if slot in recovering:
+                self._parts.recovery.submit(slot)
+            elif self.slots[slot].state is not SlotState.RECOVERING:
+                self._void(slot)
+
+    def _committed(self, event: BatchCommitted) -> None:
+        self._parts.tally.committed(event.committed)
+        for topic in event.committed.records_by_topic:
+            self._parts.remember(topic)
+        self._parts.apply(self._parts.planner.committed(event.committed.plan, event.committed.checkpoints))
+
+    def _finished(self, event: BatchFinished) -> None:
+        slot, finished = event.slot, event.finished
+        self._parts.tally.batch_finished(finished, time.monotonic() - self.slots[slot].since)
+        for failure in finished.failures:
+            _log.warning(
+                "object_failed",
+                key=failure.work.object.id.key,
+                kind=failure.kind,
+                reason=failure.reason,
+                error=failure.message,
+            )
+        # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
+        self._parts.apply(self._parts.planner.finished(finished.plan, finished, self._parts.now_ms()))
+        self.slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
+
+    def _ended(self, event: SlotEnded) -> None:
+        if event.clean:
+            self.slots.move(event.slot, SlotState.FREE)
+            return
+        _log.warning(
+            "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started anew"
+        )
+        # A slot that ends in the middle of a batch without a word has lost its worker.
+        self._void(event.slot, worker_died=self.slots[event.slot].state is SlotState.BUSY)
+
+    def _void(self, slot: int, *, worker_died: bool = False) -> None:
+        """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
+        self._parts.lanes.void(slot)
+        plan = self.slots[slot].plan
+        if plan is not None:
+            self._parts.planner.lost(plan)
+        self.slots.move(slot, SlotState.RECOVERING)
+        self.slots[slot].worker_died = worker_died
+        self._parts.tally.slot_lost()
+        self._parts.recovery.submit(slot)
+
+    # -- what slots are given --------------------------------------------------------------------------------
+
+    def plan(self, now: int) -> None:
+        """Give every ready slot a batch, and start as many free slots as there is work left for."""
+        for slot in self.slots.of(SlotState.READY):
+            if not self._plan_for(slot, now):
+                return
+        if self.slots.of(SlotState.READY, SlotState.STARTING):
+            return
+        for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
+            self.slots.started(slot, self._parts.lanes.start(slot))
+
+    def _plan_for(self, slot: int, now: int) -> bool:
+        """False when there is nothing for this slot now, and so for no other."""
+        parts = self._parts
+        idle = self.slots.of(SlotState.READY, SlotState.STARTING, SlotState.FREE)
+        plan = self._plans + 1
+        works = parts.planner.next_batch(slot, plan, now, idle_slots=len(idle))
+        if not works:
+            return False
+        self._plans = plan
+        batch = Batch(
+            plan=plan,
+            slot=slot,
+            group=parts.metadata(),
+            works=works,
+            max_seconds=self._max_batch_seconds,
+        )
+        if parts.lanes.grant(slot, batch):
+            self.slots.granted(slot, plan, time.monotonic())
+        else:
+            # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
+            self.slots.move(slot, SlotState.ENDING)
+            never = Finished(plan=plan, outcome=Outcome.ABORTED, returned=works)
+            parts.apply(parts.planner.finished(plan, never, now))
+        return True
