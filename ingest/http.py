@@ -1,11 +1,12 @@
 """What answers over HTTP: small, in threads of its own, and unharmed by slow or malformed clients."""
 
+import ipaddress
 import math
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -45,7 +46,8 @@ class Response:
     """What a route gives back; `more` follows the body, piece by piece, where all of it would be large."""
 
     status: HTTPStatus
-    content_type: str
+    content_type: str | None
+    """None for an answer without a body."""
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     more: Iterator[bytes] | None = None
@@ -55,6 +57,11 @@ class Response:
         """A JSON answer, indented for people who look at it with curl."""
         body = json_text(shape, indent=2).encode() + b"\n"
         return cls(status, "application/json; charset=utf-8", body)
+
+    @classmethod
+    def empty(cls, status: HTTPStatus) -> Self:
+        """An answer without a body: it has no type either, as clients parse what has one."""
+        return cls(status, None, b"")
 
     @classmethod
     def of_text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> Self:
@@ -74,10 +81,12 @@ _THROWN_AWAY: Final = 65_536
 
 
 class HttpServer:
-    """A server of these methods; everything else is 405, a body above `max_body` bytes 413.
+    """A server of HTTP/1.1; a body above `max_body` bytes is 413.
 
+    `methods` are all that `answer` is asked for, everything else is 405; None: it decides by itself.
     `option` names what the address comes from. `refuse` words what never reaches `answer`, and `admit` keeps
-    from it who may not ask.
+    from it who may not ask. On loopback a request has to name this machine as its Host, or one of
+    `host_names`; None admits every name.
     """
 
     def __init__(
@@ -87,12 +96,21 @@ class HttpServer:
         answer: Answer,
         *,
         option: str,
-        methods: frozenset[str],
+        methods: frozenset[str] | None,
         max_body: int = 0,
         refuse: Refuse = lambda status, text: Response.of_text(f"{text}\n", status),
         admit: Admit = lambda _headers: None,
+        host_names: frozenset[str] | None = frozenset(),
     ) -> None:
-        manners = _Manners(answer=answer, methods=methods, max_body=max_body, refuse=refuse, admit=admit)
+        manners = _Manners(
+            answer=answer,
+            methods=methods,
+            max_body=max_body,
+            refuse=refuse,
+            admit=admit,
+            host_names=None if host_names is None or not _is_loopback(host) else {host, *host_names},
+            option=option,
+        )
         try:
             self._server = _Server((host, port), manners)
         except OSError as error:
@@ -117,6 +135,12 @@ class HttpServer:
         self._server.server_close()
 
 
+_WRONG_HOST: Final = (
+    "The request's Host is no name of this machine: on loopback {} answers to localhost, to an IP address "
+    "and to the machine's own name, because a web page can bind any other name to it"
+)
+
+
 class Endpoints(HttpServer):
     """`http.listen`: read-only routes by path; each is called with nothing and must not block."""
 
@@ -136,10 +160,12 @@ class _Manners:
     """How a server answers; see HttpServer."""
 
     answer: Answer
-    methods: frozenset[str]
+    methods: frozenset[str] | None
     max_body: int
     refuse: Refuse
     admit: Admit
+    host_names: Collection[str] | None
+    option: str
 
 
 class _Server(ThreadingHTTPServer):
@@ -209,23 +235,38 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "headrace"
     sys_version = ""
     timeout = REQUEST_SECONDS
+    protocol_version = "HTTP/1.1"
+    # Head and body leave together: in two pieces the second would wait for the first one's acknowledgement.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def handle_one_request(self) -> None:
+        """Give a connection that is kept the time of one request for the next one, then serve it."""
+        self.server.give_time(self.request)
+        super().handle_one_request()
 
     def _serve(self) -> None:
         """Answer, or refuse what is no request of ours."""
         manners = self.server.manners
         length = self._body_length()
-        refusal = manners.admit(self.headers)
-        if self.command not in manners.methods:
+        if manners.methods is not None and self.command not in manners.methods:
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+        elif not self._names_us():
+            self._refuse(HTTPStatus.FORBIDDEN, _WRONG_HOST.format(manners.option))
         elif isinstance(length, HTTPStatus):
             self.send_error(length)
-        elif refusal is not None:
+        elif (refusal := manners.admit(self.headers)) is not None:
             self.rfile.read(min(length, _THROWN_AWAY))
-            self._answer(refusal)
+            self._answer(refusal, ends=length > _THROWN_AWAY)
         else:
             self._pass_on(self.rfile.read(length))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - http.server finds methods by these names
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815 - http.server finds methods by these names
+
+    def _names_us(self) -> bool:
+        """Whether the Host is a name of ours; who sends none is no browser."""
+        names, host = self.server.manners.host_names, self.headers.get("Host")
+        return names is None or host is None or _is_local(str(host), names)
 
     def _pass_on(self, body: bytes) -> None:
         path, _, query = self.path.partition("?")
@@ -238,8 +279,10 @@ class _Handler(BaseHTTPRequestHandler):
         """How many bytes follow the headers, or why they are not read."""
         if "Transfer-Encoding" in self.headers:
             return HTTPStatus.LENGTH_REQUIRED
-        length = str(self.headers.get("Content-Length", "0")).strip()
-        if not (length.isascii() and length.isdigit()):
+        lengths = {str(length).strip() for length in self.headers.get_all("Content-Length", ["0"])}
+        length = lengths.pop()
+        # Two lengths that differ would let a body hold a request of its own.
+        if lengths or not (length.isascii() and length.isdigit()):
             return HTTPStatus.BAD_REQUEST
         # Ten digits are more than any limit; what is longer need not be made a number.
         if len(length) > 10 or int(length) > self.server.manners.max_body:  # noqa: PLR2004 - see above
@@ -250,31 +293,87 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer in the words of the server's own refusals, without a word of what the client sent."""
         del message, explain
         # Whatever version was asked for, if any: an answer without a head would be taken for a page.
-        self.request_version = self.protocol_version
-        # The base class's word for a method that has no function here.
+        if self.request_version not in {"HTTP/1.0", "HTTP/1.1"}:
+            self.request_version = self.protocol_version
+        if code == HTTPStatus.NOT_IMPLEMENTED and self.server.manners.methods is None:
+            # The base class has no function for this method; the routes say which there are.
+            self._serve()
+            return
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
-        self._answer(self.server.manners.refuse(status, status.phrase))
+        self._refuse(status, status.phrase)
 
-    def _answer(self, response: Response) -> None:
+    def _refuse(self, status: HTTPStatus, text: str) -> None:
+        # A body that was not read would be taken for the next request.
+        self._answer(self.server.manners.refuse(status, text), ends=True)
+
+    def _answer(self, response: Response, *, ends: bool = False) -> None:
         self.server.give_time(self.request)
+        in_chunks = response.more is not None and self.request_version == "HTTP/1.1"
         self.send_response(response.status)
-        if response.status is not HTTPStatus.NO_CONTENT:
-            self.send_header("Content-Type", response.content_type)
-            if response.more is None:
-                self.send_header("Content-Length", str(len(response.body)))
+        self._send_framing(response, in_chunks=in_chunks, ends=ends)
         for name, value in response.headers:
             self.send_header(name, value)
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
-        if response.status is HTTPStatus.METHOD_NOT_ALLOWED and "Allow" not in dict(response.headers):
-            self.send_header("Allow", ", ".join(sorted(self.server.manners.methods)))
+        methods = self.server.manners.methods
+        if response.status is HTTPStatus.METHOD_NOT_ALLOWED and methods is not None:
+            self.send_header("Allow", ", ".join(sorted(methods)))
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        self.wfile.write(response.body)
+        if self.command != "HEAD":
+            self._send_body(response, in_chunks=in_chunks)
+        self.wfile.flush()
+
+    def _send_framing(self, response: Response, *, in_chunks: bool, ends: bool) -> None:
+        """The headers that say what follows, and where it ends."""
+        if response.content_type is not None:
+            self.send_header("Content-Type", response.content_type)
+        if in_chunks:
+            self.send_header("Transfer-Encoding", "chunked")
+        elif response.more is None and response.status is not HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Length", str(len(response.body)))
+        if ends or self.close_connection or (response.more is not None and not in_chunks):
+            # The base class closes the connection when this header is sent.
+            self.send_header("Connection", "close")
+
+    def _send_body(self, response: Response, *, in_chunks: bool) -> None:
+        self._send(response.body, in_chunks=in_chunks)
         for piece in response.more or ():
             self.server.give_time(self.request)
+            self._send(piece, in_chunks=in_chunks)
+        if in_chunks:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _send(self, piece: bytes, *, in_chunks: bool) -> None:
+        if in_chunks and piece:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        elif piece:
             self.wfile.write(piece)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Nothing: probes and scrapes every few seconds are no news."""
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on this host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_local(header: str, names: Collection[str]) -> bool:
+    """Whether a `Host` is an address, localhost or one of these names.
+
+    A web page reaches loopback under a name of its own once that name is bound to it (DNS rebinding): for the
+    browser it is the page's own site then. An address cannot be bound to another.
+    """
+    host = header.strip().lower()
+    bracketed = host.startswith("[") and "]" in host
+    name = host[1 : host.index("]")] if bracketed else host.partition(":")[0]
+    if name == "localhost" or name.endswith(".localhost") or name in {one.lower() for one in names}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
+from ingest import log_levels
 from ingest.printable import printable
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -98,6 +99,8 @@ def _write_whole(out: _Forgiving, texts: list[str]) -> None:
 def configure(*, level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
     """Set up logging for the process: `style` is `json` or `console`; libraries' own logs join at WARNING."""
     out = sys.stderr if stream is None else stream
+    log_levels.LEVELS.start(LEVELS[level])
+    wrapper_class: Any = log_levels.bound_logger
     forgiving: Any = _Forgiving(out)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -116,8 +119,8 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     tracebacks: list[Any] = [structlog.processors.format_exc_info, escape_traceback]
     structlog.configure(
         processors=[*shared, *tracebacks, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=forgiving),
+        wrapper_class=wrapper_class,
+        logger_factory=lambda name="": log_levels.NamedLogger(forgiving, name),
         cache_logger_on_first_use=False,
     )
     formatter = structlog.stdlib.ProcessorFormatter(

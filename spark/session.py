@@ -20,7 +20,7 @@ from ingest.errors import Unusable
 from ingest.settings.secret import is_secret_name
 from spark.shipping import pack_code
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # Spark never runs a task twice for us: a plan that is executed twice is refused by its number, but a retry
 # would only hide that the slot has to be fenced (design, "Spark does not retry for us").

@@ -21,6 +21,7 @@ _PURE: Final = frozenset(
         "http",
         "lean_pickle",
         "ledger",
+        "log_levels",
         "logs",
         "metrics",
         "notification",

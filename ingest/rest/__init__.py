@@ -1,9 +1,11 @@
 """Kafka Connect's REST interface for the one connector that an ingester is, on `rest.listen`.
 
 port     what the interface asks of the service
+router   requests to functions, by path and method
 routes   which method of which path does what
 shapes   Connect's JSON of status, info and errors
 offsets  the ledger as Connect's partitions and offsets, there and back
+loggers  levels of this process's loggers
 plugins  the options as Connect's definitions, and a configuration judged by them
 auth     who may ask
 server   the above on an address

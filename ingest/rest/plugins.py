@@ -55,12 +55,12 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
     leaves it out. References (`${env:..}`, `${file:..}`) are not followed: what they stand for is not judged.
     ConfigUnfit when the body is no flat JSON object.
     """
-    given = _given(body)
-    referring = {canonical(name) for name, text in given.items() if "${env:" in text or "${file:" in text}
+    texts = {name: text for name, text in given(body).items() if text is not None}
+    referring = {canonical(name) for name, text in texts.items() if "${env:" in text or "${file:" in text}
     errors: dict[str, list[str]] = defaultdict(list)
     try:
         load(
-            json.dumps(given),
+            json.dumps(texts),
             kind="json",
             environment={},
             read_file=_read_nothing,
@@ -72,7 +72,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
             name = canonical(problem.option)
             if name not in referring:
                 errors[name].append(problem.message)
-    shown = {canonical(name): _shown(name, text) for name, text in given.items()}
+    shown = {canonical(name): _shown(name, text) for name, text in texts.items()}
     known = [
         {"definition": definition, "value": _value(definition["name"], shown, errors)}
         for definition in definitions()
@@ -88,10 +88,11 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _given(body: Any) -> dict[str, str]:
+def given(body: Any) -> dict[str, str | None]:
+    """The options of a body as texts, None for null; ConfigUnfit when it is no flat JSON object."""
     if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
         raise ConfigUnfit("The body has to be a JSON object of option names and their values")
-    return {name: _text(value) for name, value in body.items() if value is not None}
+    return {name: None if value is None else _text(value) for name, value in body.items()}
 
 
 def _text(value: Any) -> str:

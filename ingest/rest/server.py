@@ -5,7 +5,9 @@ from typing import Final
 
 from ingest.fingerprint import options_hash
 from ingest.http import HttpServer, Response
+from ingest.log_levels import LEVELS
 from ingest.rest.auth import read_accounts
+from ingest.rest.loggers import Loggers
 from ingest.rest.offsets import OffsetsReader
 from ingest.rest.plugins import PLUGIN_CLASS
 from ingest.rest.port import Connector
@@ -14,7 +16,6 @@ from ingest.rest.shapes import Identity, error_response
 from ingest.settings import Settings, describe
 from ingest.settings.forms import HostPort
 
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _MAX_BODY: Final = 2 * 1024 * 1024
 _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
 
@@ -38,17 +39,19 @@ def rest_server(
         input_format=settings.format.input_format,
         options=options_hash(settings.format, settings.routing),
     )
-    routes = Routes(identity, describe(settings), connector, reader)
+    routes = Routes(identity, settings, connector, reader, Loggers(LEVELS))
     auth_file = settings.http.rest_auth_file
     return HttpServer(
         listen.host,
         listen.port,
         routes.answer,
         option="rest.listen",
-        methods=_METHODS,
+        methods=None,
         max_body=_MAX_BODY,
         refuse=_refuse,
         admit=_everybody if auth_file is None else read_accounts(auth_file).admit,
+        # Who has a password may come through a proxy under the proxy's name; no other site knows one.
+        host_names=None if auth_file is not None else frozenset({host_name}),
     )
 
 

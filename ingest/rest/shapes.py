@@ -30,11 +30,6 @@ def error_response(status: HTTPStatus, message: str) -> Response:
     return Response.of_json({"error_code": int(status), "message": message}, status)
 
 
-def empty_response(status: HTTPStatus) -> Response:
-    """An answer without a body: 202 or 204."""
-    return Response(status, "application/json; charset=utf-8", b"")
-
-
 def server_info(identity: Identity, cluster_id: str | None) -> dict[str, Any]:
     """`GET /`."""
     return {

@@ -9,6 +9,7 @@
 `Settings` is what the rest of the program sees.
 """
 
+from ingest.settings.comparison import changed_options
 from ingest.settings.describe import describe
 from ingest.settings.load import load
 from ingest.settings.model import Settings
@@ -23,6 +24,7 @@ __all__ = [
     "Secret",
     "Settings",
     "SettingsError",
+    "changed_options",
     "describe",
     "load",
 ]

@@ -53,6 +53,7 @@ def build(
         warnings=warnings,
         shown=shown,
         given=frozenset(entries),
+        texts=tuple((name, Secret(entry.raw), Secret(entry.text)) for name, entry in entries.items()),
     )
 
 

@@ -288,6 +288,7 @@ class Settings:
 
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
+    `texts` holds, for each of those, its text as it was written and with its references replaced.
     """
 
     identity: IdentitySettings
@@ -305,6 +306,7 @@ class Settings:
     warnings: tuple[str, ...]
     shown: tuple[tuple[str, str], ...]
     given: frozenset[str]
+    texts: tuple[tuple[str, Secret, Secret], ...]
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ from spark.task.entry import RESULT_SCHEMA, SlotFunction
 
 T = TypeVar("T")
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # Printed beside the error that says the same, and logged here.
 warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")

@@ -18,7 +18,7 @@ from spark.lanes.wire import Disconnected, Wire
 from spark.task.entry import Ticket, reach_function, slot_function, warm_function
 from spark.task.settings import TaskSettings
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # Spark reaps idle Python workers a minute after the last use of any of them (hard-wired in 4.3).
 _WARM_SECONDS: Final = 40.0

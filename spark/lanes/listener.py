@@ -9,7 +9,7 @@ import structlog
 
 from spark.lanes.wire import Disconnected, Wire, accept
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 Address = tuple[str, int]
 

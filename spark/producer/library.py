@@ -12,7 +12,7 @@ import numpy as np
 import structlog
 from confluent_kafka import Producer
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # rd_kafka_message_t of librdkafka's public header (rdkafka.h of 1.x and 2.x) on a 64-bit machine.
 MESSAGE: Final = np.dtype(

@@ -16,7 +16,7 @@ from spark.s3.answer import Answer, Body
 from spark.s3.client import S3Calls
 from spark.s3.errors import translate_s3
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 CHUNK_BYTES: Final = 1024 * 1024
 

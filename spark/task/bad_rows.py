@@ -13,7 +13,7 @@ from spark.producer.target import Header
 from spark.rows import BadRow
 from spark.task.settings import TaskSettings
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 _LOG_SECONDS: Final = 10.0
 # What a header and its length fields take of a record besides its bytes, at most.

@@ -35,7 +35,7 @@ from spark.task.progress import Progress
 from spark.task.settings import TaskSettings
 from spark.task.transaction import Transaction
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # How often a task without an open transaction looks whether it was voided or is wanted elsewhere.
 _LOOK_SECONDS: Final = 0.5

@@ -10,7 +10,7 @@ import structlog
 from ingest.errors import AccessDenied, TopicMissing, Unusable
 from ingest.kafka.topics import Topic
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 # A broker that does not say is not asked for each object again.
 _PATIENCE_SECONDS: Final = 30.0

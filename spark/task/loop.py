@@ -18,7 +18,7 @@ from spark.task.link import Link
 from spark.task.process import keep_producer, s3_calls, take_producer, topic_limits, worker_name
 from spark.task.settings import TaskSettings
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 
 def run_slot(ticket: Ticket, settings: TaskSettings) -> str | None:

@@ -8,11 +8,14 @@ from typing import Any
 
 from ingest.http import Request, Response
 from ingest.kafka.controls import Target
+from ingest.log_levels import LoggerLevels
 from ingest.objects import ObjectId
+from ingest.rest.loggers import Loggers
 from ingest.rest.offsets import OffsetsReader
 from ingest.rest.port import Change, Condition, Known, NotLeading
 from ingest.rest.routes import Routes
 from ingest.rest.shapes import Identity
+from ingest.settings import load
 from ingest.settings.choices import InputFormat
 
 IDENTITY = Identity(
@@ -21,7 +24,20 @@ IDENTITY = Identity(
     worker_id="127.0.0.1:8083",
     version="9.9",
 )
-RUNNING = {"bootstrap.servers": "127.0.0.1:9092"}
+RUNNING = load(
+    json.dumps(
+        {
+            "name": "uploads",
+            "bootstrap.servers": "127.0.0.1:9092",
+            "aws.s3.bucket.name": "bucket",
+            "topic": "events",
+            "file.name.template": ".*",
+        }
+    ),
+    kind="json",
+    environment={},
+    read_file=str,
+)
 READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options="0123456789abcdef")
 
 
@@ -91,7 +107,7 @@ def ask(
     connector: FakeConnector, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, Any, Response]:
     """Status, JSON (None without a body) and response of one request; a text body is sent as it is."""
-    routes = Routes(IDENTITY, RUNNING, connector, READER)
+    routes = Routes(IDENTITY, RUNNING, connector, READER, Loggers(LoggerLevels()))
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     named = Message()
     for name, value in headers.items():

@@ -144,17 +144,18 @@ def test_what_cannot_be_is_refused_in_connects_words(
 )
 def test_what_one_connector_cannot_do_is_405_with_the_reason(method: str, path: str, remedy: str) -> None:
     """People learn where to do it instead."""
-    status, shape, _ = ask(FakeConnector(), method, path, {})
+    status, shape, response = ask(FakeConnector(), method, path, {"topic": "other"})
 
     assert (status, shape["error_code"]) == (405, 405)
     assert remedy in shape["message"]
+    assert response.headers == (("Allow", "GET, HEAD, OPTIONS"),)
 
 
 def test_405_names_the_methods_that_there_are() -> None:
     """As HTTP wants it (RFC 9110, 15.5.6)."""
     response = ask(FakeConnector(), "POST", "/connectors/uploads/offsets")[2]
 
-    assert response.headers == (("Allow", "DELETE, GET, PATCH"),)
+    assert response.headers == (("Allow", "DELETE, GET, HEAD, OPTIONS, PATCH"),)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_what_is_no_request_of_ours_is_answered_in_a_line(
     answer = _said(server, sent)
 
     head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.0 %d " % status)
+    assert head.startswith(b"HTTP/1.1 %d " % status)
     assert (b"Allow: GET, HEAD" in head) == (status == HTTPStatus.METHOD_NOT_ALLOWED)
     assert body.count(b"\n") == 1
     assert b"\x1b" not in answer
