@@ -15,6 +15,7 @@ _PURE: Final = frozenset(
     {
         "catalogue",
         "checks",
+        "clock",
         "errors",
         "exits",
         "fingerprint",

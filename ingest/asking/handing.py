@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from ingest import clock
 from ingest.asking.ledger import LedgerReading, client_properties, has_leader
 from ingest.asking.sending import LETTERS_AT_ONCE, Letter, send
 from ingest.catalogue import Catalogue
@@ -187,14 +188,10 @@ def _apply(errand: _Errand, ledger: DriverLedger, *, is_sent: bool) -> None:
         commands.take(key, encode_control(order))
     all_objects = sum(len(order.objects) for _, order in errand.letters)
     done = 0
-    while (step := commands.step(_now_ms())) is not None:
+    while (step := commands.step(clock.now())) is not None:
         writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
         ledger.commit([*writes, step.record])
-        catalogue.written(step.effects.writes, _now_ms())
+        catalogue.written(step.effects.writes, clock.now())
         commands.written()
         done += sum(len(order.objects) for key, order in errand.letters if key == step.record[0])
         errand.tell(min(done, all_objects), all_objects)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -16,6 +16,7 @@ from ingest.checks.bucket import BucketFacts, Seen, Survey
 from ingest.checks.finding import Cause, Refused
 from ingest.checks.kafka import KafkaFacts, TopicFacts
 from ingest.checks.queue import QueueFacts
+from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, HeadraceError, LedgerUnfit, TopicMissing
 from ingest.kafka.admin import Admin
 from ingest.kafka.clients import ClientProperties, new_admin, new_transactional_producer
@@ -136,7 +137,7 @@ def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
         answer = error.response
     except (BotoCoreError, OSError):
         return None, None
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_ms()
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     region: str | None = headers.get("x-amz-bucket-region")
     # S3's date has no fraction of a second: on average it is half a second younger than it says.

@@ -1,12 +1,12 @@
 """How an ingester is: as its service says, or else as far as its ledger does."""
 
-import time
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
 from ingest.asking.ledger import LedgerReading, client_properties, has_leader, open_reading
 from ingest.asking.service import Silent, ask_service
+from ingest.clock import wall_ms
 from ingest.kafka.admin import Admin
 from ingest.kafka.cache import Known, LedgerCache
 from ingest.ledger import State
@@ -69,7 +69,7 @@ class Asking:
             name=self._settings.name,
             version=version("headrace"),
             role=role,
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=wall_ms(),
             objects={str(state): count for state, count in counts.items()},
             pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
             pending_bytes=sum(entry.size for entry in unfinished),

@@ -8,28 +8,28 @@ function of the service carries all of them out:
         delete(effects.settled); leave(effects.left); ask(effects.heads); log(effects.warnings, effects.ended)
         if effects.writes:                                  # one Effects, one driver transaction
             commit(effects.writes)                          # returns after the acknowledged commit
-            carry_out(catalogue.written(effects.writes, now_ms()))
+            carry_out(catalogue.written(effects.writes, now()))
 
 On taking the lead, after void, fence and read:
 
     catalogue = Catalogue(bucket=.., view=cache, intake=Intake(route=.., prefix=..))
     planner = Planner(catalogue, limits=Limits(slots=..), backoff=Backoff(first_ms=.., longest_ms=..))
-    carry_out(catalogue.resume(now_ms()))                   # partial, failed and new become pending
+    carry_out(catalogue.resume(now()))                   # partial, failed and new become pending
 
 Then, for each thing in the inbox:
 
-    a message           carry_out(catalogue.announce(delivery_id, notification.events, now_ms()))
-    a HEAD's answer     carry_out(catalogue.headed(token, found, now_ms()))
-    a listing's page    carry_out(catalogue.observe(ListingPage(..), now_ms()))
-    whether to start one  planner.ready(now_ms()) > 0
-    a free slot         works = planner.next_batch(slot, plan, now_ms(), idle_slots=n)
+    a message           carry_out(catalogue.announce(delivery_id, notification.events, now()))
+    a HEAD's answer     carry_out(catalogue.headed(token, found, now()))
+    a listing's page    carry_out(catalogue.observe(ListingPage(..), now()))
+    whether to start one  planner.ready(now()) > 0
+    a free slot         works = planner.next_batch(slot, plan, now(), idle_slots=n)
     Committed           carry_out(planner.committed(plan, checkpoints))
-    Finished            carry_out(planner.finished(plan, finished, now_ms()))
+    Finished            carry_out(planner.finished(plan, finished, now()))
     a slot lost         planner.lost(plan); void, fence, read, catalogue.ledger_applied(..) for what was read;
-                        carry_out(planner.recovered(slot, now_ms(), worker_died=..))
+                        carry_out(planner.recovered(slot, now(), worker_died=..))
     a record read back  catalogue.ledger_applied(key, entry)
-    a command           carry_out(catalogue.apply_command(Replay(..), objects, now_ms()))
-    every turn          carry_out(planner.tick(now_ms()))
+    a command           carry_out(catalogue.apply_command(Replay(..), objects, now()))
+    every turn          carry_out(planner.tick(now()))
 
 Rules that hold throughout: a delivery is settled only by what an acknowledged commit, or a ledger read
 after a fence, has said of all its objects; a plan that ended FENCED or UNKNOWN is a lost one; no driver write

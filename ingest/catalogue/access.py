@@ -12,6 +12,7 @@ from typing import Final
 
 from ingest.catalogue.effects import Ended, Gathering, HeadRequest
 from ingest.catalogue.pending import Pending
+from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.objects import ObjectId
 from ingest.work import Failure
@@ -25,7 +26,7 @@ _MAX_DOUBTS: Final = 10
 class Access:
     """Of one catalogue and its planner. `recent` gives the objects that ended last, the newest at the end."""
 
-    count: Callable[[Pending, Failure, int, Gathering], None]
+    count: Callable[[Pending, Failure, Instant, Gathering], None]
     """How the planner counts an attempt; it says so when it is made."""
 
     def __init__(self, recent: Callable[[], Iterable[Ended]]) -> None:
@@ -82,14 +83,14 @@ class Access:
         """True when this HEAD was asked here, and its answer is waited for."""
         return self._asked is not None and token == self._asked.token
 
-    def headed(self, now_ms: int, gathering: Gathering, *, is_found: bool, is_forbidden: bool) -> None:
+    def headed(self, now: Instant, gathering: Gathering, *, is_found: bool, is_forbidden: bool) -> None:
         """Take the answer to the HEAD: attempts count after all when others can be read."""
         self._asked = None
         if is_found:
             self.has_read()
             counted, self._in_doubt = self._in_doubt, {}
             for unit, failure in counted.items():
-                self.count(unit, failure, now_ms, gathering)
+                self.count(unit, failure, now, gathering)
         elif is_forbidden:
             self._believe()
         else:

@@ -15,6 +15,7 @@ from ingest.catalogue.intake import Intake, LeftOut
 from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
 from ingest.catalogue.slices import concluded, pieces_of
 from ingest.catalogue.view import LedgerView, Overlay
+from ingest.clock import Instant
 from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.outcome import WORKER_DIED
@@ -50,13 +51,13 @@ class Books:
         route: Route,
         entry: LedgerEntry | None,
         is_fresh: bool,
-        now_ms: int,
+        now: Instant,
         gathering: Gathering,
     ) -> Pending:
         """The object, pending from now on."""
-        unit = Pending(seen, route=route, since_ms=now_ms, entry=entry, is_fresh=is_fresh)
+        unit = Pending(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
         if self.intake.min_age_ms:
-            unit.due_ms = latest_ms(seen) + self.intake.min_age_ms
+            unit.due_ms = now.steady_ms + self._youth_ms(seen, now)
         if entry is not None and entry.state is State.FAILED:
             unit.trouble, unit.tries = entry.reason, entry.attempts
             if entry.reason == WORKER_DIED:
@@ -66,12 +67,17 @@ class Books:
         if seen.id in self.unwritten:
             self.table.move(unit, Phase.WRITING)  # a tombstone, say: its commit comes first
         elif seen.size == 0 and entry is None:
-            self.propose(unit, entry_for(unit, State.SKIPPED, now_ms=now_ms, reason="empty"), gathering)
+            self.propose(unit, entry_for(unit, State.SKIPPED, now_ms=now.wall_ms, reason="empty"), gathering)
         elif entry is not None and entry.cuts is not None:
-            self.split(unit, entry.cuts, now_ms, gathering)
+            self.split(unit, entry.cuts, now, gathering)
         return unit
 
-    def adopt(self, object_id: ObjectId, entry: LedgerEntry, now_ms: int, gathering: Gathering) -> None:
+    def _youth_ms(self, seen: S3Object, now: Instant) -> int:
+        """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
+        age_ms = max(0, now.wall_ms - latest_ms(seen))
+        return max(0, self.intake.min_age_ms - age_ms)
+
+    def adopt(self, object_id: ObjectId, entry: LedgerEntry, now: Instant, gathering: Gathering) -> None:
         """Make pending what only the ledger knows; when there is no room, remember that it is there."""
         if len(self.table) >= self.max_pending_objects:
             self.has_unfinished, self.unfinished_after = True, None
@@ -86,9 +92,9 @@ class Books:
             last_modified_ms=entry.last_modified_ms,
             version_id=entry.version_id,
         )
-        self.begin(seen, route=route, entry=entry, is_fresh=False, now_ms=now_ms, gathering=gathering)
+        self.begin(seen, route=route, entry=entry, is_fresh=False, now=now, gathering=gathering)
 
-    def split(self, unit: Pending, cuts: tuple[int, ...], now_ms: int, gathering: Gathering) -> None:
+    def split(self, unit: Pending, cuts: tuple[int, ...], now: Instant, gathering: Gathering) -> None:
         """Work on the slices from now on; those that were skipped get another look with their object."""
         unit.slices = pieces_of(unit, cuts, self.ledger.slices(unit.object.id))
         self.table.move(unit, Phase.SPLIT)
@@ -97,7 +103,7 @@ class Books:
                 piece.phase = Phase.GONE
             else:
                 self.table.move(piece, Phase.WAITING)
-        self.conclude(unit, now_ms, gathering)
+        self.conclude(unit, now, gathering)
 
     # What the ledger learns
 
@@ -139,7 +145,7 @@ class Books:
         gathering.ended.append(ended)
         self.deliveries.end(unit.object.id, gathering)
 
-    def conclude(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+    def conclude(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
         """Write the end of a split object when all its slices have theirs and no live plan holds one."""
         if unit.phase is not Phase.SPLIT or any(
             piece.phase is not Phase.GONE or piece.key in self.table.held for piece in unit.slices
@@ -147,10 +153,10 @@ class Books:
             return
         assert unit.entry is not None
         entry = concluded(
-            unit.entry, [piece.entry for piece in unit.slices if piece.entry is not None], now_ms
+            unit.entry, [piece.entry for piece in unit.slices if piece.entry is not None], now.wall_ms
         )
         if self.look_again(unit, entry):
-            self.split(unit, unit.entry.cuts or (), now_ms, gathering)
+            self.split(unit, unit.entry.cuts or (), now, gathering)
             return
         self.propose(unit, entry, gathering)
         if entry.state is State.DONE:
@@ -170,7 +176,7 @@ class Books:
         unit.object = newer
         return True
 
-    def written(self, writes: tuple[LedgerWrite, ...], now_ms: int) -> Effects:
+    def written(self, writes: tuple[LedgerWrite, ...], now: Instant) -> Effects:
         """What follows from an acknowledged transaction of the driver with these records."""
         gathering = Gathering()
         for write in writes:
@@ -179,9 +185,9 @@ class Books:
         for write in writes:
             unit = self.table.find_unit(write.key)
             if isinstance(write.key, ObjectId):
-                self._object_written(unit, write.key, write.entry, now_ms, gathering)
+                self._object_written(unit, write.key, write.entry, now, gathering)
             elif isinstance(write.key, SliceKey) and write.entry is not None and unit is not None:
-                self._slice_written(unit, write.entry, now_ms, gathering)
+                self._slice_written(unit, write.entry, now, gathering)
         return gathering.effects()
 
     def _object_written(
@@ -189,32 +195,32 @@ class Books:
         unit: Pending | None,
         object_id: ObjectId,
         entry: LedgerEntry | None,
-        now_ms: int,
+        now: Instant,
         gathering: Gathering,
     ) -> None:
         if unit is None:
             if entry is not None and not entry.is_settled:
-                self.adopt(object_id, entry, now_ms, gathering)
+                self.adopt(object_id, entry, now, gathering)
         else:
             unit.entry = entry
             if entry is not None and entry.is_settled and not self.look_again(unit, entry):
                 self.end(unit, gathering)
             elif entry is not None and entry.cuts is not None:
-                self.split(unit, entry.cuts, now_ms, gathering)
+                self.split(unit, entry.cuts, now, gathering)
             else:
                 unit.slices = ()
                 self.table.move(unit, Phase.WAITING)
-        self.apply_deferred(object_id, now_ms, gathering)
+        self.apply_deferred(object_id, now, gathering)
 
-    def _slice_written(self, unit: Pending, entry: LedgerEntry, now_ms: int, gathering: Gathering) -> None:
+    def _slice_written(self, unit: Pending, entry: LedgerEntry, now: Instant, gathering: Gathering) -> None:
         unit.entry = entry
         if entry.is_settled:
             self.end(unit, gathering)
             assert unit.parent is not None
-            self.conclude(unit.parent, now_ms, gathering)
+            self.conclude(unit.parent, now, gathering)
         elif unit.phase is Phase.WRITING:
             self.table.move(unit, Phase.WAITING)
-        self.apply_deferred(unit.object.id, now_ms, gathering)
+        self.apply_deferred(unit.object.id, now, gathering)
 
     # Commands
 
@@ -227,7 +233,7 @@ class Books:
             return False
         return any(piece.key in self.table.held or piece.key in self.unwritten for piece in unit.slices)
 
-    def command(self, command: Command, seen: S3Object, now_ms: int, gathering: Gathering) -> None:
+    def command(self, command: Command, seen: S3Object, now: Instant, gathering: Gathering) -> None:
         """Apply a replay or mark to one object, now or when no plan holds it any more."""
         object_id = seen.id
         if self.is_held(object_id):
@@ -236,7 +242,7 @@ class Books:
         entry = self.ledger.get(object_id)
         known = {} if entry is None or entry.cuts is None else self.ledger.slices(object_id)
         unit = self.table.find(object_id)
-        for write in command.writes(seen, entry, known, now_ms):
+        for write in command.writes(seen, entry, known, now.wall_ms):
             self.write(write.key, write.entry, gathering)
             if unit is not None and write.key == object_id:
                 unit.due_ms, unit.tries, unit.trouble, unit.suspicion = 0, 0, None, Suspicion.NONE
@@ -244,12 +250,12 @@ class Books:
                 for piece in unit.slices:
                     piece.phase = Phase.GONE
 
-    def apply_deferred(self, object_id: ObjectId, now_ms: int, gathering: Gathering) -> None:
+    def apply_deferred(self, object_id: ObjectId, now: Instant, gathering: Gathering) -> None:
         """Apply the command that waited for this object, if it can be now."""
         waiting = self.deferred.get(object_id)
         if waiting is not None and not self.is_held(object_id):
             del self.deferred[object_id]
-            self.command(*waiting, now_ms, gathering)
+            self.command(*waiting, now, gathering)
 
 
 def entry_for(

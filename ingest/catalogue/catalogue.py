@@ -14,6 +14,7 @@ from ingest.catalogue.pending import Pending, Phase
 from ingest.catalogue.questions import Questions, as_announced, source_of
 from ingest.catalogue.standing import Source, Standing, has_other_version, standing
 from ingest.catalogue.view import LedgerView
+from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, Route, S3Object
@@ -25,7 +26,7 @@ _LISTS_AGAIN_BELOW = 0.9
 class Catalogue:
     """Decides which objects are new. One thread owns it and its planner; nothing blocks or reads a clock.
 
-    `retention_ms` is `ledger.retention.ms`. Times are ms since 1970.
+    `retention_ms` is `ledger.retention.ms`. What it stores or compares with S3's times is wall clock.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Catalogue:
 
     # What the listeners tell
 
-    def announce(self, delivery_id: str, events: Iterable[ObjectEvent], now_ms: int) -> Effects:
+    def announce(self, delivery_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
         """What follows from one message; its events settle together, with the end of their last object.
 
         The same message may be announced again (redelivery); other messages may name the same objects.
@@ -60,19 +61,19 @@ class Catalogue:
                 self.books.deliveries.leave(delivery_id)
             elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
                 gathering.ignored[event.kind.value] += 1
-            elif (item := self._admit(event, now_ms, gathering)) is not None:
+            elif (item := self._admit(event, now, gathering)) is not None:
                 owed.add(item)
         self.books.deliveries.hold(delivery_id, owed, gathering)
         return gathering.effects()
 
     def headed(
-        self, token: str, found: S3Object | None, now_ms: int, *, is_forbidden: bool = False
+        self, token: str, found: S3Object | None, now: Instant, *, is_forbidden: bool = False
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
         gathering = Gathering()
         access = self.books.access
         if access.has_asked(token):
-            access.headed(now_ms, gathering, is_found=found is not None, is_forbidden=is_forbidden)
+            access.headed(now, gathering, is_found=found is not None, is_forbidden=is_forbidden)
             return gathering.effects()
         question = self._questions.take(token)
         if question is None:
@@ -87,11 +88,11 @@ class Catalogue:
             gathering.ignored["forbidden"] += 1
             deliveries.leave_all(token)
         else:
-            seen = self._questions.believed(question, found, now_ms, is_forbidden=is_forbidden)
+            seen = self._questions.believed(question, found, now.wall_ms, is_forbidden=is_forbidden)
             if isinstance(seen, str):
                 gathering.ignored[seen] += 1
             else:
-                item = self._meet(seen, question.source, now_ms, gathering)
+                item = self._meet(seen, question.source, now, gathering)
         if item is None:
             deliveries.end(token, gathering)
         else:
@@ -102,30 +103,30 @@ class Catalogue:
         """The listener does not hold this message any more (it will come again, or never)."""
         self.books.deliveries.forget(delivery_id)
 
-    def observe(self, page: ListingPage, now_ms: int) -> Effects:
+    def observe(self, page: ListingPage, now: Instant) -> Effects:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
         gathering = Gathering()
-        self._expiry.page_begins(page, now_ms)
+        self._expiry.page_begins(page, now)
         for seen, object_id, entry in self._compared(page):
             if seen is None:
                 assert object_id is not None
                 assert entry is not None
-                self._expiry.absent(object_id, entry, now_ms)
+                self._expiry.absent(object_id, entry, now.wall_ms)
                 continue
             if entry is not None:
                 self._expiry.listed()
                 if entry.state is State.DONE:
                     continue
-            self._meet_listed(seen, entry, now_ms, gathering)
+            self._meet_listed(seen, entry, now, gathering)
         expired, warning = self._expiry.page_ends(page)
         if warning is not None:
             gathering.warnings.append(warning)
-        self._expire(expired, now_ms, gathering)
+        self._expire(expired, now, gathering)
         return gathering.effects()
 
     # What the ledger tells
 
-    def resume(self, now_ms: int) -> Effects:
+    def resume(self, now: Instant) -> Effects:
         """Objects of the ledger that are unfinished become pending, attempts kept, as far as there is room.
 
         Call it on taking the lead; `Planner.tick` calls it again when there is room for more.
@@ -139,7 +140,7 @@ class Catalogue:
                 return gathering.effects()
             last = object_id
             if object_id.bucket == self._bucket and books.table.find(object_id) is None:
-                books.adopt(object_id, entry, now_ms, gathering)
+                books.adopt(object_id, entry, now, gathering)
         books.has_unfinished, books.unfinished_after = False, None
         return gathering.effects()
 
@@ -147,13 +148,13 @@ class Catalogue:
         """The follower has read this record and the view shows it."""
         self.books.ledger.applied(key, entry)
 
-    def written(self, writes: Sequence[LedgerWrite], now_ms: int) -> Effects:
+    def written(self, writes: Sequence[LedgerWrite], now: Instant) -> Effects:
         """What follows once the driver's transaction with these `Effects.writes` was acknowledged."""
-        return self.books.written(tuple(writes), now_ms)
+        return self.books.written(tuple(writes), now)
 
     # What people ask
 
-    def apply_command(self, command: Command, objects: Iterable[S3Object], now_ms: int) -> Effects:
+    def apply_command(self, command: Command, objects: Iterable[S3Object], now: Instant) -> Effects:
         """Ledger records that a replay or mark asks for; objects that are worked on follow when they rest.
 
         For `Replay` the objects come from `known_objects`, for `Mark` from a listing. Call it with some
@@ -162,7 +163,7 @@ class Catalogue:
         gathering = Gathering()
         for seen in objects:
             if seen.id.bucket == self._bucket:
-                self.books.command(command, seen, now_ms, gathering)
+                self.books.command(command, seen, now, gathering)
         return gathering.effects()
 
     def known_objects(self, prefix: str = "") -> Iterator[tuple[S3Object, LedgerEntry]]:
@@ -207,7 +208,7 @@ class Catalogue:
 
     @property
     def oldest_pending_ms(self) -> int | None:
-        """When the oldest of them became known."""
+        """When the oldest of them became known, in `steady_ms`."""
         return self.books.table.oldest_ms()
 
     @property
@@ -236,7 +237,7 @@ class Catalogue:
 
     # Inside
 
-    def _admit(self, event: ObjectEvent, now_ms: int, gathering: Gathering) -> Owed | None:
+    def _admit(self, event: ObjectEvent, now: Instant, gathering: Gathering) -> Owed | None:
         """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
         candidates = [key for key in (event.key, event.alternate_key) if key is not None]
         keys = [key for key in candidates if not isinstance(self._intake.judge(key), LeftOut)]
@@ -248,25 +249,25 @@ class Catalogue:
             for key in keys:
                 object_id = ObjectId(self._bucket, key, event.etag)
                 if self.books.table.find(object_id) or self.books.ledger.get(object_id):
-                    return self._meet(as_announced(event, object_id, now_ms), source, now_ms, gathering)
+                    return self._meet(as_announced(event, object_id, now.wall_ms), source, now, gathering)
             if source is Source.RESTORE:
                 gathering.ignored["restored"] += 1
                 return None
-        if event.etag is None or self._questions.is_needed(event, now_ms):
+        if event.etag is None or self._questions.is_needed(event, now.wall_ms):
             question = self._questions.ask(event, keys)
             gathering.heads.append(question.request)
             return question.token
-        seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now_ms)
-        return self._meet(seen, source, now_ms, gathering)
+        seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now.wall_ms)
+        return self._meet(seen, source, now, gathering)
 
-    def _meet(self, seen: S3Object, source: Source, now_ms: int, gathering: Gathering) -> ObjectId | None:
+    def _meet(self, seen: S3Object, source: Source, now: Instant, gathering: Gathering) -> ObjectId | None:
         """The announced object if it is pending now; None when its end is known."""
         unit = self.books.table.find(seen.id)
         if unit is not None:
             self._announced_again(unit, seen)
             return seen.id
         entry = self.books.ledger.get(seen.id)
-        is_at = standing(entry, seen, source, now_ms)
+        is_at = standing(entry, seen, source, now.wall_ms)
         if is_at is Standing.SETTLED or (is_at is Standing.UNKNOWN and source is Source.RESTORE):
             gathering.ignored["known" if entry is not None else "restored"] += 1
             return None
@@ -276,7 +277,7 @@ class Catalogue:
             return None
         if entry is not None:
             seen = replace(seen, size=entry.size)
-        self._begin(seen, route, entry, now_ms, gathering, is_fresh=True)
+        self._begin(seen, route, entry, now, gathering, is_fresh=True)
         return seen.id
 
     def _begin(
@@ -284,14 +285,12 @@ class Catalogue:
         seen: S3Object,
         route: Route,
         entry: LedgerEntry | None,
-        now_ms: int,
+        now: Instant,
         gathering: Gathering,
         *,
         is_fresh: bool,
     ) -> None:
-        self.books.begin(
-            seen, route=route, entry=entry, is_fresh=is_fresh, now_ms=now_ms, gathering=gathering
-        )
+        self.books.begin(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, gathering=gathering)
 
     def _announced_again(self, unit: Pending, seen: S3Object) -> None:
         known = unit.object
@@ -323,32 +322,32 @@ class Catalogue:
         return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
 
     def _meet_listed(
-        self, seen: S3Object, entry: LedgerEntry | None, now_ms: int, gathering: Gathering
+        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, gathering: Gathering
     ) -> None:
         unit = self.books.table.find(seen.id)
         if unit is not None:
             if unit.phase is not Phase.WAITING:
                 unit.relisted = _seen_again(unit.object, seen)
             return
-        if standing(entry, seen, Source.LISTING, now_ms) is Standing.SETTLED:
+        if standing(entry, seen, Source.LISTING, now.wall_ms) is Standing.SETTLED:
             return
         judge = self._intake.judge_listed if entry is None else self._judge_known
         route = judge(seen)
         if isinstance(route, LeftOut):
             gathering.ignored[route.value] += 1
         else:
-            self._begin(seen, route, entry, now_ms, gathering, is_fresh=False)
+            self._begin(seen, route, entry, now, gathering, is_fresh=False)
 
     def _judge_known(self, seen: S3Object) -> Route | LeftOut:
         """The baseline is for what nobody has begun."""
         return self._intake.judge(seen.id.key)
 
-    def _expire(self, expired: Sequence[ObjectId], now_ms: int, gathering: Gathering) -> None:
+    def _expire(self, expired: Sequence[ObjectId], now: Instant, gathering: Gathering) -> None:
         books = self.books
         for object_id in expired:
             entry = books.ledger.get(object_id)
             # Between its page and the end of the listing an entry may have got a new life.
-            if entry is None or not self._expiry.is_old(entry, now_ms):
+            if entry is None or not self._expiry.is_old(entry, now.wall_ms):
                 continue
             if books.table.find(object_id) is None and not books.is_held(object_id):
                 if entry.cuts is not None:

@@ -28,9 +28,10 @@ class HeadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An object that came to its end (done, skipped, quarantined), and when it had become known here.
+    """An object that came to its end (done, skipped, quarantined).
 
-    `seen_ms` is the time of its event, or LastModified from a listing.
+    `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
+    or LastModified from a listing.
     """
 
     id: ObjectId

@@ -7,6 +7,7 @@ than `ledger.retention.ms`; and no pass takes more than half of the entries: tha
 from typing import Final
 
 from ingest.catalogue.listing import ListingPage
+from ingest.clock import Instant
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId
 
@@ -30,13 +31,13 @@ class Expiry:
         self._absent = 0
         self._candidates: dict[ObjectId, int] = {}
 
-    def page_begins(self, page: ListingPage, now_ms: int) -> None:
+    def page_begins(self, page: ListingPage, now: Instant) -> None:
         """A page is about to be merged; one that does not follow on the last ends the listing's use here."""
         if page.listing_id != self._seen_listing_id:
             self._forget_pass()
             self._seen_listing_id = page.listing_id
             self._is_counting = page.is_full
-            self._begun_ms = now_ms
+            self._begun_ms = now.steady_ms
         elif page.after_key != self._position:
             self._forget_pass()
         self._position = page.through_key

@@ -269,7 +269,7 @@ class PendingTable:
                 self.wake_rivals(key.id.key)
 
     def oldest_ms(self) -> int | None:
-        """When the oldest pending object became known."""
+        """When the oldest pending object became known, in `steady_ms`."""
         found = next(iter(self._by_key.values()), None)
         if found is None:
             return None

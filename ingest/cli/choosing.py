@@ -1,7 +1,6 @@
 """What `replay` and `mark` have in common on the command line: showing, asking, handing over, saying so."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ingest.asking.ledger import LedgerReading
 from ingest.asking.orders import Action, new_orders
 from ingest.asking.sending import Letter
 from ingest.cli.progress import progress
+from ingest.clock import wall_ms
 from ingest.exits import ConfigurationUnfit, Exit
 from ingest.ledger import State
 from ingest.objects import S3Object
@@ -85,7 +85,7 @@ def carry_out(request: Request, reading: LedgerReading | None) -> None:
 
 def letters_for(request: Request) -> list[Letter]:
     """The orders. A replayed object is still meant only in the state in which it was shown."""
-    at_ms = time.time_ns() // 1_000_000
+    at_ms = wall_ms()
     if request.action == "mark":
         return new_orders("mark", (one.object for one in request.chosen), at_ms=at_ms)
     by_state: dict[State | None, list[S3Object]] = {}

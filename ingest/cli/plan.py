@@ -1,6 +1,5 @@
 """`headrace plan`: what `run` would do with the bucket as it is; reads no object, writes nothing."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from ingest.cli.options import (
     WorkerConfig,
 )
 from ingest.cli.progress import progress
+from ingest.clock import wall_ms
 from ingest.intake import baseline_of, intake_of
 from ingest.kafka.cache import LedgerCache
 from ingest.ledger import LedgerEntry
@@ -81,7 +81,7 @@ def plan(
 
 def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | None) -> Forecast:
     """The forecast for the bucket's listing; blocks until all of it has come, with a progress bar."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_ms()
     forecast = Forecast(intake_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None

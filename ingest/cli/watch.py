@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ingest.asking.amounts import bytes_text, counted
 from ingest.cli.progress import is_terminal
+from ingest.clock import wall_ms
 from ingest.errors import HeadraceError
 from ingest.printable import json_text, printable
 
@@ -65,7 +66,7 @@ def shown(shape: Shape, lines: Lines, rates: deque[float]) -> Text:
             f"{printable(one['key'])}{reason}  {counted(one['records'], 'record')}, "
             f"{bytes_text(one['bytes'])}\n"
         )
-    text.append(f"\nasked {_clock(time.time_ns() // 1_000_000)}, Ctrl-C ends", style="dim")
+    text.append(f"\nasked {_clock(wall_ms())}, Ctrl-C ends", style="dim")
     return text
 
 

@@ -7,7 +7,6 @@ never a task's result: what it says has happened.
 import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, Self
 
 import structlog
 
+from ingest.clock import wall_ms
 from ingest.errors import Unusable
 from ingest.kafka import cache_sql as sql
 from ingest.kafka.cache_home import CacheHome, remove
@@ -334,10 +334,10 @@ def open_cache(
     if position is None:
         return cache
     low, high = ends
-    age_ms = None if at_end_ms is None else time.time() * 1000 - at_end_ms
+    age_ms = None if at_end_ms is None else wall_ms() - at_end_ms
     if not low <= position <= high:
         reason = f"its position {position} is outside the topic's {low} to {high}"
-    elif age_ms is None or age_ms > delete_retention_ms / 2:
+    elif age_ms is None or not 0 <= age_ms <= delete_retention_ms / 2:
         reason = "it was not at the end of the ledger for longer than half of delete.retention.ms"
     else:
         return cache

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from ingest.clock import wall_ms
 from ingest.errors import LedgerUnfit, Unusable
 from ingest.kafka.cache import CacheDamaged, LedgerCache
 from ingest.kafka.clients import Properties, new_consumer
@@ -152,7 +153,7 @@ class Follower:
         now = time.monotonic()
         if records or position != self._position or (is_end and now - self._noted > _NOTE_SECONDS):
             self._noted = now
-            at_end_ms = int(time.time() * 1000) if is_end else None
+            at_end_ms = wall_ms() if is_end else None
             try:
                 self._cache.apply(gather_rows(records), position, at_end_ms=at_end_ms)
             except CacheDamaged:

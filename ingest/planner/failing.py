@@ -3,6 +3,7 @@
 from ingest.catalogue.books import Books, entry_for
 from ingest.catalogue.effects import Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.outcome import Says, Wait, outcome_of
 from ingest.planner.backoff import Backoff
@@ -21,7 +22,7 @@ class Failing:
         self._backoff = backoff
         self._access.count = self._count_late
 
-    def fail(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+    def fail(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
         """Have the object wait, its failed attempt written, or its end."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
@@ -29,13 +30,13 @@ class Failing:
         unit.trouble = reason
         self._learn(unit, failure)
         if outcome.state in {State.SKIPPED, State.QUARANTINED}:
-            self._end(unit, outcome.state, reason, failure.message, now_ms, gathering)
+            self._end(unit, outcome.state, reason, failure.message, now, gathering)
             return
         if outcome.wait is Wait.OBJECT:
             unit.tries += 1
-            unit.due_ms = now_ms + self._backoff.delay_ms(unit.tries)
+            unit.due_ms = now.steady_ms + self._backoff.delay_ms(unit.tries)
         elif outcome.wait is Wait.SHORT:
-            unit.due_ms = now_ms + self._backoff.delay_ms(1)
+            unit.due_ms = now.steady_ms + self._backoff.delay_ms(1)
         if outcome.needs_others and not self._others_were_read(unit):
             self._access.doubt(unit, failure, gathering)
             self._table.move(unit, Phase.WAITING)
@@ -43,22 +44,22 @@ class Failing:
         if outcome.state is None:
             self._table.move(unit, Phase.WAITING)
             return
-        self._failed(unit, failure, now_ms, gathering)
+        self._failed(unit, failure, now, gathering)
 
-    def _count_late(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+    def _count_late(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
         """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
         if unit.phase is Phase.WAITING:
             unit.reads_before = self._access.reads
-            self._failed(unit, failure, now_ms, gathering)
+            self._failed(unit, failure, now, gathering)
 
-    def _failed(self, unit: Pending, failure: Failure, now_ms: int, gathering: Gathering) -> None:
+    def _failed(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
         """Have the attempt written, or the object's quarantine after the last one."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
         assert outcome.state is not None
         attempts = self._attempts(unit, reason) if outcome.is_counted else unit.attempts
         if outcome.is_counted and attempts >= self._limits.max_attempts:
-            self._end(unit, State.QUARANTINED, reason, failure.message, now_ms, gathering, attempts=attempts)
+            self._end(unit, State.QUARANTINED, reason, failure.message, now, gathering, attempts=attempts)
             return
         known = unit.entry
         if known is not None and (known.state, known.reason, known.attempts) == (
@@ -69,7 +70,7 @@ class Failing:
             self._table.move(unit, Phase.WAITING)
             return
         entry = entry_for(
-            unit, outcome.state, now_ms=now_ms, reason=reason, error=failure.message, attempts=attempts
+            unit, outcome.state, now_ms=now.wall_ms, reason=reason, error=failure.message, attempts=attempts
         )
         self._books.propose(unit, entry, gathering)
 
@@ -96,13 +97,13 @@ class Failing:
         state: State,
         reason: str,
         error: str,
-        now_ms: int,
+        now: Instant,
         gathering: Gathering,
         *,
         attempts: int | None = None,
     ) -> None:
         """Write the object's end, unless that would not be final and its content was seen again since."""
-        entry = entry_for(unit, state, now_ms=now_ms, reason=reason, error=error, attempts=attempts)
+        entry = entry_for(unit, state, now_ms=now.wall_ms, reason=reason, error=error, attempts=attempts)
         if unit.parent is None and self._books.look_again(unit, entry):
             self._table.move(unit, Phase.WAITING)
             return

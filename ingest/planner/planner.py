@@ -8,6 +8,7 @@ from ingest.catalogue.books import Books, entry_for
 from ingest.catalogue.catalogue import Catalogue
 from ingest.catalogue.effects import Effects, Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
 from ingest.outcome import Wait, outcome_of
@@ -22,7 +23,7 @@ from ingest.work import Checkpoint, Finished, Outcome, Work
 
 
 class _Lanes(Protocol):
-    """The two ways to queue: `FreeLanes` and `PartitionLanes`."""
+    """The two ways to queue: `FreeLanes` and `PartitionLanes`. Their time is `Instant.steady_ms`."""
 
     warnings: list[str]
 
@@ -68,17 +69,19 @@ class Planner:
 
     # Work out
 
-    def next_batch(self, slot: int, plan: int, now_ms: int, *, idle_slots: int = 1) -> tuple[Work, ...]:
+    def next_batch(self, slot: int, plan: int, now: Instant, *, idle_slots: int = 1) -> tuple[Work, ...]:
         """Work for a slot that is free, as plan number `plan`; empty when there is none now.
 
         `idle_slots` counts the slots that could begin now, this one included: each gets its fair part.
         """
         assert plan not in self._plans, f"plan {plan} exists"
         assert all(live.slot != slot for live in self._plans.values()), f"slot {slot} has a plan"
-        self._queue_arrivals(now_ms)
-        if self.is_paused or now_ms < self._held_until_ms:
+        self._queue_arrivals(now)
+        if self.is_paused or now.steady_ms < self._held_until_ms:
             return ()
-        units = self._lanes.take(now_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0)
+        units = self._lanes.take(
+            now.steady_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0
+        )
         if not units:
             return ()
         works = tuple(self._work(unit) for unit in units)
@@ -91,20 +94,20 @@ class Planner:
             self._table.held.add(unit.key)
         return works
 
-    def ready(self, now_ms: int) -> int:
+    def ready(self, now: Instant) -> int:
         """How many units could begin now: no more slots than that are of use. At times a few too many.
 
         Failed objects whose delay is over and slices of split ones count; what is held or paused does not.
         """
-        self._queue_arrivals(now_ms)
-        if self.is_paused or now_ms < self._held_until_ms:
+        self._queue_arrivals(now)
+        if self.is_paused or now.steady_ms < self._held_until_ms:
             return 0
-        return self._lanes.ready(now_ms, big=self._room_for_big())
+        return self._lanes.ready(now.steady_ms, big=self._room_for_big())
 
     def next_due_ms(self) -> int | None:
         """When something that waits for its time may be worked on, if nothing else happens before.
 
-        After a `tick` never in the past.
+        In `steady_ms`; after a `tick` never in the past.
         """
         due = self._lanes.next_due_ms()
         if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
@@ -134,7 +137,7 @@ class Planner:
                 self._books.record(unit, checkpoint.entry, gathering)
         return gathering.effects()
 
-    def finished(self, plan: int, finished: Finished, now_ms: int) -> Effects:
+    def finished(self, plan: int, finished: Finished, now: Instant) -> Effects:
         """What follows from the end of a batch.
 
         When a commit is in doubt, or the slot was fenced, everything stays reserved until `recovered`.
@@ -156,15 +159,15 @@ class Planner:
             if key in failures:
                 outcome = outcome_of(failures[key].kind)
                 denied |= outcome.wait is Wait.EVERYTHING
-                self._failing.fail(unit, failures[key], now_ms, gathering)
+                self._failing.fail(unit, failures[key], now, gathering)
             elif key in cuts:
-                self._cut(unit, cuts[key], now_ms, gathering)
+                self._cut(unit, cuts[key], now, gathering)
             else:
-                self._give_back(unit, now_ms, gathering)
+                self._give_back(unit, now, gathering)
         if denied:
             self._held_tries += 1
-            self._held_until_ms = now_ms + self._backoff.delay_ms(self._held_tries)
-        self._settle_down(live, now_ms, gathering)
+            self._held_until_ms = now.steady_ms + self._backoff.delay_ms(self._held_tries)
+        self._settle_down(live, now, gathering)
         return gathering.effects()
 
     def lost(self, plan: int) -> None:
@@ -172,7 +175,7 @@ class Planner:
         if plan in self._plans:
             self._plans[plan].is_lost = True
 
-    def recovered(self, slot: int, now_ms: int, *, worker_died: bool) -> Effects:
+    def recovered(self, slot: int, now: Instant, *, worker_died: bool) -> Effects:
         """What follows once the slot's lost plan is void, the slot fenced and the ledger read to its end.
 
         The view must show that reading. `worker_died` makes what was not finished suspect.
@@ -197,7 +200,7 @@ class Planner:
                     unit.tries = unit.attempts if unit.suspicion is Suspicion.ARMED and is_stuck else 0
                     unit.suspicion = Suspicion.SUSPECT
                 self._table.move(unit, Phase.WAITING)
-            self._settle_down(live, now_ms, gathering)
+            self._settle_down(live, now, gathering)
         return gathering.effects()
 
     def suspect(self, ids: Iterable[ObjectId]) -> None:
@@ -209,23 +212,23 @@ class Planner:
                     part.suspicion, part.tries = Suspicion.SUSPECT, 0
                     self._table.move(part, Phase.WAITING)
 
-    def tick(self, now_ms: int) -> Effects:
+    def tick(self, now: Instant) -> Effects:
         """What has become due by itself: suspects to arm, more of the ledger's unfinished objects, warnings.
 
         Call it once in each turn of the service's loop.
         """
         gathering = Gathering()
-        self._queue_arrivals(now_ms)
-        self._lanes.wake(now_ms)
-        if now_ms >= self._held_until_ms:
+        self._queue_arrivals(now)
+        self._lanes.wake(now.steady_ms)
+        if now.steady_ms >= self._held_until_ms:
             self._held_until_ms = 0
         if not self.is_paused:
-            self._suspects.arm(now_ms, gathering)
+            self._suspects.arm(now, gathering)
         gathering.warnings += self._lanes.warnings
         self._lanes.warnings = []
         effects = gathering.effects()
         if self._books.has_unfinished and self._catalogue.wants_listing:
-            resumed = self._catalogue.resume(now_ms)
+            resumed = self._catalogue.resume(now)
             effects = effects.joined(resumed)
         return effects
 
@@ -239,13 +242,13 @@ class Planner:
     def _room_for_big(self) -> int:
         return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))
 
-    def _queue_arrivals(self, now_ms: int) -> None:
+    def _queue_arrivals(self, now: Instant) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
         for unit in arrivals:
             if unit.phase is Phase.WAITING:
                 if unit.suspicion is Suspicion.SUSPECT:
                     self._suspects.add(unit)
-                self._lanes.put(unit, now_ms)
+                self._lanes.put(unit, now.steady_ms)
 
     def _work(self, unit: Pending) -> Work:
         entry = unit.entry or LedgerEntry(state=State.NEW)
@@ -272,29 +275,29 @@ class Planner:
         del self._plans[plan]
         self._table.release(list(live.units))
 
-    def _settle_down(self, live: _Plan, now_ms: int, gathering: Gathering) -> None:
+    def _settle_down(self, live: _Plan, now: Instant, gathering: Gathering) -> None:
         """Everything that waited for this plan to be over."""
         self._lanes.over(list(live.units.values()))
         for unit in live.units.values():
             if unit.parent is not None:
-                self._books.conclude(unit.parent, now_ms, gathering)
-            self._books.apply_deferred(unit.object.id, now_ms, gathering)
+                self._books.conclude(unit.parent, now, gathering)
+            self._books.apply_deferred(unit.object.id, now, gathering)
 
-    def _give_back(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+    def _give_back(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
         unit.due_ms = 0
         if unit.suspicion is Suspicion.ARMED:
             # It survived alone. The ledger forgets its attempts, or restarts would add up to a quarantine.
             unit.suspicion = Suspicion.NONE
             if unit.attempts:
-                entry = entry_for(unit, State.PARTIAL, now_ms=now_ms, attempts=0)
+                entry = entry_for(unit, State.PARTIAL, now_ms=now.wall_ms, attempts=0)
                 self._books.propose(unit, entry, gathering)
                 return
         self._table.move(unit, Phase.WAITING)
 
-    def _cut(self, unit: Pending, cuts: tuple[int, ...], now_ms: int, gathering: Gathering) -> None:
+    def _cut(self, unit: Pending, cuts: tuple[int, ...], now: Instant, gathering: Gathering) -> None:
         """`cuts` run from the beginning to the end of the object; fewer than three make no two slices."""
         if len(cuts) > 2:  # noqa: PLR2004 - see above
-            entry = entry_for(unit, State.PARTIAL, now_ms=now_ms, cuts=cuts)
+            entry = entry_for(unit, State.PARTIAL, now_ms=now.wall_ms, cuts=cuts)
             self._books.propose(unit, entry, gathering)
         else:
             unit.is_whole = True

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ingest.catalogue.books import Books, entry_for
 from ingest.catalogue.effects import Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.outcome import WORKER_DIED
 from ingest.planner.limits import Limits
@@ -23,7 +24,7 @@ class Suspects:
         """One more, or one again."""
         self._units[unit] = None
 
-    def arm(self, now_ms: int, gathering: Gathering) -> None:
+    def arm(self, now: Instant, gathering: Gathering) -> None:
         """Have the next attempts written of as many as there are slots; acknowledged, they may run.
 
         Not of more: a restart counts a written attempt whether it began or not.
@@ -42,9 +43,9 @@ class Suspects:
             is_idle = unit.suspicion is Suspicion.SUSPECT and unit.phase is Phase.WAITING
             if is_idle and self._books.table.is_clear(unit) and self._is_next(unit):
                 armed += 1
-                self._arm(unit, now_ms, gathering)
+                self._arm(unit, now, gathering)
 
-    def _arm(self, unit: Pending, now_ms: int, gathering: Gathering) -> None:
+    def _arm(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
         if unit.tries >= self._limits.max_lonely_deaths:
             error = f"The worker died {unit.tries} times while it read this object and nothing else."
             state, attempts = State.QUARANTINED, unit.tries
@@ -53,5 +54,5 @@ class Suspects:
             state, attempts = State.FAILED, unit.tries + 1
             unit.suspicion = Suspicion.ARMED
         unit.trouble = WORKER_DIED
-        entry = entry_for(unit, state, now_ms=now_ms, reason=WORKER_DIED, error=error, attempts=attempts)
+        entry = entry_for(unit, state, now_ms=now.wall_ms, reason=WORKER_DIED, error=error, attempts=attempts)
         self._books.propose(unit, entry, gathering)

@@ -1,10 +1,9 @@
 """What the catalogue and the planner decide, carried out: ledger writes, settled messages, HEADs, counts."""
 
-from collections.abc import Callable
-
 import structlog
 
 from ingest.catalogue import Effects
+from ingest.clock import Clock
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.tally import Tally
 from listeners.run import Listeners
@@ -13,15 +12,13 @@ _log = structlog.get_logger(__name__)
 
 
 class EffectsApplier:
-    """Carries effects out, in the service's thread; nothing here blocks. `now_ms` is the wall clock."""
+    """Carries effects out, in the service's thread; nothing here blocks."""
 
-    def __init__(
-        self, *, writes: LedgerWrites, listeners: Listeners, tally: Tally, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, *, writes: LedgerWrites, listeners: Listeners, tally: Tally, clock: Clock) -> None:
         self._writes = writes
         self._listeners = listeners
         self._tally = tally
-        self._now_ms = now_ms
+        self._clock = clock
 
     def apply(self, effects: Effects) -> None:
         """Hand everything in `effects` to whoever does it."""
@@ -40,4 +37,4 @@ class EffectsApplier:
         for warning in effects.warnings:
             _log.warning("catalogue_warning", warning=warning)
         if effects.ended:
-            self._tally.ended(effects.ended, self._now_ms())
+            self._tally.ended(effects.ended, self._clock())

@@ -10,7 +10,7 @@ How the service wires it (its thread owns the `Commands` as it owns the catalogu
 
     at start, after take_over    for key, raw in cache.controls().items(): commands.take(key, raw)
     Applied with a ControlKey    commands.take(applied.key, applied.entry)
-    every turn                   step = commands.step(now_ms()); if there is one, carry out step.effects as
+    every turn                   step = commands.step(now()); if there is one, carry out step.effects as
                                  always, but commit step.record in the same transaction as its writes
     that transaction is written  catalogue.written(step.effects.writes, ..), then commands.written()
 """
@@ -26,6 +26,7 @@ import structlog
 
 from ingest.asking.orders import Order, decode_order
 from ingest.catalogue import Catalogue, Effects
+from ingest.clock import Instant
 from ingest.kafka.controls import encode_control, is_command
 from ingest.ledger import ControlKey
 from ingest.objects import S3Object
@@ -48,8 +49,8 @@ class Step:
     record: tuple[ControlKey, bytes | None]
 
 
-MakeStep = Callable[[int], Step | None]
-"""Makes a step at a time in ms; None: not yet, because a record that it would name is under way."""
+MakeStep = Callable[[Instant], Step | None]
+"""Makes a step at this time; None: not yet, because a record that it would name is under way."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,21 +96,21 @@ class Commands:
         by_age = sorted(self._waiting.values(), key=lambda one: (one.order.at_ms, one.key))
         self._waiting = {one.key: one for one in by_age}
 
-    def step(self, now_ms: int) -> Step | None:
+    def step(self, now: Instant) -> Step | None:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
         if self._is_writing:
             return None
         if self._asked:
-            return self._step_asked(now_ms)
-        if not self._waiting or now_ms < self._look_again_ms:
+            return self._step_asked(now)
+        if not self._waiting or now.steady_ms < self._look_again_ms:
             return None
         # The oldest that can go on. An object of two commands is free for both or for neither, so for each
         # object they are applied in the order in which they were given.
         for waiting in self._waiting.values():
             free = self._free(waiting)
             if free or not waiting.left:
-                return self._applied(waiting, free, now_ms)
-        self._look_again_ms = now_ms + _LOOK_AGAIN_MS
+                return self._applied(waiting, free, now)
+        self._look_again_ms = now.steady_ms + _LOOK_AGAIN_MS
         return None
 
     def written(self) -> None:
@@ -119,9 +120,9 @@ class Commands:
         if tell is not None:
             tell()
 
-    def _step_asked(self, now_ms: int) -> Step | None:
+    def _step_asked(self, now: Instant) -> Step | None:
         make, written = self._asked[0]
-        step = make(now_ms)
+        step = make(now)
         if step is not None:
             self._asked.popleft()
             self._is_writing = True
@@ -139,9 +140,9 @@ class Commands:
                     break
         return free
 
-    def _applied(self, waiting: _Waiting, free: list[S3Object], now_ms: int) -> Step:
+    def _applied(self, waiting: _Waiting, free: list[S3Object], now: Instant) -> Step:
         order = waiting.order
-        effects = self._catalogue.apply_command(order.change, free, now_ms)
+        effects = self._catalogue.apply_command(order.change, free, now)
         for seen in free:
             del waiting.left[seen]
         raw: bytes | None = None

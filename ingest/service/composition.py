@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
+from ingest.clock import wall_ms
 from ingest.exits import Exit
 from ingest.http import Endpoints
 from ingest.kafka.clients import ClientProperties
@@ -13,7 +14,6 @@ from ingest.metrics import Metrics
 from ingest.rest.server import rest_server
 from ingest.service.connector import ServiceConnector
 from ingest.service.engine import Engine
-from ingest.service.event_loop import now_ms
 from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
 from ingest.service.pages import pages
 from ingest.service.snapshot import Board, Snapshot
@@ -51,7 +51,7 @@ class _Composition:
         self._settings = settings
         self._options = options
         self._stop = stop
-        self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=now_ms()))
+        self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms()))
         self._metrics = Metrics(lambda: self._board.snapshot.objects)
         self._tally = Tally(self._metrics)
         self._connector = ServiceConnector(self._board)
@@ -97,7 +97,7 @@ class _Composition:
 
     def show_end(self) -> None:
         """Show that the process is ending, and not ready."""
-        self._board.show(replace(self._board.snapshot, role="stopping", ready=False, at_ms=now_ms()))
+        self._board.show(replace(self._board.snapshot, role="stopping", ready=False, at_ms=wall_ms()))
 
     def _serve(self, closing: ExitStack) -> None:
         listen = self._settings.http.listen

@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from ingest import clock
 from ingest.catalogue import Catalogue, ListingPage
 from ingest.errors import HeadraceError, LeadLost, ObjectForbidden, Unusable
 from ingest.kafka.follower import Applied
@@ -91,7 +92,7 @@ class EventLoop:
 
     def begin(self) -> None:
         """Take up what the ledger knows to be unfinished; once, before `run`."""
-        self._applier.apply(self._parts.catalogue.resume(now_ms()))
+        self._applier.apply(self._parts.catalogue.resume(clock.now()))
 
     def run(self, publish: Callable[[Slots], None]) -> None:
         """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
@@ -141,7 +142,7 @@ class EventLoop:
         due_ms = self._parts.planner.next_due_ms()
         if due_ms is None:
             return _IDLE_SECONDS
-        return min(_IDLE_SECONDS, max(0.001, (due_ms - now_ms()) / 1000))
+        return min(_IDLE_SECONDS, max(0.001, (due_ms - clock.now().steady_ms) / 1000))
 
     def _take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
         match event:
@@ -154,7 +155,7 @@ class EventLoop:
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
                 self._supervisor.take(event)
             case Written(writes, is_command):
-                self._applier.apply(self._parts.catalogue.written(writes, now_ms()))
+                self._applier.apply(self._parts.catalogue.written(writes, clock.now()))
                 if is_command:
                     self._parts.commands.written()
             case Recovered(slots):
@@ -194,17 +195,17 @@ class EventLoop:
         for message in received.messages:
             events = self._announcements.read(message)
             if events is not None:
-                self._applier.apply(self._parts.catalogue.announce(message.id, events, now_ms()))
+                self._applier.apply(self._parts.catalogue.announce(message.id, events, clock.now()))
 
     def _headed(self, event: HeadAnswer) -> None:
         catalogue = self._parts.catalogue
         match event.answer:
             case S3Object():
-                self._applier.apply(catalogue.headed(event.token, event.answer, now_ms()))
+                self._applier.apply(catalogue.headed(event.token, event.answer, clock.now()))
             case ObjectForbidden():
-                self._applier.apply(catalogue.headed(event.token, None, now_ms(), is_forbidden=True))
+                self._applier.apply(catalogue.headed(event.token, None, clock.now(), is_forbidden=True))
             case _:
-                self._applier.apply(catalogue.headed(event.token, None, now_ms()))
+                self._applier.apply(catalogue.headed(event.token, None, clock.now()))
 
     def _listed(self, page: Page) -> None:
         parts = self._parts
@@ -217,10 +218,10 @@ class EventLoop:
             through_key=page.through_key,
             objects=page.objects,
         )
-        self._applier.apply(parts.catalogue.observe(listed, now_ms()))
+        self._applier.apply(parts.catalogue.observe(listed, clock.now()))
         parts.listeners.page_done()
         if page.is_last and page.kind is ListingKind.FULL:
-            parts.tally.full_listing_done(now_ms())
+            parts.tally.full_listing_done(clock.wall_ms())
             if self._until_idle is not None and page.listing_id == self._first_full_listing:
                 self._until_idle.listed()
         self._hold_listing()
@@ -247,7 +248,7 @@ class EventLoop:
         parts = self._parts
         parts.steering.turn(self._supervisor.slots)
         self._hold_listing()
-        now = now_ms()
+        now = clock.now()
         self._applier.apply(parts.planner.tick(now))
         step = parts.commands.step(now)
         if step is not None:
@@ -283,8 +284,3 @@ class EventLoop:
                 f"--until-idle: what is left waits for something outside: {left}. "
                 f"The last error: {parts.tally.last_error or 'see the log'}"
             )
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

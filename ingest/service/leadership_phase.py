@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from ingest import clock
 from ingest.catalogue import Baseline, Catalogue
 from ingest.errors import LeadLost, Unusable
 from ingest.exits import Exit
@@ -25,7 +26,7 @@ from ingest.service.commands import Commands
 from ingest.service.connector import Led, ServiceConnector
 from ingest.service.deciders import deciders
 from ingest.service.engine import Engine
-from ingest.service.event_loop import EventLoop, LoopParts, now_ms
+from ingest.service.event_loop import EventLoop, LoopParts
 from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Inbox
@@ -181,7 +182,7 @@ class LeadershipPhase:
         )
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
-        applier = EffectsApplier(writes=writes, listeners=listeners, tally=process.tally, now_ms=now_ms)
+        applier = EffectsApplier(writes=writes, listeners=listeners, tally=process.tally, clock=clock.now)
         supervisor = SlotSupervisor(
             SlotParts(
                 planner=planner,
@@ -191,7 +192,7 @@ class LeadershipPhase:
                 metadata=leadership.metadata,
                 remember=self._remembering(ledger),
                 apply=applier.apply,
-                now_ms=now_ms,
+                clock=clock.now,
             ),
             slots=slots,
             max_batch_seconds=settings.jobs.max_seconds,
@@ -287,13 +288,15 @@ class LeadershipPhase:
                 slots=slots,
                 tally=process.tally,
                 metrics=process.metrics,
+                known=running.ledger.cache,
+                now=clock.now(),
             )
         )
 
     def _show(self, *, role: str, ready: bool) -> None:
         """Show a role and readiness while there is nothing else to show."""
         board = self._process.board
-        board.show(replace(board.snapshot, role=role, ready=ready, at_ms=now_ms()))
+        board.show(replace(board.snapshot, role=role, ready=ready, at_ms=clock.wall_ms()))
 
     # -- the end ---------------------------------------------------------------------------------------------
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from ingest.catalogue import Catalogue
+from ingest.clock import Instant
 from ingest.http import Response, Route
 from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.printable import printable
-from ingest.service.event_loop import now_ms
 from ingest.service.quarantine import KnownByState
 from ingest.service.slots import Slots, SlotState
 from ingest.service.snapshot import Board, Snapshot
@@ -51,15 +51,15 @@ def look(
     slots: Slots,
     tally: Tally,
     metrics: Metrics,
-    known: KnownByState | None = None,
+    known: KnownByState,
+    now: Instant,
 ) -> Snapshot:
     """How things are now, as the leader; for the service's thread only, which owns what is looked at.
 
     `known` is the ledger's cache, asked which objects are quarantined.
     """
-    now = now_ms()
     oldest_ms = catalogue.oldest_pending_ms
-    oldest = 0.0 if oldest_ms is None else max(0, now - oldest_ms) / 1000
+    oldest = 0.0 if oldest_ms is None else (now.steady_ms - oldest_ms) / 1000
     counts = catalogue.counts
     objects = {str(state): count for state, count in ledger.items()}
     records_rate, bytes_rate = tally.rates()
@@ -80,7 +80,7 @@ def look(
         ready=not (tally.problems or denied),
         mode=tally.mode,
         mode_reason=tally.mode_reason,
-        at_ms=now,
+        at_ms=now.wall_ms,
         objects=objects | {"pending": counts["pending"], "active": counts["active"]},
         pending_objects=catalogue.pending_objects,
         pending_bytes=catalogue.pending_bytes,
@@ -97,7 +97,5 @@ def look(
         problems={**tally.problems, **denied, **missing},
         last_error=tally.last_error,
         recent=tuple(tally.recent),
-        quarantined=()
-        if known is None
-        else tally.quarantine.newest(known, count=quarantined, ended=tally.quarantined),
+        quarantined=tally.quarantine.newest(known, count=quarantined, ended=tally.quarantined),
     )

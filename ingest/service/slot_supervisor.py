@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from ingest.catalogue import Effects
+from ingest.clock import Clock, Instant
 from ingest.planner import Planner
 from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
@@ -32,7 +33,7 @@ class SlotParts:
     remember: Callable[[str], None]
     """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
     apply: Callable[[Effects], None]
-    now_ms: Callable[[], int]
+    clock: Clock
 
 
 class SlotSupervisor:
@@ -67,7 +68,7 @@ class SlotSupervisor:
         worker_died = self.slots[slot].worker_died
         self._parts.lanes.forget_worker(slot)
         self.slots.move(slot, SlotState.FREE)
-        self._parts.apply(self._parts.planner.recovered(slot, self._parts.now_ms(), worker_died=worker_died))
+        self._parts.apply(self._parts.planner.recovered(slot, self._parts.clock(), worker_died=worker_died))
 
     def void_all(self, recovering: tuple[int, ...]) -> None:
         """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
@@ -95,7 +96,7 @@ class SlotSupervisor:
                 error=failure.message,
             )
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        self._parts.apply(self._parts.planner.finished(finished.plan, finished, self._parts.now_ms()))
+        self._parts.apply(self._parts.planner.finished(finished.plan, finished, self._parts.clock()))
         self.slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
@@ -121,7 +122,7 @@ class SlotSupervisor:
 
     # -- what slots are given --------------------------------------------------------------------------------
 
-    def plan(self, now: int) -> None:
+    def plan(self, now: Instant) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         for slot in self.slots.of(SlotState.READY):
             if not self._plan_for(slot, now):
@@ -131,7 +132,7 @@ class SlotSupervisor:
         for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
             self.slots.started(slot, self._parts.lanes.start(slot))
 
-    def _plan_for(self, slot: int, now: int) -> bool:
+    def _plan_for(self, slot: int, now: Instant) -> bool:
         """False when there is nothing for this slot now, and so for no other."""
         parts = self._parts
         idle = self.slots.of(SlotState.READY, SlotState.STARTING, SlotState.FREE)

@@ -17,6 +17,7 @@ import structlog
 
 from ingest.catalogue import Catalogue, Effects, LedgerWrite
 from ingest.catalogue.offsets import Alter, Offset
+from ingest.clock import Instant
 from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
 from ingest.ledger import ControlKey
 from ingest.objects import ObjectId, S3Object
@@ -124,8 +125,8 @@ class Steering:
     def steer(self, target: Target, told: Future[None]) -> None:
         """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
 
-        def make(now_ms: int) -> Step:
-            record = encode_control(Pause(state=target, at_ms=now_ms))
+        def make(now: Instant) -> Step:
+            record = encode_control(Pause(state=target, at_ms=now.wall_ms))
             return Step(effects=Effects(), record=(PAUSE, record))
 
         def written(_step: Step) -> None:
@@ -156,12 +157,12 @@ class Steering:
         Call it only when it `may_alter`: then no plan holds any of the objects, nor will before it is done.
         """
 
-        def make(now_ms: int) -> Step | None:
+        def make(now: Instant) -> Step | None:
             if any(self._catalogue.books.is_held(seen.id) for seen in objects):
                 return None
-            effects = self._catalogue.apply_command(Alter(offsets=offsets), objects, now_ms)
+            effects = self._catalogue.apply_command(Alter(offsets=offsets), objects, now)
             # With them goes what makes them allowed: that it is stopped.
-            record = encode_control(Pause(state=Target.STOPPED, at_ms=now_ms))
+            record = encode_control(Pause(state=Target.STOPPED, at_ms=now.wall_ms))
             return Step(effects=effects, record=(PAUSE, record))
 
         def written(step: Step) -> None:

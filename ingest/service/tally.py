@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from ingest.catalogue import Ended
+from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.logs import gathered
 from ingest.metrics import Metrics
@@ -116,24 +117,24 @@ class Tally:
         self.bytes += count
         return count
 
-    def ended(self, objects: Sequence[Ended], now_ms: int) -> None:
+    def ended(self, objects: Sequence[Ended], now: Instant) -> None:
         """Objects came to their ends: the one canonical line of each, written together."""
         counts = Counter((ended.entry.state, ended.entry.reason) for ended in objects)
         for (state, reason), count in counts.items():
             self._metrics.objects.labels(str(state), reason or "").inc(count)
         self.quarantined += sum(ended.entry.state is State.QUARANTINED for ended in objects)
         # All others would be pushed out again at once.
-        self.recent.extend(_recent(ended, now_ms) for ended in objects[-_RECENT:])
+        self.recent.extend(_recent(ended, now.wall_ms) for ended in objects[-_RECENT:])
         # Bound once for all of them; not for the life of the process, as logging may be set up anew.
         log = _log.bind()
         with gathered():
             for ended in objects:
-                self._say(log, ended, now_ms)
+                self._say(log, ended, now)
 
-    def _say(self, log: Any, ended: Ended, now_ms: int) -> None:
+    def _say(self, log: Any, ended: Ended, now: Instant) -> None:
         entry = ended.entry
         if entry.state is State.DONE:
-            waited = max(0, now_ms - ended.seen_ms) / 1000
+            waited = max(0, now.wall_ms - ended.seen_ms) / 1000
             self._metrics.event_to_commit.observe(waited)
             self.latency.took(waited)
         say = log.error if entry.state is State.QUARANTINED else log.info
@@ -151,7 +152,7 @@ class Tally:
             fetched_bytes=self._fetched.pop(ended.id, 0),
             attempts=entry.attempts,
             error=entry.error,
-            duration_seconds=max(0, now_ms - ended.since_ms) / 1000,
+            duration_seconds=(now.steady_ms - ended.since_ms) / 1000,
         )
 
     def rates(self) -> tuple[float, float]:

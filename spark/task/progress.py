@@ -1,8 +1,8 @@
 """How far each work of a batch is: what was sent, what is committed, how it ended."""
 
-import time
 from dataclasses import dataclass, replace
 
+from ingest.clock import wall_ms
 from ingest.errors import HeadraceError, ObjectUnfit
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.positions import Position
@@ -113,6 +113,6 @@ class Progress:
             size=work.object.size,
             version_id=work.object.version_id,
             last_modified_ms=work.object.last_modified_ms,
-            updated_ms=time.time_ns() // 1_000_000,
+            updated_ms=wall_ms(),
         )
         return Checkpoint(key=key, entry=entry)

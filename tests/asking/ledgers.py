@@ -9,6 +9,7 @@ from ingest.kafka.controls import encode_control
 from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.service.commands import Commands, Step
+from tests.support.instants import at
 
 BUCKET = "bucket"
 
@@ -94,7 +95,7 @@ class Leader:
     def step(self) -> Step | None:
         """The next step, a second later; not committed."""
         self.now_ms += 1000
-        return self.commands.step(self.now_ms)
+        return self.commands.step(at(self.now_ms))
 
     def commit(self, step: Step) -> None:
         """One transaction: the writes and the command's record."""
@@ -109,7 +110,7 @@ class Leader:
         else:
             self.ledger.controls[key] = raw
         self.transactions += 1
-        self.catalogue.written(step.effects.writes, self.now_ms)
+        self.catalogue.written(step.effects.writes, at(self.now_ms))
         for write in step.effects.writes:
             self.catalogue.ledger_applied(write.key, write.entry)
         # What was written is read back, as everything is.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ingest import clock
 from ingest.asking.ledger import client_properties
 from ingest.catalogue import Catalogue
 from ingest.cli.configuration import read_settings
@@ -16,7 +17,6 @@ from ingest.kafka.ledger import DriverLedger, prepare_ledger
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.objects import ObjectId
 from ingest.service.commands import Commands
-from ingest.service.event_loop import now_ms
 from ingest.service.view import CacheView
 from ingest.settings import Settings
 from tests.cli.scene import Scene
@@ -66,10 +66,10 @@ class Leading:
                         commands.take(one.key, one.entry)
             except queue.Empty:
                 pass
-            while (step := commands.step(now_ms())) is not None:
+            while (step := commands.step(clock.now())) is not None:
                 self.ledger.commit([*((w.key, w.entry) for w in step.effects.writes), step.record])
                 self.written += [w.key for w in step.effects.writes if isinstance(w.key, ObjectId)]
-                catalogue.written(step.effects.writes, now_ms())
+                catalogue.written(step.effects.writes, clock.now())
                 commands.written()
 
 

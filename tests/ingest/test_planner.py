@@ -11,6 +11,7 @@ from ingest.planner import Backoff, Limits
 from ingest.settings.choices import Ordering
 from ingest.work import Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.support.instants import at
 
 MIB = 1_048_576
 DONE = LedgerEntry(state=State.DONE)
@@ -104,7 +105,7 @@ class TestBatches:
         with pytest.raises(AssertionError, match="slot 0 has a plan"):
             desk.plan(0)
         with pytest.raises(AssertionError, match="plan 1 exists"):
-            desk.planner.next_batch(1, 1, NOW)
+            desk.planner.next_batch(1, 1, at(NOW))
 
     def test_work_says_where_to_go_on(self) -> None:
         """Route and identity from the object, counts from its last checkpoint."""
@@ -275,7 +276,7 @@ class TestPartitions:
             desk.commit(plan, object_id(key), DONE)
         desk.fail(plan, "ObjectCorrupt")
         assert desk.works[desk.plan()] == ()
-        assert desk.planner.next_due_ms() == NOW + 1000
+        assert desk.planner.next_due_ms() == at(NOW).steady_ms + 1000
         desk.now_ms += 1000
         assert desk.keys(desk.plan()) == ["a-0-0", "a-0-2"]
 
@@ -364,13 +365,13 @@ class TestDelays:
         for delay_ms in (1000, 2000, 4000):
             desk.fail(desk.plan(), "SourceUnavailable")
             assert desk.works[desk.plan()] == ()
-            assert desk.planner.next_due_ms() == desk.now_ms + delay_ms
+            assert desk.planner.next_due_ms() == desk.now.steady_ms + delay_ms
             desk.now_ms += delay_ms
         plan = desk.plan()
         desk.commit(plan, object_id("a"), LedgerEntry(state=State.PARTIAL, records=1))
         desk.fail(plan, "SourceUnavailable")
         assert desk.works[desk.plan()] == ()
-        assert desk.planner.next_due_ms() == desk.now_ms + 1000
+        assert desk.planner.next_due_ms() == desk.now.steady_ms + 1000
         assert desk.ledger.truth[object_id("a")].state is State.PARTIAL
 
     def test_others_do_not_wait(self) -> None:
@@ -387,7 +388,7 @@ class TestDelays:
         for delay_ms in (1000, 2000):
             desk.fail(desk.plan(), "AccessDenied")
             assert desk.works[desk.plan()] == ()
-            assert desk.planner.next_due_ms() == desk.now_ms + delay_ms
+            assert desk.planner.next_due_ms() == desk.now.steady_ms + delay_ms
             assert desk.catalogue.troubles() == {"access_denied": 1}
             desk.now_ms += delay_ms
         desk.complete(desk.plan())
@@ -413,7 +414,7 @@ class TestDelays:
         desk.fail(desk.plan(), kind)
         desk.tick()
         assert desk.works[desk.plan()] == ()
-        assert desk.planner.next_due_ms() == NOW + 1000
+        assert desk.planner.next_due_ms() == at(NOW).steady_ms + 1000
         desk.tick(1000)
         assert desk.planner.next_due_ms() is None
         assert desk.keys(desk.plan()) == ["a"]
@@ -432,18 +433,19 @@ class TestDelays:
         """A writer that overwrites gets its time, from events and from listings."""
         desk = Desk()
         desk.catalogue.books.intake.min_age_ms = 5000
-        desk.announce("m", event("a", event_time_ms=NOW + 1))
+        desk.announce("m", event("a", event_time_ms=NOW - 1))
         desk.observe(page(listed("b", last_modified_ms=NOW - 5999)))
         assert desk.keys(desk.plan()) == ["b"]
-        desk.now_ms = NOW + 5000
+        desk.now_ms = NOW + 4998
         assert desk.keys(desk.plan(1)) == []
-        desk.now_ms = NOW + 5001
+        desk.now_ms = NOW + 4999
         assert desk.keys(desk.plan(1)) == ["a"]
 
     def test_min_age_of_a_time_in_whole_seconds(self) -> None:
         """Listings cut times to seconds: it may have been written as late as the second ended."""
         desk = Desk()
         desk.catalogue.books.intake.min_age_ms = 5000
+        desk.now_ms = NOW + 2000
         desk.observe(page(listed("a", last_modified_ms=NOW)))
         desk.now_ms = NOW + 5998
         assert desk.keys(desk.plan()) == []
@@ -465,21 +467,21 @@ class TestReady:
     def test_what_could_begin(self, ordering: Ordering) -> None:
         """Not what waits for its delay, nor big ones beyond their slots; nothing while paused or held."""
         desk = Desk(limits=Limits(slots=2, max_bytes=100, ordering=ordering))
-        assert desk.planner.ready(NOW) == 0
+        assert desk.planner.ready(at(NOW)) == 0
         desk.announce("m", event("a-3-1"), event("a-1-1", size=101), event("a-2-1", size=101))
-        assert desk.planner.ready(NOW) == 2
+        assert desk.planner.ready(at(NOW)) == 2
         desk.planner.is_paused = True
-        assert desk.planner.ready(NOW) == 0
+        assert desk.planner.ready(at(NOW)) == 0
         desk.planner.is_paused = False
         plan = desk.plan(0)
         assert desk.keys(plan) == ["a-3-1"]
-        assert desk.planner.ready(NOW) == 1
+        assert desk.planner.ready(at(NOW)) == 1
         desk.plan(1)
-        assert desk.planner.ready(NOW) == 0
+        assert desk.planner.ready(at(NOW)) == 0
         desk.fail(plan, "TopicMissing")
         assert desk.catalogue.counts == {"pending": 1, "active": 1, "failed": 1}
-        assert desk.planner.ready(NOW) == 0
-        assert desk.planner.ready(NOW + 1000) == 1
+        assert desk.planner.ready(at(NOW)) == 0
+        assert desk.planner.ready(at(NOW + 1000)) == 1
 
     def test_slices_count_one_each(self) -> None:
         """Though their object is one."""
@@ -488,14 +490,14 @@ class TestReady:
         desk.announce("m", event("a", size=200))
         plan = desk.plan()
         desk.finish(plan, cuts=((desk.works[plan][0], (0, 50, 100, 150, 200)),))
-        assert desk.planner.ready(NOW) == 4
+        assert desk.planner.ready(at(NOW)) == 4
 
     def test_denied(self) -> None:
         """No slot is started while credentials are refused."""
         desk = Desk()
         desk.announce("m", event("a"), event("b"))
         desk.fail(desk.plan(), "AccessDenied")
-        assert (desk.planner.ready(NOW), desk.planner.ready(NOW + 1000)) == (0, 2)
+        assert (desk.planner.ready(at(NOW)), desk.planner.ready(at(NOW + 1000))) == (0, 2)
 
 
 def test_a_pending_object_is_small() -> None:

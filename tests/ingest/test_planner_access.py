@@ -109,13 +109,13 @@ def test_in_a_quiet_bucket_a_head_of_what_was_read_tells() -> None:
     assert asked.key == "good"
     assert desk.catalogue.denied is None, "it is not known yet"
     assert attempts(desk) == 0
-    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now_ms))
+    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
     assert desk.catalogue.denied is None
     assert attempts(desk) == 1, "no attempt is made in vain"
     for number in (2, 3):
         desk.now_ms += 60_000
         (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
-        desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now_ms))
+        desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
         assert attempts(desk) == number
     entry = desk.entry("forbidden")
     assert entry is not None
@@ -136,7 +136,7 @@ def test_an_answer_that_comes_after_the_next_attempt_has_begun_counts_nothing() 
     desk.now_ms += 60_000
     plan = desk.plan()
     assert desk.keys(plan) == ["forbidden"]
-    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now_ms))
+    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
     assert attempts(desk) == 0
     desk.fail(plan, "ObjectForbidden")
     assert attempts(desk) == 1
@@ -162,7 +162,7 @@ def test_a_head_that_is_forbidden_too_says_that_all_are() -> None:
     plan = desk.plan()
     (asked,) = desk.fail(plan, "ObjectForbidden").heads
     assert desk.fail(desk.plan(), "ObjectForbidden").heads == ()
-    desk.do(desk.catalogue.headed(asked.token, None, desk.now_ms, is_forbidden=True))
+    desk.do(desk.catalogue.headed(asked.token, None, desk.now, is_forbidden=True))
     assert desk.catalogue.denied is not None
     assert attempts(desk) == 0
 
@@ -175,10 +175,10 @@ def test_what_was_read_and_is_gone_tells_nothing() -> None:
     desk.announce("m", event("forbidden"))
     (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
     assert asked.key == "second"
-    (asked,) = desk.do(desk.catalogue.headed(asked.token, None, desk.now_ms)).heads
+    (asked,) = desk.do(desk.catalogue.headed(asked.token, None, desk.now)).heads
     assert asked.key == "first"
     assert desk.catalogue.denied is None
-    assert desk.do(desk.catalogue.headed(asked.token, None, desk.now_ms)).heads == ()
+    assert desk.do(desk.catalogue.headed(asked.token, None, desk.now)).heads == ()
     assert desk.catalogue.denied is not None
 
 

@@ -13,6 +13,7 @@ from ingest.settings.choices import Ordering
 from ingest.work import Checkpoint, Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.support.instants import at
 
 DONE = LedgerEntry(state=State.DONE, records=1)
 EVERYTHING = Selection()
@@ -116,11 +117,11 @@ class TestFailures:
         """The driver's transaction may still fail."""
         desk = Desk()
         desk.announce("m", event("a", size=0))
-        effects = desk.catalogue.announce("n", [event("b", size=0)], NOW)
+        effects = desk.catalogue.announce("n", [event("b", size=0)], at(NOW))
         assert effects.settled == ()
         assert desk.works[desk.plan()] == ()
         assert not desk.catalogue.is_idle
-        assert desk.catalogue.written(effects.writes, NOW).settled == ("n",)
+        assert desk.catalogue.written(effects.writes, at(NOW)).settled == ("n",)
 
 
 class TestLostSlots:
@@ -141,7 +142,7 @@ class TestLostSlots:
         desk.ledger.commit(object_id("a"), DONE)
         for key, entry in desk.ledger.follow():
             desk.catalogue.ledger_applied(key, entry)
-        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
         assert desk.keys(desk.plan(1)) == ["b"]
         assert desk.settled == []
         desk.complete(desk.plans)
@@ -171,7 +172,7 @@ class TestLostSlots:
         desk.planner.lost(plan)
         for key, entry in desk.ledger.follow():
             desk.catalogue.ledger_applied(key, entry)
-        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
         assert desk.works[desk.plan()][0].records == 2
 
     def test_late_reports_of_a_void_plan_say_nothing(self) -> None:
@@ -180,7 +181,7 @@ class TestLostSlots:
         desk.announce("m", event("a"))
         plan = desk.plan()
         desk.planner.lost(plan)
-        desk.do(desk.planner.recovered(0, NOW, worker_died=False))
+        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
         late = [Checkpoint(key=object_id("a"), entry=DONE)]
         assert desk.planner.committed(plan, late).settled == ()
         assert desk.finish(plan).settled == ()
@@ -260,7 +261,7 @@ class TestSuspects:
         desk.announce("m", event("a"))
         desk.die(0, desk.plan())
         assert desk.works[desk.plan()] == ()
-        effects = desk.planner.tick(NOW)
+        effects = desk.planner.tick(at(NOW))
         (write,) = effects.writes
         assert write.entry is not None
         assert (write.entry.state, write.entry.reason, write.entry.attempts) == (
@@ -479,7 +480,7 @@ class TestSlices:
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
         finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
-        effects = desk.planner.finished(plan, finished, NOW)
+        effects = desk.planner.finished(plan, finished, at(NOW))
         desk.announce("n", event("a", "0", sequencer="00"))
         assert desk.works[desk.plan()] == ()
         desk.do(effects)
@@ -642,7 +643,7 @@ class TestCommands:
         desk.announce("m", event("a"))
         desk.complete(desk.plan())
         command = Replay(selection=EVERYTHING, is_from_start=True)
-        desk.do(desk.catalogue.apply_command(command, self.known(desk), NOW))
+        desk.do(desk.catalogue.apply_command(command, self.known(desk), at(NOW)))
         (work,) = desk.works[desk.plan()]
         assert (work.records, work.start) == (0, None)
 
@@ -651,7 +652,7 @@ class TestCommands:
         desk = Desk()
         desk.announce("m", event("a"))
         desk.fail(desk.plan(), "TopicMissing")
-        desk.do(desk.catalogue.apply_command(Replay(selection=EVERYTHING), self.known(desk), NOW))
+        desk.do(desk.catalogue.apply_command(Replay(selection=EVERYTHING), self.known(desk), at(NOW)))
         assert desk.catalogue.troubles() == {}
         assert desk.keys(desk.plan()) == ["a"]
 
@@ -663,7 +664,7 @@ class TestCommands:
         desk.complete(desk.plan())
         desk.announce("o", event("waiting2"))
         objects = [listed(key) for key in ("unknown", "done", "waiting2")]
-        desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, NOW))
+        desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, at(NOW)))
         marked = {key.key for key, entry in desk.ledger.log if entry and entry.reason == "marked"}  # type: ignore[union-attr]  # objects only
         assert marked == {"unknown", "waiting2"}
         assert desk.settled == ["m", "n", "o"]
@@ -683,7 +684,9 @@ class TestCommands:
         plan = desk.plan()
         desk.commit(plan, object_id("b"), DONE)
         objects = [listed("a"), listed("b")]
-        assert desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, NOW)).writes == ()
+        assert (
+            desk.do(desk.catalogue.apply_command(Mark(selection=EVERYTHING), objects, at(NOW))).writes == ()
+        )
         assert not desk.catalogue.is_idle
         desk.finish(plan)
         entry = desk.entry("a")
@@ -696,7 +699,7 @@ class TestCommands:
         """Nothing is written."""
         desk = Desk()
         foreign = S3Object(id=object_id("a").__class__("other", "a", "1"), size=1, last_modified_ms=0)
-        assert desk.catalogue.apply_command(Mark(selection=EVERYTHING), [foreign], NOW).writes == ()
+        assert desk.catalogue.apply_command(Mark(selection=EVERYTHING), [foreign], at(NOW)).writes == ()
 
     def test_a_write_for_what_a_plan_holds_is_a_bug(self) -> None:
         """The books refuse it."""
@@ -718,7 +721,7 @@ class TestCommands:
         slices.end(desk, 0)
         slices.end(desk, 0)
         command = Replay(selection=EVERYTHING, is_from_start=is_from_start)
-        effects = desk.do(desk.catalogue.apply_command(command, self.known(desk), NOW))
+        effects = desk.do(desk.catalogue.apply_command(command, self.known(desk), at(NOW)))
         (work,) = desk.works[desk.plan()]
         if is_from_start:
             assert [write for write in effects.writes if write.entry is None] == [
@@ -736,7 +739,7 @@ class TestCommands:
         slices.cut(desk)
         desk.fail(desk.plan(), "ObjectCorrupt")
         command = Mark(selection=EVERYTHING)
-        effects = desk.catalogue.apply_command(command, [listed("a", size=1000)], NOW)
+        effects = desk.catalogue.apply_command(command, [listed("a", size=1000)], at(NOW))
         assert desk.works[desk.plan()] == ()
         desk.do(effects)
         assert (desk.settled, desk.catalogue.is_idle) == (["m"], True)

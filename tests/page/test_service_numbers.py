@@ -128,6 +128,17 @@ def test_status_says_the_same(service: Service) -> None:
     assert 0 < status["event_to_commit"]["p50_seconds"] <= status["event_to_commit"]["max_seconds"] < 600
 
 
+def test_status_lists_what_is_quarantined(service: Service) -> None:
+    """As many as it counts, with what an operator needs."""
+    status = service.status()
+
+    (shown,) = status["quarantined"]
+    assert status["objects"]["quarantined"] == 1
+    assert (shown["key"], shown["reason"]) == ("bad.jsonl", "not_json")
+    assert shown["error"]
+    assert 0 <= status["at_ms"] - shown["at_ms"] < 600_000
+
+
 @pytest.mark.long
 def test_the_page_of_a_real_service(service: Service, tmp_path_factory: pytest.TempPathFactory) -> None:
     """From an upload to a browser, without anything put in between."""

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ingest.catalogue import Catalogue, Effects, Intake, ListingPage
+from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.planner import Backoff, Limits, Planner
 from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.support.instants import at
 
 BUCKET = "bucket"
 NOW = 1_000_000_000
@@ -82,12 +84,18 @@ class Desk:
             backoff=Backoff(first_ms=1000, longest_ms=60_000, jitter=jitter),
         )
         self.now_ms = NOW
+        self.wall_step_ms = 0
         self.settled: list[str] = []
         self.left: list[str] = []
         self.warnings: list[str] = []
         self.plans = 0
         self.works: dict[int, tuple[Work, ...]] = {}
-        self.do(self.catalogue.resume(self.now_ms))
+        self.do(self.catalogue.resume(self.now))
+
+    @property
+    def now(self) -> Instant:
+        """The time: steps of the wall clock move it, or not."""
+        return at(self.now_ms, wall_step_ms=self.wall_step_ms)
 
     def do(self, effects: Effects) -> Effects:
         """Carry effects out, driver writes and what follows from them included."""
@@ -97,21 +105,21 @@ class Desk:
         if effects.writes:
             for write in effects.writes:
                 self.ledger.commit(write.key, write.entry)
-            self.do(self.catalogue.written(effects.writes, self.now_ms))
+            self.do(self.catalogue.written(effects.writes, self.now))
         return effects
 
     def announce(self, delivery_id: str, *events: ObjectEvent) -> Effects:
         """One message."""
-        return self.do(self.catalogue.announce(delivery_id, events, self.now_ms))
+        return self.do(self.catalogue.announce(delivery_id, events, self.now))
 
     def observe(self, found: ListingPage) -> Effects:
         """One page."""
-        return self.do(self.catalogue.observe(found, self.now_ms))
+        return self.do(self.catalogue.observe(found, self.now))
 
     def plan(self, slot: int = 0, idle_slots: int = 1) -> int:
         """The number of a plan for this slot; its works are in `works`."""
         self.plans += 1
-        self.works[self.plans] = self.planner.next_batch(slot, self.plans, self.now_ms, idle_slots=idle_slots)
+        self.works[self.plans] = self.planner.next_batch(slot, self.plans, self.now, idle_slots=idle_slots)
         return self.plans
 
     def keys(self, plan: int) -> list[str]:
@@ -144,7 +152,7 @@ class Desk:
     ) -> Effects:
         """The batch is over."""
         finished = Finished(plan=plan, outcome=outcome, failures=tuple(failures), cuts=cuts)
-        return self.do(self.planner.finished(plan, finished, self.now_ms))
+        return self.do(self.planner.finished(plan, finished, self.now))
 
     def fail(self, plan: int, kind: str, **fields: Any) -> Effects:
         """The first work of a plan fails, and the batch is over."""
@@ -154,7 +162,7 @@ class Desk:
     def tick(self, after_ms: int = 0) -> Effects:
         """Time passes."""
         self.now_ms += after_ms
-        return self.do(self.planner.tick(self.now_ms))
+        return self.do(self.planner.tick(self.now))
 
     def entry(self, key: str, etag: str = "1") -> LedgerEntry | None:
         """What the ledger says."""
@@ -165,4 +173,4 @@ class Desk:
         self.planner.lost(plan)
         for key, entry in self.ledger.follow():
             self.catalogue.ledger_applied(key, entry)
-        return self.do(self.planner.recovered(slot, self.now_ms, worker_died=True))
+        return self.do(self.planner.recovered(slot, self.now, worker_died=True))

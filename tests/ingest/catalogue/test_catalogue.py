@@ -10,6 +10,7 @@ from ingest.notification import EventKind, ObjectEvent
 from ingest.work import Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
 from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.support.instants import at
 
 HOUR = 3_600_000
 
@@ -110,7 +111,7 @@ class TestHead:
         """An event without one is no identity."""
         desk = Desk()
         token = self.ask(desk, event("a", None, version_id="v1"))
-        desk.do(desk.catalogue.headed(token, listed("a", "7", size=99), NOW))
+        desk.do(desk.catalogue.headed(token, listed("a", "7", size=99), at(NOW)))
         (work,) = desk.works[desk.plan()]
         assert (work.object.id, work.object.size, work.object.version_id) == (object_id("a", "7"), 99, "v1")
         assert work.object.last_modified_ms == NOW - 50
@@ -122,18 +123,18 @@ class TestHead:
         desk = Desk()
         desk.announce("m0", event("a"))
         token = self.ask(desk, event("a", None))
-        desk.do(desk.catalogue.headed(token, listed("a"), NOW))
+        desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
         assert desk.settled == []
         desk.complete(desk.plan())
         assert desk.settled == ["m0", "m"]
         token = self.ask(desk, event("a", None))
-        desk.do(desk.catalogue.headed(token, listed("a"), NOW))
+        desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
         assert desk.settled == ["m0", "m", "m"]
 
     def test_nothing_there(self) -> None:
         """No object, no entry."""
         desk = Desk()
-        effects = desk.do(desk.catalogue.headed(self.ask(desk, event("a", None)), None, NOW))
+        effects = desk.do(desk.catalogue.headed(self.ask(desk, event("a", None)), None, at(NOW)))
         assert (effects.settled, effects.ignored) == (("m",), {"missing": 1})
 
     @pytest.mark.parametrize(("etag", "is_believed"), [("1", True), ("2", False)])
@@ -145,7 +146,7 @@ class TestHead:
         """It is believed only if its ETag is current."""
         desk = Desk(retention_ms=DAY)
         token = self.ask(desk, event("a", event_time_ms=NOW - DAY - 1))
-        effects = desk.do(desk.catalogue.headed(token, listed("a", etag), NOW))
+        effects = desk.do(desk.catalogue.headed(token, listed("a", etag), at(NOW)))
         assert effects.pending == int(is_believed)
         assert effects.ignored == ({} if is_believed else {"outdated": 1})
 
@@ -159,16 +160,16 @@ class TestHead:
         """EventBridge as LocalStack writes it."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b"))
-        (request,) = desk.do(desk.catalogue.headed(token, None, NOW)).heads
+        (request,) = desk.do(desk.catalogue.headed(token, None, at(NOW))).heads
         assert (request.token, request.key) == (token, "a+b")
-        desk.do(desk.catalogue.headed(token, listed("a+b"), NOW))
+        desk.do(desk.catalogue.headed(token, listed("a+b"), at(NOW)))
         assert desk.keys(desk.plan()) == ["a+b"]
 
     def test_the_raw_key_is_proven_though_overwritten(self) -> None:
         """The content that the event names is looked for under it, and reading finds out."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b", version_id="v1"))
-        desk.do(desk.catalogue.headed(token, listed("a%2Bb", "2"), NOW))
+        desk.do(desk.catalogue.headed(token, listed("a%2Bb", "2"), at(NOW)))
         (work,) = desk.works[desk.plan()]
         assert (work.object.id, work.object.version_id) == (object_id("a%2Bb"), "v1")
 
@@ -183,31 +184,31 @@ class TestHead:
         desk = Desk()
         (request,) = desk.announce("m", event("a?b", alternate_key="a+b")).heads
         assert request.key == "a+b"
-        effects = desk.do(desk.catalogue.headed(request.token, None, NOW))
+        effects = desk.do(desk.catalogue.headed(request.token, None, at(NOW)))
         assert (effects.settled, effects.ignored) == (("m",), {"missing": 1})
 
     def test_forbidden_without_identity_leaves_the_message(self) -> None:
         """Nobody knows what to read; its own redrive policy decides."""
         desk = Desk()
         token = self.ask(desk, event("a", None))
-        effects = desk.do(desk.catalogue.headed(token, None, NOW, is_forbidden=True))
+        effects = desk.do(desk.catalogue.headed(token, None, at(NOW), is_forbidden=True))
         assert (effects.left, effects.settled, effects.ignored) == (("m",), (), {"forbidden": 1})
 
     def test_forbidden_with_identity_goes_on(self) -> None:
         """The read will say forbidden, and that is counted and quarantined like any other."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b"))
-        assert desk.do(desk.catalogue.headed(token, None, NOW, is_forbidden=True)).pending == 1
+        assert desk.do(desk.catalogue.headed(token, None, at(NOW), is_forbidden=True)).pending == 1
 
     def test_an_unknown_token_says_nothing(self) -> None:
         """An answer from before a restart."""
-        assert Desk().catalogue.headed("head-99", listed("a"), NOW) == Effects()
+        assert Desk().catalogue.headed("head-99", listed("a"), at(NOW)) == Effects()
 
     def test_a_restore_without_etag(self) -> None:
         """It revives what is archived, and nothing else."""
         desk = Desk()
         token = self.ask(desk, event("a", None, kind=EventKind.RESTORED))
-        effects = desk.do(desk.catalogue.headed(token, listed("a"), NOW))
+        effects = desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
         assert (effects.pending, effects.ignored) == (0, {"restored": 1})
 
     def test_idle_waits_for_answers(self) -> None:
@@ -323,7 +324,7 @@ class TestRevival:
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectMissing", message="gone")
         finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
-        effects = desk.planner.finished(plan, finished, NOW)
+        effects = desk.planner.finished(plan, finished, at(NOW))
         desk.announce("again", event("a", event_time_ms=NOW))
         desk.do(effects)
         assert desk.settled == []
@@ -444,7 +445,7 @@ class TestListing:
         ledger.commit(object_id("b"), LedgerEntry(state=State.DONE))
         desk.catalogue.books.ledger.committed(object_id("b"), LedgerEntry(state=State.DONE))
         desk.now_ms += HOUR
-        effects = desk.catalogue.observe(page(listed("b"), listing_id=2), desk.now_ms)
+        effects = desk.catalogue.observe(page(listed("b"), listing_id=2), desk.now)
         assert [write.key for write in effects.writes] == [object_id("a")]
         assert desk.announce("m", event("a", event_time_ms=desk.now_ms)).pending == 1
         assert desk.works[desk.plan()] == ()
@@ -510,7 +511,7 @@ class TestResume:
         desk = Desk(max_pending_objects=2)
         desk.announce("m", event("x"), event("y"))
         writes = (LedgerWrite(key=object_id("a"), entry=LedgerEntry(state=State.NEW, size=1)),)
-        desk.do(desk.catalogue.written(writes, NOW))
+        desk.do(desk.catalogue.written(writes, at(NOW)))
         assert desk.catalogue.pending_objects == 2
         desk.complete(desk.plan())
         assert not desk.catalogue.is_idle
@@ -526,16 +527,16 @@ def test_what_is_seen_of_it() -> None:
     desk.now_ms += 10
     desk.announce("m", event("c", size=3))
     assert (desk.catalogue.pending_objects, desk.catalogue.pending_bytes) == (4, 19)
-    assert desk.catalogue.oldest_pending_ms == NOW
+    assert desk.catalogue.oldest_pending_ms == at(NOW).steady_ms
     plan = desk.plan()
     assert desk.catalogue.counts == {"pending": 1, "active": 3, "failed": 0}
     desk.commit(plan, object_id("a"), LedgerEntry(state=State.DONE, records=3))
-    assert desk.catalogue.oldest_pending_ms == NOW
+    assert desk.catalogue.oldest_pending_ms == at(NOW).steady_ms
     (ended,) = desk.catalogue.recent
     assert (ended.id, ended.entry.records, ended.since_ms, ended.seen_ms) == (
         object_id("a"),
         3,
-        NOW,
+        at(NOW).steady_ms,
         NOW - 50,
     )
     desk.finish(plan, outcome=Outcome.ABORTED)

@@ -187,7 +187,7 @@ class Discovery(RuleBasedStateMachine):
     def wait(self, delta_ms: int) -> None:
         """Time passes."""
         self.world.now_ms += delta_ms
-        self.world.carry_out(self.world.planner.tick(self.world.now_ms))
+        self.world.carry_out(self.world.planner.tick(self.world.now))
 
     def teardown(self) -> None:
         """In the end everything is there, once."""

@@ -8,6 +8,7 @@ from ingest.catalogue.expiry import APART_MS, Expiry
 from ingest.catalogue.listing import ListingPage, merged
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
+from tests.support.instants import at
 
 DAY = 86_400_000
 DONE = LedgerEntry(state=State.DONE)
@@ -92,7 +93,7 @@ class Passes:
                 through_key=through,
                 objects=(),
             )
-            self.expiry.page_begins(page, now_ms)
+            self.expiry.page_begins(page, at(now_ms))
             if number == 0:
                 for _ in range(10):
                     self.expiry.listed()
@@ -170,7 +171,7 @@ def test_a_listing_out_of_order_counts_for_nothing() -> None:
     expiry = Passes().expiry
     page = ListingPage(listing_id=1, is_full=True, after_key=None, through_key=None, objects=())
     for now_ms in (NOW, NOW + APART_MS):
-        expiry.page_begins(page, now_ms)
+        expiry.page_begins(page, at(now_ms))
         expiry.unfit()
         expiry.absent(ObjectId("bucket", "in/a", "1"), OLD, now_ms)
         assert expiry.page_ends(page) == ([], None)

@@ -10,6 +10,7 @@ from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.planner import Backoff, Limits, Planner
 from tests.ingest.catalogue.fake_ledger import FakeView
+from tests.support.instants import at
 
 PAGE = 1000
 
@@ -45,8 +46,8 @@ def test_pending_objects_are_small() -> None:
             through_key=key_of(first + PAGE - 1),
             objects=objects,
         )
-        catalogue.observe(page, 1_800_000_000_000)
-        planner.tick(1_800_000_000_000)
+        catalogue.observe(page, at(1_800_000_000_000))
+        planner.tick(at(1_800_000_000_000))
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     print(f"{size / count:.0f} bytes for a pending object")  # noqa: T201 - the figure is the point
@@ -79,12 +80,12 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
             objects=objects,
         )
         begun = time.perf_counter()
-        effects = catalogue.observe(page, 1_800_000_000_000)
+        effects = catalogue.observe(page, at(1_800_000_000_000))
         seconds += time.perf_counter() - begun
         assert effects.pending == 0
     print(f"{seconds:.1f} s to merge {count} listed objects")  # noqa: T201 - the figure is the point
     assert (view.scans, view.gets) == (count // PAGE, 0)
     assert catalogue.is_idle is False  # the ledger has not been asked for unfinished objects yet
-    catalogue.resume(0)
+    catalogue.resume(at(0))
     assert catalogue.is_idle
     assert seconds < 60

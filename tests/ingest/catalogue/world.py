@@ -17,6 +17,7 @@ from ingest.catalogue import (
     Replay,
     Selection,
 )
+from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, Route, S3Object
@@ -25,6 +26,7 @@ from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
 from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.support.instants import at
 
 BUCKET = "bucket"
 HOUR = 3_600_000
@@ -112,7 +114,12 @@ class World:
             ),
             backoff=Backoff(first_ms=1000, longest_ms=60_000, jitter=lambda: 0.5),
         )
-        self.carry_out(self.catalogue.resume(self.now_ms))
+        self.carry_out(self.catalogue.resume(self.now))
+
+    @property
+    def now(self) -> Instant:
+        """The time of driver and S3."""
+        return at(self.now_ms)
 
     def carry_out(self, effects: Effects) -> None:
         """What the service does; driver writes stay owed until `write_next`."""
@@ -204,7 +211,7 @@ class World:
             for event in events
             if event.etag is not None and event.kind is EventKind.CREATED
         }
-        self.carry_out(self.catalogue.announce(delivery_id, events, self.now_ms))
+        self.carry_out(self.catalogue.announce(delivery_id, events, self.now))
 
     def answer_head(self) -> None:
         """S3 answers the oldest HEAD."""
@@ -212,7 +219,7 @@ class World:
         found = self.current.get(request.key)
         if request.version_id is not None:
             found = self.versions.get((request.key, request.version_id))
-        self.carry_out(self.catalogue.headed(request.token, found, self.now_ms))
+        self.carry_out(self.catalogue.headed(request.token, found, self.now))
 
     def list_page(self, page_keys: int, *, is_full: bool = True) -> bool:
         """One page; True when it was the last."""
@@ -239,7 +246,7 @@ class World:
             ),
         )
         self.listing = None if through is None else (through, listing_id)
-        self.carry_out(self.catalogue.observe(page, self.now_ms))
+        self.carry_out(self.catalogue.observe(page, self.now))
         return through is None
 
     # The driver's producer and the follower
@@ -248,7 +255,7 @@ class World:
         """The driver's oldest transaction is committed, and the catalogue told."""
         writes = self.owed.pop(0)
         self.commit_writes(writes)
-        self.carry_out(self.catalogue.written(writes, self.now_ms))
+        self.carry_out(self.catalogue.written(writes, self.now))
 
     def commit_writes(self, writes: tuple[LedgerWrite, ...]) -> None:
         """Records of one transaction reach the ledger."""
@@ -277,7 +284,7 @@ class World:
     def plan(self, slot: int, idle_slots: int) -> bool:
         """A free slot asks for work; True when it got some."""
         self.plans += 1
-        works = self.planner.next_batch(slot, self.plans, self.now_ms, idle_slots=idle_slots)
+        works = self.planner.next_batch(slot, self.plans, self.now, idle_slots=idle_slots)
         if not works:
             return False
         running = Running(plan=self.plans, works=list(works), held={key_of(work) for work in works})
@@ -367,7 +374,7 @@ class World:
         if outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
             running.is_lost = True
             self.running[slot] = running
-        self.carry_out(self.planner.finished(running.plan, finished, self.now_ms))
+        self.carry_out(self.planner.finished(running.plan, finished, self.now))
 
     def lose(self, slot: int) -> None:
         """The task is gone."""
@@ -378,7 +385,7 @@ class World:
         """Void, fence, read: then the ledger is the truth."""
         del self.running[slot]
         self.follow()
-        self.carry_out(self.planner.recovered(slot, self.now_ms, worker_died=worker_died))
+        self.carry_out(self.planner.recovered(slot, self.now, worker_died=worker_died))
 
     # The end
 
@@ -391,7 +398,7 @@ class World:
                 self.finish(slot)
         for _ in range(400):
             self.now_ms += 60_000
-            self.carry_out(self.planner.tick(self.now_ms))
+            self.carry_out(self.planner.tick(self.now))
             self._flush()
             for slot in range(self.slots):
                 if not self.plan(slot, 1):
@@ -427,7 +434,7 @@ class World:
         self.settle_down()
         replay = Replay(selection=Selection(states=frozenset({State.QUARANTINED, State.SKIPPED})))
         found = [seen for seen, _ in self.catalogue.known_objects()]
-        self.carry_out(self.catalogue.apply_command(replay, found, self.now_ms))
+        self.carry_out(self.catalogue.apply_command(replay, found, self.now))
         self.settle_down()
         self.list_all()
         self.settle_down()

@@ -10,6 +10,7 @@ from ingest.ledger import State
 from ingest.planner import Backoff, Limits, Planner
 from ingest.settings.choices import Ordering
 from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
+from tests.support.instants import at
 
 
 def _planner(leader: Leader) -> Planner:
@@ -79,8 +80,8 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
     ledger.view.entries[quiet.id] = an_entry(State.QUARANTINED)
     leader = ledger.leader()
     planner = _planner(leader)
-    leader.catalogue.resume(leader.now_ms)
-    works = planner.next_batch(0, 1, leader.now_ms, idle_slots=1)
+    leader.catalogue.resume(at(leader.now_ms))
+    works = planner.next_batch(0, 1, at(leader.now_ms), idle_slots=1)
     assert [work.object.id for work in works] == [busy.id]
     both = [State.FAILED, State.QUARANTINED]
     [(key, order)] = new_orders("replay", [busy, quiet], states=both, from_start=True, at_ms=1)

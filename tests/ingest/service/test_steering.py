@@ -19,6 +19,7 @@ from ingest.service.steering import Steering
 from ingest.settings.choices import Ordering
 from ingest.work import Finished, Outcome
 from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
+from tests.support.instants import at
 
 
 class Noted:
@@ -159,14 +160,14 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
     """Its slot may be free already, and its objects are not."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
-    desk.leader.catalogue.resume(desk.leader.now_ms)
-    assert desk.planner.next_batch(0, 1, desk.leader.now_ms)
+    desk.leader.catalogue.resume(at(desk.leader.now_ms))
+    assert desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
 
     told = desk.steer(Target.STOPPED)
 
     assert not told.done()
     assert not desk.steering.may_alter
-    desk.planner.finished(1, Finished(plan=1, outcome=Outcome.CLEAN), desk.leader.now_ms)
+    desk.planner.finished(1, Finished(plan=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
     desk.steering.turn(desk.slots)
     assert told.done()
     assert desk.steering.may_alter
@@ -176,18 +177,18 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     """Objects in progress go back to pending and are there after the resume."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
-    desk.leader.catalogue.resume(desk.leader.now_ms)
-    works = desk.planner.next_batch(0, 1, desk.leader.now_ms)
+    desk.leader.catalogue.resume(at(desk.leader.now_ms))
+    works = desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
     desk.steer(Target.PAUSED)
     finished = Finished(plan=1, outcome=Outcome.CLEAN, returned=works)
-    desk.planner.finished(1, finished, desk.leader.now_ms)
+    desk.planner.finished(1, finished, at(desk.leader.now_ms))
 
-    assert desk.planner.next_batch(0, 2, desk.leader.now_ms) == ()
-    assert desk.planner.ready(desk.leader.now_ms) == 0
+    assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()
+    assert desk.planner.ready(at(desk.leader.now_ms)) == 0
 
     desk.steer(Target.RUNNING)
 
-    assert [work.object.id for work in desk.planner.next_batch(0, 2, desk.leader.now_ms)] == [seen.id]
+    assert [work.object.id for work in desk.planner.next_batch(0, 2, at(desk.leader.now_ms))] == [seen.id]
     assert desk.asked.calls == ["pause", "resume"]
 
 
@@ -299,7 +300,7 @@ def test_an_object_set_to_done_is_pending_no_more(desk: Desk) -> None:
     """It was waiting here; after the resume nobody reads it."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
-    desk.leader.catalogue.resume(desk.leader.now_ms)
+    desk.leader.catalogue.resume(at(desk.leader.now_ms))
     desk.steer(Target.STOPPED)
 
     desk.alter({seen.id: Offset(state=State.DONE)})
@@ -307,7 +308,7 @@ def test_an_object_set_to_done_is_pending_no_more(desk: Desk) -> None:
     desk.steer(Target.RUNNING)
 
     assert desk.leader.catalogue.pending_objects == 0
-    assert desk.planner.next_batch(0, 1, desk.leader.now_ms) == ()
+    assert desk.planner.next_batch(0, 1, at(desk.leader.now_ms)) == ()
 
 
 def test_a_record_under_way_is_waited_for(desk: Desk) -> None:

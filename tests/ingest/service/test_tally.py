@@ -14,6 +14,7 @@ from ingest.metrics import Metrics
 from ingest.objects import ObjectId
 from ingest.service.tally import Tally
 from ingest.work import Committed, Finished, Outcome
+from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")
 
@@ -44,8 +45,8 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
     tally.batch_finished(Finished(plan=1, outcome=Outcome.CLEAN, fetched={LARGE: 11}), 1.0)
 
     with capture_logs() as lines:
-        tally.ended([ended(LARGE), ended(SMALL)], now_ms=5)
-        tally.ended([ended(LARGE)], now_ms=5)
+        tally.ended([ended(LARGE), ended(SMALL)], now=at(5))
+        tally.ended([ended(LARGE)], now=at(5))
 
     assert [(line["event"], line["key"], line["bytes"], line["fetched_bytes"]) for line in lines] == [
         ("object", "large", 1000, 811),
@@ -65,7 +66,7 @@ def test_many_ends_at_once_are_counted_one_by_one() -> None:
                 *(ended(ObjectId("b", f"key {number}", "e")) for number in range(first, first + 60)),
                 *(_quarantined(ObjectId("b", f"bad {number}", "e")) for number in range(2)),
             ],
-            now_ms=5,
+            now=at(5),
         )
     assert metrics.registry.get_sample_value(*_objects("done", "")) == 120
     assert metrics.registry.get_sample_value(*_objects("quarantined", "unfit")) == 4
@@ -87,7 +88,7 @@ def test_their_lines_are_written_together() -> None:
     handlers, level = root.handlers[:], root.level
     configure(stream=_Stream())
     try:
-        Tally(Metrics(dict)).ended([ended(LARGE), _quarantined(SMALL)], now_ms=5)
+        Tally(Metrics(dict)).ended([ended(LARGE), _quarantined(SMALL)], now=at(5))
     finally:
         structlog.reset_defaults()
         root.handlers[:] = handlers
