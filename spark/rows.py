@@ -3,39 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from ingest.columns import NULL_LENGTH, Column, Numbers
 from ingest.positions import Position
 
-# The length of a value or key that Kafka shall see as null.
-NULL_LENGTH = -1
-
-Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """Byte strings side by side in one buffer, without a Python object for each.
-
-    `buffer` is any contiguous bytes-like object and must stay alive while the column does; `starts` and
-    `lengths` are int64 arrays of one length; a length of NULL_LENGTH is a null.
-    """
-
-    buffer: bytes | bytearray | memoryview
-    starts: Numbers
-    lengths: Numbers
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def get(self, index: int) -> bytes | None:
-        """The bytes of one row, copied, or None for a null."""
-        length = int(self.lengths[index])
-        if length == NULL_LENGTH:
-            return None
-        start = int(self.starts[index])
-        return bytes(memoryview(self.buffer)[start : start + length])
+__all__ = ["NULL_LENGTH", "BadRow", "Column", "Numbers", "RowBatch", "RowPositions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

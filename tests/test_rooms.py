@@ -16,6 +16,7 @@ _PURE: Final = frozenset(
         "catalogue",
         "checks",
         "clock",
+        "columns",
         "errors",
         "exits",
         "fingerprint",
@@ -71,6 +72,11 @@ def _clients_of(module: str) -> list[str]:
 def test_a_pure_room_needs_no_client(room: str) -> None:
     """Whoever imports the settings or the catalogue gets no S3, Kafka or Spark library with it."""
     assert _clients_of(f"ingest.{room}") == []
+
+
+def test_layouts_need_no_client() -> None:
+    """Names and rows of archives are values: what reads them can be run and tested without any service."""
+    assert _clients_of("layouts") == []
 
 
 def test_the_probe_sees_clients() -> None:

@@ -8,9 +8,8 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 
+from ingest.columns import Column, column_of
 from spark.formats.parquet_int96 import NAME as INT96
-from spark.records.shape import column_of
-from spark.rows import Column
 
 _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _TIMES: Final = {"s": ("millis", "ms"), "ms": ("millis", "ms"), "us": ("micros", "us"), "ns": ("nanos", "ns")}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ingest.columns import column_of, picked
 from ingest.settings.choices import Envelope, EnvelopeField
 from ingest.settings.model import FormatSettings
 from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
@@ -123,17 +124,6 @@ def _why(error: Fault | RecursionError) -> tuple[str, str]:
     return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"
 
 
-def column_of(values: list[bytes | None]) -> Column:
-    """Byte strings as a column over one new buffer."""
-    lengths = np.array([NULL_LENGTH if value is None else len(value) for value in values], np.int64)
-    ends = np.cumsum(np.maximum(lengths, 0))
-    return Column(
-        buffer=b"".join(value for value in values if value is not None),
-        starts=ends - np.maximum(lengths, 0),
-        lengths=lengths,
-    )
-
-
 def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
     """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
     if not faults:
@@ -167,15 +157,11 @@ def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_r
         return positions(int(kept[index])) if index < len(kept) else batch.after
 
     return RowBatch(
-        values=_picked(batch.values, good),
+        values=picked(batch.values, good),
         after=batch.after,
         positions=kept_positions,
-        keys=None if batch.keys is None else _picked(batch.keys, good),
+        keys=None if batch.keys is None else picked(batch.keys, good),
         headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
         bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
     )
-
-
-def _picked(column: Column, good: Any) -> Column:
-    return Column(buffer=column.buffer, starts=column.starts[good], lengths=column.lengths[good])
