@@ -12,6 +12,7 @@ COPY requirements.lock .
 RUN docker/make-venv /opt/headrace requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY ingest ingest
+COPY layouts layouts
 COPY listeners listeners
 COPY spark spark
 RUN docker/install-headrace /opt/headrace

@@ -1,0 +1,1 @@
+"""Confluent's S3 sink: names, side objects of keys and headers, tombstones, and what comes back."""

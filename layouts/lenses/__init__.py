@@ -1,0 +1,1 @@
+"""Lenses' S3 sink: names, rows with and without its envelope, and what comes back."""
