@@ -59,7 +59,7 @@ class FreeLanes:
 
     def put(self, unit: Pending, now_ms: int) -> None:
         """Queue a waiting unit: now, or when its delay is over. An unarmed suspect is not queued."""
-        if unit.suspicion is Suspicion.SUSPECT:
+        if unit.phase is not Phase.WAITING or unit.suspicion is Suspicion.SUSPECT:
             return
         unit.ticket += 1
         if unit.due_ms > now_ms:

@@ -38,8 +38,9 @@ class _Partition:
 class PartitionLanes:
     """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
 
-    That object also holds the rest back, while it waits for its next attempt or for its age. Where a fresh
-    event waits, the whole topic-partition goes before those that only listings filled.
+    Whatever is not gone holds its place: an object that waits for its next attempt, for its age, or for the
+    acknowledgement of what the driver writes of it, holds back what comes after it. Where a fresh event
+    waits, the whole topic-partition goes before those that only listings filled.
     """
 
     def __init__(self, limits: Limits, table: PendingTable) -> None:
@@ -53,7 +54,7 @@ class PartitionLanes:
         self.warnings: list[str] = []
 
     def put(self, unit: Pending, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
-        """Queue a waiting unit in its topic-partition."""
+        """Give a unit its place in its topic-partition, or keep it there, whatever phase it is in."""
         place = (unit.route.topic, unit.route.partition)
         partition = self._partitions.get(place)
         if partition is None:
@@ -90,8 +91,12 @@ class PartitionLanes:
         """A plan is over: its topic-partitions are free for any slot."""
         for unit in units:
             partition = self._partitions[unit.route.topic, unit.route.partition]
-            if unit.phase is Phase.GONE:
-                partition.highest = max(partition.highest, _offset_of(unit))
+            whole = unit.parent or unit
+            if whole.phase is Phase.GONE:
+                partition.highest = max(partition.highest, _offset_of(whole))
+            else:
+                # Also while its failure is written and not acknowledged: the next one must not pass it.
+                partition.put(whole)
             partition.is_held = False
             self._queue(partition, is_fresh=unit.is_fresh)
 
@@ -109,7 +114,7 @@ class PartitionLanes:
     def is_next(self, unit: Pending) -> bool:
         """True when nothing of its topic-partition goes before this waiting unit."""
         partition = self._partitions.get((unit.route.topic, unit.route.partition))
-        return partition is not None and bool(partition.heap) and partition.heap[0][1] == unit.object.id.key
+        return partition is not None and self._head_of(partition) is unit
 
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
@@ -122,16 +127,22 @@ class PartitionLanes:
 
     def _first_of(self, partition: _Partition) -> Pending | None:
         """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        unit = self._head_of(partition)
+        is_ready = (
+            unit is not None and unit.phase is Phase.WAITING and unit.suspicion is not Suspicion.SUSPECT
+        )
+        return unit if is_ready else None
+
+    def _head_of(self, partition: _Partition) -> Pending | None:
+        """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
             versions = self._table.of_key(partition.heap[0][1])
             if versions:
                 unit = next((each for each in versions if self._table.is_clear(each)), None)
-                is_ready = (
-                    unit is not None
-                    and unit.phase is Phase.WAITING
-                    and unit.suspicion is not Suspicion.SUSPECT
-                )
-                return unit if is_ready else None
+                if unit is not None and unit.phase is Phase.SPLIT:
+                    # Cut under another ordering: its splits go one after the other now.
+                    unit = next((part for part in unit.slices if part.phase is not Phase.GONE), unit)
+                return unit
             partition.pop()  # its end was written meanwhile
         return None
 

@@ -245,10 +245,11 @@ class Planner:
     def _queue_arrivals(self, now: Instant) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
         for unit in arrivals:
-            if unit.phase is Phase.WAITING:
-                if unit.suspicion is Suspicion.SUSPECT:
-                    self._suspects.add(unit)
-                self._lanes.put(unit, now.steady_ms)
+            if unit.phase is Phase.GONE:
+                continue
+            if unit.phase is Phase.WAITING and unit.suspicion is Suspicion.SUSPECT:
+                self._suspects.add(unit)
+            self._lanes.put(unit, now.steady_ms)
 
     def _work(self, unit: Pending) -> Work:
         entry = unit.entry or LedgerEntry(state=State.NEW)

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.pending import Pending, sequencer_rank
-from ingest.ledger import LedgerEntry, State
+from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import Route, S3Object
 from ingest.planner import Backoff, Limits
 from ingest.settings.choices import Ordering
-from ingest.work import Outcome
+from ingest.work import Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
 
 MIB = 1_048_576
@@ -279,6 +280,53 @@ class TestPartitions:
         assert desk.planner.next_due_ms() == at(NOW).steady_ms + 1000
         desk.now_ms += 1000
         assert desk.keys(desk.plan()) == ["a-0-0", "a-0-2"]
+
+    @pytest.mark.parametrize(
+        ("kind", "comes_next"),
+        [("ObjectCorrupt", "a-0-0"), ("ObjectUnfit", "a-0-1")],
+        ids=["failed", "quarantined"],
+    )
+    def test_a_failure_holds_its_place_until_it_is_acknowledged(self, kind: str, comes_next: str) -> None:
+        """Between the batch's end and the driver's commit nothing passes it, whatever it becomes."""
+        desk = self.desk()
+        desk.announce("m", *(event(f"a-0-{number}") for number in range(3)))
+        plan = desk.plan()
+        failure = Failure(work=desk.works[plan][0], kind=kind, message="why", reason="unfit")
+        finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        effects = desk.planner.finished(plan, finished, desk.now)
+        assert len(effects.writes) == 1
+        assert (desk.works[desk.plan()], desk.planner.ready(desk.now)) == ((), 0)
+        desk.do(effects)
+        desk.tick(1000)
+        assert desk.keys(desk.plan())[0] == comes_next
+
+    def test_what_is_written_from_its_first_moment_on_has_its_place(self) -> None:
+        """An object whose end is proposed before it was ever planned."""
+        desk = self.desk()
+        effects = desk.catalogue.announce("m", [event("a-0-1", size=0), event("a-0-2")], desk.now)
+        assert desk.works[desk.plan()] == ()
+        desk.do(effects)
+        assert desk.keys(desk.plan()) == ["a-0-2"]
+
+    def test_an_object_cut_under_another_ordering_goes_split_by_split(self) -> None:
+        """It holds its topic-partition until the last one, suspects among them included."""
+        ledger = FakeLedger()
+        cut = LedgerEntry(state=State.PARTIAL, size=30, cuts=(0, 10, 20, 30))
+        ledger.commit(object_id("a-0-1"), cut)
+        desk = Desk(ledger=ledger, limits=Limits(slots=1, ordering=Ordering.PARTITION))
+        desk.announce("m", event("a-0-2"))
+        desk.planner.suspect([object_id("a-0-1")])
+        order = []
+        for _ in range(4):
+            desk.tick()
+            plan = desk.plan()
+            order += [(work.object.id.key, work.begin) for work in desk.works[plan]]
+            for work in desk.works[plan]:
+                key = object_id(work.object.id.key)
+                assert work.begin is None or work.end is not None
+                desk.commit(plan, key if work.end is None else SliceKey(key, work.begin or 0, work.end), DONE)
+            desk.finish(plan)
+        assert order == [("a-0-1", 0), ("a-0-1", 10), ("a-0-1", 20), ("a-0-2", None)]
 
     def test_a_quarantined_object_does_not(self) -> None:
         """A person will see to it."""

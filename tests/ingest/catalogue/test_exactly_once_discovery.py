@@ -176,11 +176,15 @@ class Discovery(RuleBasedStateMachine):
                 self.world.recover(slot, worker_died=worker_died)
 
     @precondition(lambda self: self.world.running or self.world.owed)
-    @rule(was_written=st.booleans())
-    def restart(self, was_written: bool) -> None:  # noqa: FBT001 - drawn
-        """The driver dies in the middle of things; a transaction under way was committed, or not."""
+    @rule(was_written=st.booleans(), ordering=st.sampled_from(Ordering))
+    def restart(self, was_written: bool, ordering: Ordering) -> None:  # noqa: FBT001 - drawn
+        """The driver dies in the middle of things; a transaction under way was committed, or not.
+
+        The next one may be configured with another ordering.
+        """
         if was_written and self.world.owed:
             self.world.commit_writes(self.world.owed[0])
+        self.world.ordering = ordering
         self.world.start()
 
     @rule(delta_ms=st.sampled_from(WAITS_MS))
@@ -256,7 +260,7 @@ def walk(seed: int, steps: int) -> World:
         (1, lambda: machine.finish(pick(), luck.choice(list(Outcome)))),
         (2, lambda: machine.lose(pick(), pick())),
         (3, lambda: machine.recover(flip())),
-        (0.2, lambda: machine.restart(flip())),
+        (0.2, lambda: machine.restart(flip(), luck.choice(list(Ordering)))),
         (2, lambda: machine.wait(luck.choices(WAITS_MS, [8, 4, 2, 1, 0.3])[0])),
     ]
     weights, moves = zip(*actions, strict=True)

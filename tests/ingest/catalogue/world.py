@@ -53,6 +53,16 @@ class Running:
     held: set[LedgerKey] = field(default_factory=set)
 
 
+def place_of(route: Route) -> tuple[str, int | None]:
+    """The topic-partition that a route leads to."""
+    return route.topic, route.partition
+
+
+def rank_of(object_id: ObjectId, route: Route) -> tuple[int, str]:
+    """Where an object stands in its topic-partition: by start offset (absent ones first), then key."""
+    return (-1 if route.start_offset is None else route.start_offset), object_id.key
+
+
 def key_of(work: Work) -> LedgerKey:
     """The ledger key of a work."""
     if work.begin is None or work.end is None:
@@ -304,6 +314,22 @@ class World:
                     assert all(work.object.id == held.object.id and work.is_slice for work in same)
                 if self.ordering is Ordering.PARTITION:
                     assert (held.route.topic, held.route.partition) not in mine
+        if self.ordering is Ordering.PARTITION:
+            self._check_order(works)
+
+    def _check_order(self, works: tuple[Work, ...]) -> None:
+        """`ordering=partition`: whatever is not gone holds its place: failed, delayed or being written."""
+        earlier: set[ObjectId] = set()
+        for work in works:
+            passed = [
+                unit
+                for unit in self.catalogue.books.table
+                if place_of(unit.route) == place_of(work.route)
+                and rank_of(unit.object.id, unit.route) < rank_of(work.object.id, work.route)
+                and unit.object.id not in earlier
+            ]
+            assert not passed, f"{work.object.id} passes {[(unit.object.id, unit.phase) for unit in passed]}"
+            earlier.add(work.object.id)
 
     def step(self, slot: int, rows: int, *, is_reported: bool = True) -> None:
         """The task commits the next rows of its first work, or learns why it cannot."""
