@@ -59,9 +59,9 @@ LedgerKey = ObjectId | SliceKey | ControlKey
 class LedgerEntry:
     """The checkpoint of one object or slice.
 
-    `position` is where work goes on, with `options` the hash of the settings that give it meaning; both
-    None before the first row. `records` and `bad` count from the object's start. `cuts` is set only in the
-    own entry of a split object. Sizes in bytes, times in ms since 1970.
+    `position` is where work goes on, None before the first row. `cuts` is set only in the own entry of a
+    split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`
+    count from the object's start. Sizes in bytes, times in ms since 1970.
     """
 
     state: State
@@ -135,6 +135,9 @@ def encode_entry(entry: LedgerEntry) -> bytes:
     }
     if entry.cuts is not None:
         shape["cuts"] = list(entry.cuts)
+    if entry.options is not None and entry.position is None:
+        # Beside the cuts, which have their meaning before any row was read.
+        shape["options"] = entry.options
     return msgspec.json.encode(shape)
 
 
@@ -156,6 +159,7 @@ class _Shape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     last_modified_ms: int = 0
     updated_ms: int = 0
     cuts: tuple[int, ...] | None = None
+    options: str | None = None
 
 
 _SHAPES: Final = msgspec.json.Decoder(_Shape)
@@ -175,7 +179,7 @@ def decode_entry(raw: bytes) -> LedgerEntry:
             records=shape.records,
             bad=shape.bad,
             position=None if position is None else position_from_dict(position),
-            options=None if position is None else position.get("options"),
+            options=shape.options if position is None else position.get("options"),
             topic=shape.topic,
             partition=shape.partition,
             attempts=shape.attempts,

@@ -18,11 +18,15 @@ it is said once, over a connection whose task has initialised already, and closi
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from ingest.lean_pickle import lean
 from ingest.ledger import LedgerEntry, LedgerKey
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.positions import Position
+
+UNRECORDED_OPTIONS: Final = "unrecorded"
+"""In the place of a hash: the ledger does not show that one configuration cut the object and read it."""
 
 
 @lean
@@ -30,9 +34,10 @@ from ingest.positions import Position
 class Work:
     """One object, or one slice of it, for a slot.
 
-    `start` None is the beginning (of the slice); with it comes `options`, the hash of the settings that gave
-    it its meaning. `records`, `bad` and `attempts` carry on from the ledger.
-    `pieces_wanted` asks the task only to say where the object can be cut; nothing is produced.
+    `start` None is the beginning (of the slice). `options` is the hash of the settings that gave `start` and
+    the cuts `begin` and `end` their meaning. `records`, `bad` and `attempts` carry on from the ledger.
+    `pieces_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
+    answer's `options` is the hash of the settings that the cuts were made under.
     """
 
     object: S3Object

@@ -105,6 +105,7 @@ class Mark:
             error=None,
             attempts=0,
             cuts=None,
+            options=None if entry is None or entry.position is None else entry.options,
             size=seen.size,
             version_id=seen.version_id,
             last_modified_ms=seen.last_modified_ms,

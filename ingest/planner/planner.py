@@ -1,13 +1,14 @@
 """Pending objects dealt to free slots as plans, and what slots report turned into the ledger's next words."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ingest.catalogue.books import Books, entry_for
 from ingest.catalogue.catalogue import Catalogue
 from ingest.catalogue.effects import Effects, Gathering
 from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.catalogue.slices import options_of
 from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
@@ -151,7 +152,7 @@ class Planner:
             return gathering.effects()
         self._release(plan, live)
         failures = {_key_of(failure.work): failure for failure in finished.failures}
-        cuts = {_key_of(work): found for work, found in finished.cuts}
+        cuts = {_key_of(work): (found, work.options) for work, found in finished.cuts}
         denied = False
         for key, unit in live.units.items():
             if unit.phase is not Phase.ACTIVE:
@@ -161,7 +162,7 @@ class Planner:
                 denied |= outcome.wait is Wait.EVERYTHING
                 self._failing.fail(unit, failures[key], now, gathering)
             elif key in cuts:
-                self._cut(unit, cuts[key], now, gathering)
+                self._cut(unit, *cuts[key], now, gathering)
             else:
                 self._give_back(unit, now, gathering)
         if denied:
@@ -259,7 +260,7 @@ class Planner:
             begin=unit.begin,
             end=unit.end,
             start=entry.position,
-            options=entry.options,
+            options=entry.options if unit.parent is None else options_of(unit),
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,
@@ -295,11 +296,16 @@ class Planner:
                 return
         self._table.move(unit, Phase.WAITING)
 
-    def _cut(self, unit: Pending, cuts: tuple[int, ...], now: Instant, gathering: Gathering) -> None:
-        """`cuts` run from the beginning to the end of the object; fewer than three make no two slices."""
+    def _cut(
+        self, unit: Pending, cuts: tuple[int, ...], options: str | None, now: Instant, gathering: Gathering
+    ) -> None:
+        """`cuts` run from the beginning to the end of the object; fewer than three make no two slices.
+
+        `options` is the hash of the settings that they were made under.
+        """
         if len(cuts) > 2:  # noqa: PLR2004 - see above
             entry = entry_for(unit, State.PARTIAL, now_ms=now.wall_ms, cuts=cuts)
-            self._books.propose(unit, entry, gathering)
+            self._books.propose(unit, replace(entry, options=options), gathering)
         else:
             unit.is_whole = True
             self._table.move(unit, Phase.WAITING)

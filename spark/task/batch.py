@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -22,7 +23,7 @@ from ingest.objects import ObjectId
 from ingest.outcome import outcome_of
 from ingest.positions import Position
 from ingest.settings.choices import Ordering, Tolerance
-from ingest.work import Batch, Finished, Outcome, Work
+from ingest.work import UNRECORDED_OPTIONS, Batch, Finished, Outcome, Work
 from spark.producer import SlotProducer, Target, Voided
 from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
@@ -96,17 +97,25 @@ class BatchRun:
         return self._finished(Outcome.ABORTED if self._has_aborted else Outcome.CLEAN, None)
 
     def _refuse_other_meaning(self, progress: Progress) -> None:
-        """Fail a work whose position was written under settings that gave it another meaning."""
+        """Fail a work whose position or cuts were written under settings that gave them another meaning.
+
+        A split that was not begun is refused, too: what its neighbours read decides what is left for it.
+        """
         work = progress.work
-        if work.start is not None and work.options not in {None, self._settings.options}:
-            progress.fail(
-                ObjectUnfit(
-                    f"{work.object.id.url} was begun under another configuration (format, compression, chunk "
-                    "size, envelope, topic or template), so its position means something else now. Set it "
-                    "back, or replay the object with --from-start.",
-                    reason="configuration_changed",
-                )
+        if (work.start is None and not work.is_slice) or work.options in {None, self._settings.options}:
+            return
+        if work.options == UNRECORDED_OPTIONS:
+            sentence = (
+                "was split under a configuration that the ledger does not show, so rows between its splits "
+                "may be missing. Replay the object with --from-start."
             )
+        else:
+            sentence = (
+                "was begun under another configuration (format, compression, chunk size, envelope, topic or "
+                "template), so its position means something else now. Set it back and replay the object, or "
+                "replay it with --from-start."
+            )
+        progress.fail(ObjectUnfit(f"{work.object.id.url} {sentence}", reason="configuration_changed"))
 
     def _pass(self) -> bool:
         """Go through what is not over yet; False when a record was refused and the search for it goes on."""
@@ -182,7 +191,7 @@ class BatchRun:
                 else:
                     progress.fail(error)
             case Cut(_, marks):
-                self._cuts.append((progress.work, marks))
+                self._cuts.append((replace(progress.work, options=self._settings.options), marks))
                 progress.is_answered = True
         if progress.is_over:
             pipeline.skip(step.index)

@@ -35,15 +35,16 @@ POSITIONS = st.one_of(
 
 @st.composite
 def entries(draw: st.DrawFn) -> LedgerEntry:
-    """Any entry: the options' hash goes with a position and never without."""
+    """Any entry: the options' hash goes with a position or with cuts."""
     position = draw(st.none() | POSITIONS)
+    cuts = draw(st.none() | st.lists(COUNT).map(tuple))
     return LedgerEntry(
         state=draw(st.sampled_from(State)),
         reason=draw(st.none() | TEXT),
         records=draw(COUNT),
         bad=draw(COUNT),
         position=position,
-        options=None if position is None else draw(TEXT),
+        options=None if position is None and cuts is None else draw(TEXT),
         topic=draw(st.none() | TEXT),
         partition=draw(st.none() | COUNT),
         attempts=draw(COUNT),
@@ -52,7 +53,7 @@ def entries(draw: st.DrawFn) -> LedgerEntry:
         version_id=draw(st.none() | TEXT),
         last_modified_ms=draw(COUNT),
         updated_ms=draw(COUNT),
-        cuts=draw(st.none() | st.lists(COUNT).map(tuple)),
+        cuts=cuts,
     )
 
 

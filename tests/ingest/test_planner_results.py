@@ -1,5 +1,7 @@
 """What slots report, turned into the ledger's words: failures, slices, suspects, lost slots, commands."""
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from ingest.objects import S3Object
 from ingest.planner import Limits
 from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
-from ingest.work import Checkpoint, Failure, Finished, Outcome
+from ingest.work import UNRECORDED_OPTIONS, Checkpoint, Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -347,6 +349,10 @@ class TestSlices:
         limits = Limits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True)
         return Desk(ledger=ledger, limits=limits)
 
+    def keys(self) -> list[SliceKey]:
+        """Its three splits."""
+        return [SliceKey(object_id("a"), begin, end) for begin, end in pairwise(self.CUTS)]
+
     def cut(self, desk: Desk) -> list[LedgerKey]:
         """An object of a thousand bytes, cut into three slices."""
         desk.announce("m", event("a", size=1000))
@@ -354,7 +360,7 @@ class TestSlices:
         (work,) = desk.works[plan]
         assert work.pieces_wanted == 10
         desk.finish(plan, cuts=((work, self.CUTS),))
-        return [SliceKey(object_id("a"), begin, end) for begin, end in ((0, 400), (400, 800), (800, 1000))]
+        return list(self.keys())
 
     def end(self, desk: Desk, slot: int, entry: LedgerEntry = DONE) -> Any:
         """One slot takes a slice and ends it."""
@@ -394,6 +400,79 @@ class TestSlices:
         assert (entry.state, entry.records, entry.cuts) == (State.DONE, 3, None)
         assert desk.settled == ["m"]
         assert set(desk.ledger.truth) == {object_id("a")}
+
+    def hashes(self, ledger: FakeLedger) -> list[str | None]:
+        """Under which settings the splits that are planned after a restart have to be read."""
+        again = self.desk(ledger)
+        return [work.options for slot in range(2) for work in again.works[again.plan(slot)]]
+
+    @pytest.mark.parametrize("begun", [0, 1, 2])
+    def test_every_split_is_read_under_the_settings_of_the_cuts(self, begun: int) -> None:
+        """Also after a restart, whether it was begun, its neighbour was, or nobody."""
+        desk = self.desk()
+        desk.announce("m", event("a", size=1000))
+        plan = desk.plan()
+        (work,) = desk.works[plan]
+        desk.finish(plan, cuts=((replace(work, options="made"), self.CUTS),))
+        entry = desk.entry("a")
+        assert entry is not None
+        assert (entry.cuts, entry.options) == (self.CUTS, "made")
+        for key, state in list(zip(self.keys(), (State.DONE, State.PARTIAL), strict=False))[:begun]:
+            read = LedgerEntry(state=state, position=BytePosition(key.begin + 1), options="made")
+            desk.ledger.commit(key, read)
+        assert self.hashes(desk.ledger) == ["made", "made"]
+
+    def test_done_without_cuts_has_no_hash(self) -> None:
+        """It meant them alone."""
+        desk = self.desk()
+        ends = [
+            LedgerEntry(state=State.DONE, position=BytePosition(key.end), options="x") for key in self.keys()
+        ]
+        desk.ledger.commit(
+            object_id("a"), LedgerEntry(state=State.PARTIAL, cuts=self.CUTS, options="x", size=1000)
+        )
+        for key, end in zip(self.keys(), ends, strict=True):
+            desk.ledger.commit(key, end)
+        entry = self.desk(desk.ledger).entry("a")
+        assert entry is not None
+        assert (entry.state, entry.cuts, entry.options) == (State.DONE, None, None)
+
+    @pytest.mark.parametrize(
+        ("cuts", "splits", "expected"),
+        [
+            pytest.param(None, [], None, id="old cuts, nothing begun: all will be read alike"),
+            pytest.param(None, [(State.FAILED, None, None)], None, id="old cuts, a failure before any row"),
+            pytest.param(None, [(State.DONE, 400, "x")], "x", id="old cuts, a split shows them"),
+            pytest.param(
+                None,
+                [(State.DONE, 400, "x"), (State.PARTIAL, 500, "y")],
+                UNRECORDED_OPTIONS,
+                id="old cuts, two configurations",
+            ),
+            pytest.param(
+                None, [(State.DONE, None, None)], UNRECORDED_OPTIONS, id="old cuts, nothing shows them"
+            ),
+            pytest.param("x", [(State.DONE, None, None)], "x", id="a split without rows"),
+            pytest.param(
+                "x",
+                [(State.DONE, 400, "x"), (State.PARTIAL, 500, "y")],
+                UNRECORDED_OPTIONS,
+                id="a split begun under other settings",
+            ),
+        ],
+    )
+    def test_what_the_ledger_shows_of_the_settings(
+        self, cuts: str | None, splits: list[tuple[State, int | None, str | None]], expected: str | None
+    ) -> None:
+        """Trusted is only what one configuration cut and read; all else waits for an operator."""
+        ledger = FakeLedger()
+        ledger.commit(
+            object_id("a"), LedgerEntry(state=State.PARTIAL, cuts=self.CUTS, options=cuts, size=1000)
+        )
+        for key, (state, byte, options) in zip(self.keys(), splits, strict=False):
+            position = None if byte is None else BytePosition(byte)
+            ledger.commit(key, LedgerEntry(state=state, position=position, options=options))
+        assert self.hashes(ledger)[0] == expected
 
     def test_an_object_that_cannot_be_cut_is_read_whole(self) -> None:
         """A gzip stream, found out by the task."""

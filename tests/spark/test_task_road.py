@@ -10,11 +10,12 @@ from itertools import pairwise
 
 import pytest
 
+from ingest.fingerprint import options_hash
 from ingest.kafka.fencing import fence, slot_id
 from ingest.ledger import State
 from ingest.objects import ObjectId
 from ingest.positions import BytePosition
-from ingest.work import Outcome, Work
+from ingest.work import UNRECORDED_OPTIONS, Outcome, Work
 from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import Record, TopicFactory
@@ -456,6 +457,41 @@ def test_a_position_of_another_configuration_is_refused(driver: Drivers) -> None
         ("ObjectUnfit", "configuration_changed")
     ]
     assert one.records() == []
+
+
+@pytest.mark.parametrize("options", ["another", UNRECORDED_OPTIONS])
+def test_a_split_of_another_configuration_is_refused_before_its_first_row(
+    driver: Drivers, options: str
+) -> None:
+    """Nothing of it was read, but its neighbours were, by other rules about whose row lies over the cut."""
+    one = driver()
+    found = one.put("split", lines(10))
+    one.ready()
+
+    finished = one.run(replace(one.work(found), begin=50, end=found.size, options=options))
+
+    ((kind, reason, message),) = [
+        (failure.kind, failure.reason, failure.message) for failure in finished.failures
+    ]
+    assert (kind, reason) == ("ObjectUnfit", "configuration_changed")
+    assert "--from-start" in message
+    assert one.records() == []
+
+
+def test_where_an_object_can_be_cut_comes_with_the_hash_of_its_settings(driver: Drivers) -> None:
+    """Cuts without a split begun mean nothing under other settings."""
+    one = driver()
+    found = one.put("large", lines(1000))
+    one.ready()
+
+    finished = one.run(replace(one.work(found), pieces_wanted=3))
+
+    ((work, cuts),) = finished.cuts
+    assert (len(cuts), work.object, work.options) == (
+        4,
+        found,
+        options_hash(one.settings.format, one.settings.routing),
+    )
 
 
 def test_slots_work_side_by_side(driver: Drivers) -> None:
