@@ -1,8 +1,11 @@
 """What an object is: its identity, what is known of it, and where its records go."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from ingest.lean_pickle import lean
+
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 
 @lean
@@ -39,6 +42,11 @@ class S3Object:
     version_id: str | None = None
     sequencer: str | None = None
     storage_class: str | None = None
+
+    @property
+    def is_archived(self) -> bool:
+        """True when a GET needs a restore first; GLACIER_IR is read like any other class."""
+        return self.storage_class in _ARCHIVES
 
 
 @lean

@@ -3,28 +3,20 @@
 They repeat no call: each listener repeats its own, and knows for how long.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any, Final
 
 from aiobotocore.config import AioConfig
-from aiobotocore.credentials import AioDeferredRefreshableCredentials, create_credential_resolver
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
-from botocore.exceptions import NoCredentialsError
+from botocore.credentials import ReadOnlyCredentials
 from botocore.utils import parse_timestamp
 
-from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import (
-    Credentials,
-    DefaultCredentials,
-    ProviderCredentials,
-    RoleCredentials,
-    S3Settings,
-    SqsSettings,
-    StaticCredentials,
-)
+from ingest.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
+from ingest.settings.model import Credentials, S3Settings, SqsSettings
 from listeners.contents import read_quickly
 
 CONNECT_SECONDS: Final = 5
@@ -32,21 +24,10 @@ READ_SECONDS: Final = 30
 # A long poll is answered within its wait; what is this much later is not coming.
 _GRACE_SECONDS: Final = 10
 
-# botocore's names of its providers, for each source that a configuration can ask for.
-PROVIDER_METHODS: Final[Mapping[CredentialsProvider, frozenset[str]]] = {
-    CredentialsProvider.ENVIRONMENT: frozenset({"env"}),
-    CredentialsProvider.PROFILE: frozenset(
-        {"assume-role", "sso", "login", "shared-credentials-file", "custom-process", "config-file"}
-    ),
-    CredentialsProvider.CONTAINER: frozenset({"container-role"}),
-    CredentialsProvider.INSTANCE_PROFILE: frozenset({"iam-role"}),
-    CredentialsProvider.WEB_IDENTITY: frozenset({"assume-role-with-web-identity"}),
-}
-
 
 @asynccontextmanager
 async def s3_client(settings: S3Settings) -> AsyncIterator[Any]:
-    """A client of the bucket's S3; NoCredentialsError and its like when there is nothing to sign with."""
+    """A client of the bucket's S3. Each call asks for credentials, and raises AccessDenied without."""
     config = AioConfig(
         s3={"addressing_style": "path" if settings.endpoint else "auto"},
         read_timeout=READ_SECONDS,
@@ -71,7 +52,7 @@ def _config(credentials: Credentials) -> dict[str, Any]:
         "max_pool_connections": 100,
         "retries": {"total_max_attempts": 1, "mode": "standard"},
     }
-    if credentials == ProviderCredentials(provider=CredentialsProvider.ANONYMOUS):
+    if is_anonymous(credentials):
         config["signature_version"] = UNSIGNED
     return config
 
@@ -80,36 +61,25 @@ def _config(credentials: Credentials) -> dict[str, Any]:
 async def _client(
     service: str, s3: S3Settings, region: str, endpoint: str | None, config: AioConfig
 ) -> AsyncIterator[Any]:
-    session = _session(s3.credentials, region, s3.ca_bundle)
-    # A client without credentials would stay so for good: better none, and another try.
-    if config.signature_version is not UNSIGNED and await session.get_credentials() is None:
-        raise NoCredentialsError
-    async with session.create_client(
-        service, region_name=region, endpoint_url=endpoint, verify=s3.ca_bundle, config=config
-    ) as client:
+    # A role's STS is asked in the bucket's region, whichever service the credentials are for.
+    credentials = AsyncSigningCredentials(
+        SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)
+    )
+    async with AsyncExitStack() as stack:
+        with usable_configuration():
+            client = await stack.enter_async_context(
+                _session(credentials).create_client(
+                    service, region_name=region, endpoint_url=endpoint, verify=s3.ca_bundle, config=config
+                )
+            )
+        client.meta.events.register(f"after-call.{service}", credentials.on_answer)
         yield client
 
 
-def _session(credentials: Credentials, region: str, ca_bundle: str | None) -> AioSession:
+def _session(credentials: "AsyncSigningCredentials") -> AioSession:
     session = AioSession()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
-    match credentials:
-        case StaticCredentials():
-            token = credentials.session_token
-            session.set_credentials(
-                credentials.access_key_id.reveal(),
-                credentials.secret_access_key.reveal(),
-                None if token is None else token.reveal(),
-            )
-        case RoleCredentials():
-            session.register_component("credential_provider", _Role(credentials, region, ca_bundle))
-        case ProviderCredentials() if credentials.provider in PROVIDER_METHODS:
-            resolver = create_credential_resolver(session, region_name=region)
-            methods = PROVIDER_METHODS[credentials.provider]
-            resolver.providers = [found for found in resolver.providers if found.METHOD in methods]
-            session.register_component("credential_provider", resolver)
-        case ProviderCredentials() | DefaultCredentials():
-            pass
+    session.register_component("credential_provider", _Provider(credentials))
     return session
 
 
@@ -126,35 +96,36 @@ def _timestamp(value: Any) -> datetime:
     return found if found.tzinfo is not None else parse_timestamp(value)
 
 
-class _Role:
-    """In the place of botocore's credential resolver: a role, assumed at first use and before each expiry."""
+class AsyncSigningCredentials:
+    """`SigningCredentials` for aiobotocore's clients: whoever has to be asked is asked in another thread."""
 
-    def __init__(self, role: RoleCredentials, region: str, ca_bundle: str | None) -> None:
-        self._role = role
-        self._region = region
-        self._ca_bundle = ca_bundle
+    method = SigningCredentials.method
 
-    async def load_credentials(self) -> AioDeferredRefreshableCredentials:
-        """Credentials that assume the role when they are first asked for; this itself calls nobody."""
-        return AioDeferredRefreshableCredentials(self._assume, method="assume-role")
+    def __init__(self, credentials: SigningCredentials) -> None:
+        self._credentials = credentials
 
-    async def _assume(self) -> Mapping[str, str]:
-        role = self._role
-        external = {} if role.external_id is None else {"ExternalId": role.external_id}
-        session = _session(role.source, self._region, self._ca_bundle)
-        async with session.create_client(
-            "sts", region_name=self._region, endpoint_url=role.endpoint, verify=self._ca_bundle
-        ) as sts:
-            answer = await sts.assume_role(
-                RoleArn=role.arn,
-                RoleSessionName=role.session_name,
-                DurationSeconds=role.duration_seconds,
-                **external,
-            )
-        found = answer["Credentials"]
-        return {
-            "access_key": found["AccessKeyId"],
-            "secret_key": found["SecretAccessKey"],
-            "token": found["SessionToken"],
-            "expiry_time": found["Expiration"].isoformat(),
-        }
+    async def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """The keys of this moment. AccessDenied when there are none."""
+        found = self._credentials.at_hand()
+        return await asyncio.to_thread(self._credentials.get_frozen_credentials) if found is None else found
+
+    def get_deferred_property(self, name: str) -> Any:
+        """As of `SigningCredentials`."""
+        return self._credentials.get_deferred_property(name)
+
+    async def get_account_id(self) -> None:
+        """Aiobotocore asks for the account's number, which neither S3 nor SQS needs in its address."""
+
+    def on_answer(self, **answer: Any) -> None:
+        """What a client's event `after-call` calls."""
+        self._credentials.on_answer(**answer)
+
+
+class _Provider:
+    """In the place of botocore's chain of providers."""
+
+    def __init__(self, credentials: AsyncSigningCredentials) -> None:
+        self._credentials = credentials
+
+    async def load_credentials(self) -> AsyncSigningCredentials:
+        return self._credentials

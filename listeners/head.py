@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError, ObjectError
 from ingest.objects import ObjectId, S3Object
-from listeners.failures import translated_head
+from listeners.failures import translated
 from listeners.pauses import Pauses
 from listeners.posts import HeadAnswer, Post
 
@@ -61,7 +61,7 @@ class Heads:
 
     async def _head(self, bucket: str, key: str, version_id: str | None) -> S3Object:
         version = {} if version_id is None else {"VersionId": version_id}
-        with translated_head(f"s3://{bucket}/{key}"):
+        with translated(f"s3://{bucket}/{key}"):
             head = await self._client.head_object(Bucket=bucket, Key=key, **version, **self._more)
         found = head.get("VersionId")
         return S3Object(

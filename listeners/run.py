@@ -10,7 +10,6 @@ from typing import Any, Final
 from ingest.errors import HeadraceError
 from ingest.settings.model import Settings, SqsSettings
 from listeners.clients import s3_client, sqs_client
-from listeners.failures import translated
 from listeners.head import Heads
 from listeners.listing import Bucket, Lister
 from listeners.pauses import Pauses
@@ -161,17 +160,14 @@ class Listeners:
                             await self._parts.sqs.close()
 
     async def _open(self, clients: AsyncExitStack) -> tuple[Any, Any]:
-        """Clients of S3 and SQS (None without a queue), tried until there are credentials for them."""
-        failures = 0
+        """Clients of S3 and SQS (None without a queue), tried until the machine's configuration allows it."""
+        settings, failures = self._settings, 0
         while True:
             try:
-                with translated(f"s3://{self._settings.s3.bucket}"):
-                    s3 = await clients.enter_async_context(s3_client(self._settings.s3))
-                    if self._settings.sqs is None:
-                        return s3, None
-                    return s3, await clients.enter_async_context(
-                        sqs_client(self._settings.sqs, self._settings.s3)
-                    )
+                s3 = await clients.enter_async_context(s3_client(settings.s3))
+                if settings.sqs is None:
+                    return s3, None
+                return s3, await clients.enter_async_context(sqs_client(settings.sqs, settings.s3))
             except HeadraceError as error:
                 failures += 1
                 self._post(ListingFailed(listing_id=0, error=error))

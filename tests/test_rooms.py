@@ -13,6 +13,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 # These decide and never reach out: given values they return values, whatever is installed.
 _PURE: Final = frozenset(
     {
+        "aws_errors",
         "catalogue",
         "checks",
         "clock",
@@ -41,7 +42,9 @@ _PURE: Final = frozenset(
     }
 )
 # These talk to S3, to Kafka or to Spark, or put together those that do.
-_OUTWARD: Final = frozenset({"__main__", "asking", "cli", "intake", "kafka", "service", "setup"})
+_OUTWARD: Final = frozenset(
+    {"__main__", "asking", "aws_credentials", "cli", "intake", "kafka", "service", "setup"}
+)
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
 

@@ -6,9 +6,8 @@ from typing import Any, Final
 from botocore import UNSIGNED
 from botocore.config import Config
 
+from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from ingest.settings import Settings
-from listeners.failures import translated
-from spark.s3.credentials import is_anonymous, session_with
 
 _CONNECT_SECONDS: Final = 5
 _READ_SECONDS: Final = 20
@@ -38,8 +37,12 @@ def aws_clients(settings: Settings) -> AwsClients:
         s3={"addressing_style": "auto" if s3.endpoint is None else "path"},
         signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
     )
-    with translated("AWS credentials"):
-        session = session_with(s3.credentials, region=s3.region)
+    credentials = SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)
+    if not is_anonymous(s3.credentials):
+        # Before all questions, which would each be answered by the same sentence.
+        credentials.get_frozen_credentials()
+    with usable_configuration():
+        session = session_with(credentials, region=s3.region)
         return AwsClients(
             s3=session.create_client(
                 "s3", region_name=s3.region, endpoint_url=s3.endpoint, config=config, verify=s3.ca_bundle

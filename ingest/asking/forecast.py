@@ -10,7 +10,6 @@ from ingest.ledger import LedgerEntry, State
 from ingest.objects import S3Object
 
 _EXAMPLES: Final = 5
-_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 
 @dataclass(slots=True)
@@ -136,7 +135,7 @@ class Forecast:
         if entry is None and seen.size == 0:
             share.skipped.add(seen)
             return
-        if seen.storage_class in _ARCHIVES:
+        if seen.is_archived:
             self.archived.add(seen)
             share.skipped.add(seen)
             return

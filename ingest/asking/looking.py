@@ -11,6 +11,7 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # 
 from ingest.asking.aws import AwsClients
 from ingest.asking.bucket import answered_ms, list_pages
 from ingest.asking.ledger import client_properties
+from ingest.aws_errors import AwsRefusal
 from ingest.catalogue import Intake
 from ingest.checks.bucket import BucketFacts, Seen, Survey
 from ingest.checks.finding import Cause, Refused
@@ -27,38 +28,21 @@ from ingest.kafka.leadership import group_id
 from ingest.objects import S3Object
 from ingest.settings import Settings
 from ingest.settings.model import S3Settings
-from listeners.failures import error_code, translated
+from listeners.failures import refusal_of, translated
 
 # Ten listings' worth: enough to see what keys look like, and over in a few seconds.
 _MAX_KEYS: Final = 10_000
 _CALL_SECONDS: Final = 10.0
-_CAUSES: Final[Mapping[str, Cause]] = {
-    "404": Cause.MISSING,
-    "NoSuchBucket": Cause.MISSING,
-    "NoSuchKey": Cause.MISSING,
-    "NoSuchVersion": Cause.MISSING,
-    "InvalidBucketName": Cause.MISSING,
-    "AWS.SimpleQueueService.NonExistentQueue": Cause.MISSING,
-    "QueueDoesNotExist": Cause.MISSING,
-    "InvalidAddress": Cause.MISSING,
-    "403": Cause.DENIED,
-    "AccessDenied": Cause.DENIED,
-    "AccessDeniedException": Cause.DENIED,
-    "AllAccessDisabled": Cause.DENIED,
-    "KMS.AccessDeniedException": Cause.DENIED,
-    "ExpiredToken": Cause.CREDENTIALS,
-    "ExpiredTokenException": Cause.CREDENTIALS,
-    "InvalidAccessKeyId": Cause.CREDENTIALS,
-    "InvalidClientTokenId": Cause.CREDENTIALS,
-    "InvalidToken": Cause.CREDENTIALS,
-    "SignatureDoesNotMatch": Cause.CREDENTIALS,
-    "UnrecognizedClientException": Cause.CREDENTIALS,
-    "301": Cause.ELSEWHERE,
-    "PermanentRedirect": Cause.ELSEWHERE,
-    "AuthorizationHeaderMalformed": Cause.ELSEWHERE,
-    "IllegalLocationConstraintException": Cause.ELSEWHERE,
-    "InvalidObjectState": Cause.ARCHIVED,
-    "RequestTimeTooSkewed": Cause.CLOCK,
+_CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
+    AwsRefusal.MISSING: Cause.MISSING,
+    AwsRefusal.NO_RESOURCE: Cause.MISSING,
+    AwsRefusal.FORBIDDEN: Cause.DENIED,
+    AwsRefusal.DENIED: Cause.DENIED,
+    AwsRefusal.CREDENTIALS: Cause.CREDENTIALS,
+    AwsRefusal.OTHER_REGION: Cause.ELSEWHERE,
+    AwsRefusal.ARCHIVED: Cause.ARCHIVED,
+    AwsRefusal.CLOCK: Cause.CLOCK,
+    AwsRefusal.UNAVAILABLE: Cause.UNREACHED,
 }
 
 
@@ -135,7 +119,7 @@ def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
         answer: Any = client.head_bucket(Bucket=bucket)
     except ClientError as error:
         answer = error.response
-    except (BotoCoreError, OSError):
+    except (BotoCoreError, OSError, HeadraceError):
         return None, None
     now_ms = wall_ms()
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
@@ -181,7 +165,7 @@ def _refused(error: HeadraceError) -> Refused:
     """By the code of the answer that was translated, never by its text."""
     match error.__cause__:
         case ClientError() as cause:
-            return Refused(_CAUSES.get(error_code(cause), Cause.OTHER), str(error))
+            return Refused(_CAUSES.get(refusal_of(cause), Cause.OTHER), str(error))
         case _ if isinstance(error, AccessDenied):
             return Refused(Cause.CREDENTIALS, str(error))
         case _:

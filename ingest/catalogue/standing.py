@@ -6,8 +6,6 @@ from typing import Final
 from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, State
 from ingest.objects import S3Object
 
-# GET needs a restore first; GLACIER_IR is read like any other.
-_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
 _ARCHIVED_AGAIN_MS: Final = 3_600_000
 
@@ -54,7 +52,7 @@ def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: 
             case Source.EVENT:
                 revived = is_newer
             case Source.LISTING:
-                is_readable = seen.storage_class not in _ARCHIVES
+                is_readable = not seen.is_archived
                 revived = is_readable and (is_newer or now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS)
     else:
         revived = source is Source.LISTING or (source is Source.EVENT and is_newer)

@@ -13,7 +13,6 @@ from ingest.settings.model import S3Settings
 # S3 refuses requests whose time is off by more than 15 minutes; a minute is already not normal.
 _SKEW_FAILS_MS: Final = 900_000
 _SKEW_WARNS_MS: Final = 60_000
-ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class Survey:
             best = self.topics.get(route.topic)
             if best is None or _rank(route.partition) > _rank(best.partition):
                 self.topics[route.topic] = Seen(partition=route.partition, key=seen.id.key)
-            if seen.storage_class in ARCHIVES:
+            if seen.is_archived:
                 self.archived.append(seen.id.key)
             elif self.sample is None and seen.size:
                 self.sample = seen

@@ -1,13 +1,12 @@
 """S3, as tasks and the driver call it: one client a process, one kind of retry, errors in our words.
 
-credentials  where the client's credentials come from
 client       the client, and calls of it with retries
 answer       what a GET asks for and gives, whichever road it takes
 lean         GETs without botocore's work for each, where they fit
 road         where GETs of a bucket go, learnt from a request of botocore's
 signing      their signature
 connections  the connections that carry them
-errors       refusals and failures as classes of `ingest.errors`
+errors       botocore's errors as classes of `ingest.errors`
 """
 
 from spark.s3.client import S3Calls, new_s3_calls

@@ -8,12 +8,12 @@ import tenacity
 from botocore import UNSIGNED
 from botocore.config import Config
 
+from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from ingest.errors import SourceUnavailable
 from ingest.objects import ObjectId, S3Object
 from ingest.settings.model import BackoffSettings, S3Settings
 from spark.s3.answer import Answer, Asked
 from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
-from spark.s3.credentials import is_anonymous, session_with
 from spark.s3.errors import BOTOCORES, translate_s3
 from spark.s3.lean import LeanGets
 
@@ -123,7 +123,10 @@ class S3Calls:
 
 
 def new_s3_calls(settings: S3Settings) -> S3Calls:
-    """Calls through a new client with its own connections. Raises AccessDenied without credentials."""
+    """Calls through a new client with its own connections; credentials are asked for by each call.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
     config = Config(
         # Retries are `S3Calls.attempted`; two layers of them would multiply.
         retries={"total_max_attempts": 1, "mode": "standard"},
@@ -137,15 +140,19 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    session = session_with(settings.credentials, region=settings.region)
-    client = session.create_client(
-        "s3",
-        region_name=settings.region,
-        endpoint_url=settings.endpoint,
-        config=config,
-        verify=settings.ca_bundle,
+    credentials = SigningCredentials(
+        settings.credentials, region=settings.region, ca_bundle=settings.ca_bundle
     )
-    lean = LeanGets(client, session)
+    with usable_configuration():
+        client = session_with(credentials, region=settings.region).create_client(
+            "s3",
+            region_name=settings.region,
+            endpoint_url=settings.endpoint,
+            config=config,
+            verify=settings.ca_bundle,
+        )
+    client.meta.events.register("after-call.s3", credentials.on_answer)
+    lean = LeanGets(client, credentials)
     return S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays, lean=lean)
 
 

@@ -16,12 +16,15 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.httpsession import get_cert_path
 
+from ingest.aws_credentials import SigningCredentials
+from ingest.aws_errors import AwsRefusal, classify, refusal
 from spark.s3.answer import Answer, Asked
 from spark.s3.connections import Connections, Origin, Reply, verifying
-from spark.s3.errors import BOTOCORES, refused, translate_s3, unreachable
+from spark.s3.errors import BOTOCORES, translate_s3, unreachable
 from spark.s3.road import Road, fits, query_of, road_of
 from spark.s3.signing import Keys, Signer
 
+_GET: Final = "GetObject"
 _OK: Final = 200
 _NOT_OK: Final = 300
 _REDIRECTS: Final = frozenset({301, 302, 307})
@@ -44,14 +47,14 @@ class _Known:
 
 
 class LeanGets:
-    """GETs in place of a client's, with its session's credentials; thread-safe.
+    """GETs in place of a client's, signed with the same `credentials`; thread-safe.
 
     Makes no connection before it is asked for an object.
     """
 
-    def __init__(self, client: Any, session: Any) -> None:
+    def __init__(self, client: Any, credentials: SigningCredentials) -> None:
         self._client = client
-        self._session = session
+        self._credentials = credentials
         self._http: Any = client._endpoint.http_session  # noqa: SLF001  # knows what verifies, and the proxies
         # By bucket; None is botocore's for good. Replaced whole, entry by entry: no lock.
         self._buckets: dict[str, _Known | None] = {}
@@ -78,7 +81,9 @@ class LeanGets:
         if reply.status in _REDIRECTS or code in _REDIRECT_CODES:
             self._buckets[asked.bucket] = None
             return None
-        raise refused(code, reply.status, what=asked.what)
+        if classify(code, reply.status, _GET) is AwsRefusal.CREDENTIALS:
+            self._credentials.forget()
+        raise refusal(code, reply.status, _GET, what=asked.what)
 
     def _send(self, asked: Asked, known: _Known) -> Reply:
         at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -100,8 +105,8 @@ class LeanGets:
         headers = road.headers(asked)
         if signer is not None:
             # Asked for each time: this is where roles and profiles are renewed.
-            frozen = self._session.get_credentials().get_frozen_credentials()
-            keys = Keys(frozen.access_key, frozen.secret_key, frozen.token)
+            frozen = self._credentials.get_frozen_credentials()
+            keys = Keys(frozen.access_key or "", frozen.secret_key or "", frozen.token)
             headers = signer.signed(headers, path=path, query=query, keys=keys, at=at)
         headers["user-agent"] = road.user_agent
         # Content comes as it is stored, whatever is between here and S3; urllib3 says it for botocore.

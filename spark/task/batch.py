@@ -122,8 +122,15 @@ class BatchRun:
         works = [(i, progress.rest) for i, progress in enumerate(self._progress) if not progress.is_over]
         if not works:
             return True
+        try:
+            calls = s3_calls(self._settings.s3)
+        except AccessDenied as error:
+            # Nothing of the batch can be read, and the driver has to know why.
+            for index, _ in works:
+                self._progress[index].fail(error)
+            return True
         sources = Prefetch(
-            s3_calls(self._settings.s3),
+            calls,
             [work for _, work in works],
             pace(self._settings.bytes_per_second),
             streams=self._decoding.streams,

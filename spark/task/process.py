@@ -35,7 +35,7 @@ def _name_of(pid: int) -> str:
 
 @functools.cache
 def s3_calls(settings: S3Settings) -> S3Calls:
-    """The process's S3 client for these settings. Raises AccessDenied without credentials."""
+    """The process's S3 client for these settings, kept once it could be made; AccessDenied until then."""
     return new_s3_calls(settings)
 
 

@@ -1,29 +1,14 @@
-"""Clients: where credentials come from, by the sources a configuration can name."""
+"""Clients: times as botocore reads them, and who is asked for credentials."""
 
 from datetime import UTC, datetime
 from typing import cast
 
-import botocore.session
 import pytest
-from botocore.credentials import create_credential_resolver
 from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.settings.choices import CredentialsProvider
-from listeners.clients import PROVIDER_METHODS, _timestamp
-
-
-def test_every_named_source_is_one_of_botocore() -> None:
-    """A provider that botocore renames would otherwise find no credentials, silently."""
-    known = {found.METHOD for found in create_credential_resolver(botocore.session.get_session()).providers}
-    assert set().union(*PROVIDER_METHODS.values()) <= known
-
-
-def test_every_source_of_the_settings_is_served() -> None:
-    """Static keys, the default chain and no credentials at all are cases of their own."""
-    others = {CredentialsProvider.DEFAULT, CredentialsProvider.STATIC, CredentialsProvider.ANONYMOUS}
-    assert set(PROVIDER_METHODS) | others == set(CredentialsProvider)
+from listeners.clients import _timestamp
 
 
 @pytest.mark.parametrize(

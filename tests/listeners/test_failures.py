@@ -9,7 +9,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from ingest.errors import AccessDenied, HeadraceError, ObjectForbidden, ObjectMissing, SourceUnavailable
-from listeners.failures import is_lasting, translated, translated_head
+from listeners.failures import is_lasting, translated
 from tests.support.listening import service_error
 
 URL = "http://endpoint"
@@ -24,9 +24,6 @@ CASES: list[tuple[str, BaseException, type[HeadraceError]]] = [
     ("wrong secret", service_error("SignatureDoesNotMatch", 403), AccessDenied),
     ("no bucket", service_error("NoSuchBucket", 404), AccessDenied),
     ("no queue", service_error("AWS.SimpleQueueService.NonExistentQueue", 400), AccessDenied),
-    ("no credentials", boto.NoCredentialsError(), AccessDenied),
-    ("half credentials", boto.PartialCredentialsError(provider="env", cred_var="x"), AccessDenied),
-    ("no profile", boto.ProfileNotFound(profile="p"), AccessDenied),
     ("refused", boto.EndpointConnectionError(endpoint_url=URL), SourceUnavailable),
     ("reset", boto.ConnectionClosedError(endpoint_url=URL), SourceUnavailable),
     ("no connection in time", boto.ConnectTimeoutError(endpoint_url=URL), SourceUnavailable),
@@ -86,5 +83,5 @@ def test_every_connection_error_of_botocore_is_known() -> None:
 )
 def test_a_head_is_about_its_object(code: str, status: int, kind: type[HeadraceError]) -> None:
     """A HEAD's errors have no body, only a status."""
-    with pytest.raises(kind, match="s3://b/k"), translated_head("s3://b/k"):
-        raise service_error(code, status)
+    with pytest.raises(kind, match="s3://b/k"), translated("s3://b/k"):
+        raise service_error(code, status, "HeadObject")

@@ -21,6 +21,7 @@ from listeners.posts import (
 from listeners.run import Listeners
 from tests.support import aws
 from tests.support.configuration import settings_for
+from tests.support.credential_service import CredentialService
 from tests.support.listener_host import ListenerHost
 from tests.support.listening import Inbox
 from tests.support.proxy import Answer, Cut, Proxy, Refuse, Silent
@@ -228,10 +229,35 @@ def test_without_credentials_it_keeps_trying(monkeypatch: pytest.MonkeyPatch) ->
         until_sync(lambda: service.of(ListingFailed))
         failure = service.of(ListingFailed)[0]
         assert isinstance(failure.error, AccessDenied)
-        assert failure.listing_id == 0
+        assert "aws.credentials.provider names the source 'environment'" in str(failure.error)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         until_sync(lambda: service.of(Page))
+
+
+def test_a_role_that_is_refused_for_a_while() -> None:
+    """Listing and queue fail with a sentence that names the role, and both go on once it is granted."""
+    bucket, queue = aws.new_bucket(), _queue()
+    _put(bucket, "a")
+    with CredentialService() as sts:
+        sts.grant(seconds=2)
+        options = {
+            **QUICK,
+            "aws.sts.role.arn": f"arn:aws:iam::{aws.ACCOUNT}:role/reader",
+            "aws.sts.config.endpoint": sts.url,
+        }
+        with ListenerHost(settings_for(bucket=bucket, queue_url=queue, options=options)) as service:
+            until_sync(lambda: "a" in service.listed)
+            sts.refuse("AccessDenied", 403, "not authorized to perform: sts:AssumeRole")
+            until_sync(lambda: service.modes[-1] is FALLBACK and service.of(ListingFailed), seconds=30)
+            sentence = str(service.of(ListingFailed)[-1].error)
+            assert "aws.sts.role.arn" in sentence
+            assert "not authorized to perform: sts:AssumeRole" in sentence
+            assert "aws.sts.role.arn" in service.of(ModeChanged)[-1].why
+            _put(bucket, "b")
+            sts.grant()
+            until_sync(lambda: service.modes[-1] is EVENTS and "b" in service.listed, seconds=30)
+        assert service.of(Crashed) == []
 
 
 def test_a_role_is_assumed() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.credentials import RefreshableCredentials
+from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import CredentialRetrievalError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -282,13 +282,11 @@ class TestCredentials:
             }
 
         assert calls._lean is not None
-        session = calls._lean._session
-        session._credentials = RefreshableCredentials.create_from_metadata(
+        found = RefreshableCredentials.create_from_metadata(
             metadata=renew(), refresh_using=renew, method="test"
         )
-        session._credentials._time_fetcher = lambda: now[0]
-        client = calls._lean._client
-        client._request_signer._credentials = session._credentials
+        vars(found)["_time_fetcher"] = lambda: now[0]
+        calls._lean._credentials._found = found
         for _ in range(2):
             read(calls)
         now[0] += dt.timedelta(minutes=58)
@@ -307,7 +305,7 @@ class TestCredentials:
         calls = calls_by("lean", settings(server.url))
         read(calls)
         assert calls._lean is not None
-        calls._lean._session.set_credentials("AKIA", "secret", "hid\nden")
+        calls._lean._credentials._found = Credentials("AKIA", "secret", "hid\nden")
 
         with pytest.raises(SourceUnavailable, match="ValueError") as found:
             read(calls)

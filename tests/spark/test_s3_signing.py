@@ -4,7 +4,6 @@ import string
 from typing import Any
 from urllib.parse import quote
 
-import botocore.session
 import pytest
 from botocore import UNSIGNED
 from botocore.auth import S3SigV4Auth
@@ -14,6 +13,11 @@ from botocore.credentials import Credentials
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ingest.aws_credentials import SigningCredentials, session_with
+from ingest.errors import AccessDenied
+from ingest.settings.choices import CredentialsProvider
+from ingest.settings.model import ProviderCredentials, StaticCredentials
+from ingest.settings.secret import Secret
 from spark.s3.answer import Asked
 from spark.s3.lean import LeanGets
 from spark.s3.road import fits
@@ -81,15 +85,21 @@ def test_a_key_is_made_anew_for_another_day_or_secret() -> None:
 
 
 def client_of(**given: Any) -> tuple[Any, Any]:
-    """A client and its session."""
-    session = botocore.session.get_session()
-    session.set_credentials("AKIA", "secret", given.pop("token", None))
+    """A client and its credentials."""
+    token = given.pop("token", None)
+    keys = StaticCredentials(
+        access_key_id=Secret("AKIA"),
+        secret_access_key=Secret("secret"),
+        session_token=None if token is None else Secret(token),
+    )
+    credentials = SigningCredentials(keys, region=given["region_name"])
     config = {
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
         **given.pop("config", {}),
     }
-    return session.create_client("s3", config=Config(**config), **given), session
+    session = session_with(credentials, region=given["region_name"])
+    return session.create_client("s3", config=Config(**config), **given), credentials
 
 
 CLIENTS = {
@@ -173,12 +183,14 @@ def test_the_road_is_botocores_or_none(
 
 
 def test_without_credentials_nothing_is_decided() -> None:
-    """They may come; until then botocore says that there are none."""
-    session = botocore.session.get_session()
-    session.get_component("credential_provider").providers = []
-    lean = LeanGets(session.create_client("s3", region_name="eu-west-1"), session)
+    """They may come."""
+    nowhere = ProviderCredentials(provider=CredentialsProvider.CONTAINER)
+    credentials = SigningCredentials(nowhere, region="eu-west-1")
+    client = session_with(credentials, region="eu-west-1").create_client("s3", region_name="eu-west-1")
+    lean = LeanGets(client, credentials)
 
-    assert lean.get(Asked(bucket="bucket", key="key", etag="e")) is None
+    with pytest.raises(AccessDenied, match="container"):
+        lean.get(Asked(bucket="bucket", key="key", etag="e"))
     assert lean._buckets == {}
 
 

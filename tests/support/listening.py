@@ -181,13 +181,13 @@ class FakeQueue:
             raise error
 
 
-def service_error(code: str, status: int) -> ClientError:
+def service_error(code: str, status: int, operation: str = "Call") -> ClientError:
     """What botocore raises for an answer of this code and status."""
     response: Any = {
         "Error": {"Code": code, "Message": "said so"},
         "ResponseMetadata": {"HTTPStatusCode": status},
     }
-    return ClientError(response, "Call")
+    return ClientError(response, operation)
 
 
 @asynccontextmanager
