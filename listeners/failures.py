@@ -23,7 +23,7 @@ _UNREACHED: Final = (
 
 
 @contextmanager
-def translated(subject: str) -> Iterator[None]:
+def translated_errors(subject: str) -> Iterator[None]:
     """Raise what `ingest.aws_errors` says for what botocore and aiohttp raise inside; `subject` is named.
 
     AccessDenied: a person must act (refused, expired, unknown bucket or queue). SourceUnavailable: all else,

@@ -6,12 +6,12 @@ from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError, ObjectError
 from ingest.objects import ObjectId, S3Object
-from listeners.failures import translated
-from listeners.pauses import Pauses
-from listeners.posts import HeadAnswer, Post
+from listeners.backoff import Backoff
+from listeners.discovery_events import HeadAnswer, Post
+from listeners.failures import translated_errors
 
 _AT_ONCE: Final = 8
-_PAUSES: Final = Pauses(first=0.5, longest=20.0)
+_PAUSES: Final = Backoff(first=0.5, longest=20.0)
 
 
 class HeadClient(Protocol):
@@ -21,7 +21,7 @@ class HeadClient(Protocol):
         """`HeadObject`."""
 
 
-class Heads:
+class HeadRequester:
     """Asks S3 for what an event left out, eight objects at a time."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Heads:
         post: Post,
         tasks: asyncio.TaskGroup,
         requester_pays: bool = False,
-        pauses: Pauses = _PAUSES,
+        pauses: Backoff = _PAUSES,
     ) -> None:
         self._client = client
         self._post = post
@@ -40,7 +40,7 @@ class Heads:
         self._pauses = pauses
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
-    def ask(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
+    def request(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
         """Post, later, what HEAD says under `token`; one that fails is repeated for as long as it takes."""
         self._tasks.create_task(self._answer(token, bucket, key, version_id))
 
@@ -54,14 +54,14 @@ class Heads:
                     answer = error
                 except HeadraceError:
                     failures += 1
-                    await asyncio.sleep(self._pauses.after(failures))
+                    await asyncio.sleep(self._pauses.delay_seconds(failures))
                     continue
                 self._post(HeadAnswer(token=token, answer=answer))
                 return
 
     async def _head(self, bucket: str, key: str, version_id: str | None) -> S3Object:
         version = {} if version_id is None else {"VersionId": version_id}
-        with translated(f"s3://{bucket}/{key}"):
+        with translated_errors(f"s3://{bucket}/{key}"):
             head = await self._client.head_object(Bucket=bucket, Key=key, **version, **self._more)
         found = head.get("VersionId")
         return S3Object(

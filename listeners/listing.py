@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError
 from ingest.objects import ObjectId, S3Object
-from listeners.failures import translated
-from listeners.pauses import Pauses
-from listeners.posts import Counters, ListingBegun, ListingFailed, ListingKind, Page, Post
+from listeners.backoff import Backoff
+from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Page, Post
+from listeners.failures import translated_errors
 
 PAGES_IN_FLIGHT: Final = 4
-_PAUSES: Final = Pauses(first=1.0, longest=20.0)
+_PAUSES: Final = Backoff(first=1.0, longest=20.0)
 
 
 class ListClient(Protocol):
@@ -70,7 +70,7 @@ class Lister:
         bucket: Bucket,
         post: Post,
         counters: Counters,
-        pauses: Pauses = _PAUSES,
+        pauses: Backoff = _PAUSES,
         quiet_failures: int = 0,
         page_keys: int = 1000,
         clock: Callable[[], float] = time.monotonic,
@@ -153,7 +153,7 @@ class Lister:
                 self._counters.list_requests(1)
                 if failures > self._quiet_failures:
                     self._post(ListingFailed(listing_id=self._listing_id, error=error))
-                await asyncio.sleep(self._pauses.after(failures))
+                await asyncio.sleep(self._pauses.delay_seconds(failures))
             else:
                 self._counters.list_requests(1)
                 return self._parsed(page, seconds=self._clock() - begun)
@@ -169,7 +169,7 @@ class Lister:
             arguments["StartAfter"] = after
         if self._bucket.requester_pays:
             arguments["RequestPayer"] = "requester"
-        with translated(f"listing {self._bucket.url}"):
+        with translated_errors(f"listing {self._bucket.url}"):
             return await self._client.list_objects_v2(**arguments)
 
     def _parsed(self, page: Mapping[str, Any], *, seconds: float) -> _Answer:

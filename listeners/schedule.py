@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ingest.settings.choices import PollListing
-from listeners.posts import ListingKind, Mode
+from listeners.discovery_events import ListingKind, Mode
 
 # `auto` lists in full as long as that takes less than this share of the poll interval.
 _AFFORDABLE: Final = 0.25

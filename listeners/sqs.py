@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 import structlog
 
 from ingest.errors import AccessDenied, HeadraceError
-from listeners.held import HeldMessages, Receipt
-from listeners.pauses import Pauses
-from listeners.posts import Counters, Delivery, Post, Received
-from listeners.queue import BATCH, Answer, Queue
+from listeners.backoff import Backoff
+from listeners.discovery_events import Counters, Delivery, Post, Received
+from listeners.queue_calls import BATCH, BatchResult, Queue
+from listeners.visibility import HeldMessages, Receipt
 
 _LOG = structlog.get_logger(__name__)
 
@@ -22,8 +22,8 @@ _UNKNOWN_VISIBILITY_SECONDS: Final = 60
 _SETTLERS: Final = 2
 _SETTLE_ATTEMPTS: Final = 5
 _AT_ONCE: Final = 8
-_RECEIVE_PAUSES: Final = Pauses(first=0.5, longest=10.0)
-_SETTLE_PAUSES: Final = Pauses(first=0.25, longest=4.0)
+_RECEIVE_PAUSES: Final = Backoff(first=0.5, longest=10.0)
+_SETTLE_PAUSES: Final = Backoff(first=0.25, longest=4.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class QueueOptions:
     receivers: int = 2
     max_held: int = 2000
     extension_seconds: int = EXTENSION_SECONDS
-    receive_pauses: Pauses = _RECEIVE_PAUSES
-    settle_pauses: Pauses = _SETTLE_PAUSES
+    receive_pauses: Backoff = _RECEIVE_PAUSES
+    settle_pauses: Backoff = _SETTLE_PAUSES
 
 
 class QueueHealth(Protocol):
@@ -98,7 +98,7 @@ class SqsListener:
                 tasks.create_task(self._receive())
             for _ in range(_SETTLERS):
                 tasks.create_task(self._settle())
-            tasks.create_task(self._beat())
+            tasks.create_task(self._heartbeat())
 
     def settle(self, message_ids: Iterable[str]) -> None:
         """Delete these messages soon; ids that are not held are passed over."""
@@ -112,7 +112,7 @@ class SqsListener:
         """Make these messages visible to any receiver at once, and hold them no longer."""
         receipts = [receipt for receipt in map(self._forget, message_ids) if receipt is not None]
         if receipts:
-            self._aside(self._show(receipts, outcome="released"))
+            self._run_in_background(self._make_visible(receipts, outcome="released"))
 
     def release_all(self) -> None:
         """The same for every message held, and for those that a call under way still brings; see `resume`."""
@@ -128,7 +128,7 @@ class SqsListener:
         self._gives_back = False
         self._open.set()
 
-    def leave(self, message_id: str) -> None:
+    def abandon(self, message_id: str) -> None:
         """Hold it no longer and do nothing: it reappears in its time, for the queue's own redrive policy."""
         if self._forget(message_id) is not None:
             self._counters.messages("left", 1)
@@ -138,7 +138,7 @@ class SqsListener:
         due = [receipt for receipt in map(self._held.receipt, self._attempts) if receipt is not None]
         await self._delete_now(due)
         rest = [receipt for receipt in map(self._forget, self._held.ids) if receipt is not None]
-        await self._show(rest, outcome="released")
+        await self._make_visible(rest, outcome="released")
         await asyncio.gather(*self._side_calls)
 
     # Receiving
@@ -155,13 +155,13 @@ class SqsListener:
                     wait_seconds=self._options.wait_seconds,
                     visibility_seconds=visibility if self._asks_visibility else None,
                 )
-                self._take(messages, hidden_for=visibility)
+                self._hold(messages, hidden_for=visibility)
             except HeadraceError as error:
                 failures += 1
                 self._visibility = None
                 # A call that was never answered says nothing about the time it was allowed to wait.
                 self._health.queue_failed(error, since=min(self._clock(), asked + self._options.wait_seconds))
-                await asyncio.sleep(self._options.receive_pauses.after(failures))
+                await asyncio.sleep(self._options.receive_pauses.delay_seconds(failures))
             else:
                 failures = 0
                 self._health.queue_answered(asked=asked)
@@ -191,12 +191,12 @@ class SqsListener:
             self._visibility = own or _UNKNOWN_VISIBILITY_SECONDS
         return self._visibility
 
-    def _take(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int) -> None:
+    def _hold(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int) -> None:
         now = self._clock()
         new = tuple(
-            _delivery(message, now)
+            _message_of(message, now)
             for message in messages
-            if self._held.take(message["MessageId"], message["ReceiptHandle"], now=now, hidden_for=hidden_for)
+            if self._held.hold(message["MessageId"], message["ReceiptHandle"], now=now, hidden_for=hidden_for)
         )
         if new:
             self._any_held.set()
@@ -209,7 +209,7 @@ class SqsListener:
             self._post(Received(messages=new))
 
     def _forget(self, message_id: str) -> Receipt | None:
-        receipt = self._held.forget(message_id)
+        receipt = self._held.release(message_id)
         self._attempts.pop(message_id, None)
         if receipt is not None:
             self._room.set()
@@ -217,7 +217,7 @@ class SqsListener:
 
     # Heartbeat
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         while True:
             if not len(self._held):
                 self._any_held.clear()
@@ -231,12 +231,12 @@ class SqsListener:
         expiring = self._held.expiring(now)
         if expiring:
             _LOG.warning("messages held for 12 hours are received anew", messages=len(expiring))
-            await self._show(expiring, outcome="renewed")
+            await self._make_visible(expiring, outcome="renewed")
         for answer in await self._in_batches(
             self._held.due(now), lambda some: self._queue.hide(some, seconds=self._extension)
         ):
-            self._held.extended(answer.done, asked=now)
-            self._held.refused((*answer.failed, *answer.hopeless))
+            self._held.record_extended(answer.done, asked=now)
+            self._held.record_refused((*answer.failed, *answer.hopeless))
             self._counters.heartbeats(len(answer.done))
 
     # Deleting and releasing
@@ -255,7 +255,7 @@ class SqsListener:
         try:
             answer = await self._queue.delete(receipts)
         except HeadraceError:
-            answer = Answer(failed=tuple(receipts))
+            answer = BatchResult(failed=tuple(receipts))
         self._deleted(answer.done)
         for receipt in (*answer.failed, *answer.hopeless):
             attempts = self._attempts[receipt.message_id] = self._attempts.get(receipt.message_id, 0) + 1
@@ -264,8 +264,8 @@ class SqsListener:
                 self._forget(receipt.message_id)
                 self._counters.messages("unsettled", 1)
             else:
-                pause = self._options.settle_pauses.after(attempts)
-                asyncio.get_running_loop().call_later(pause, self._again, receipt.message_id)
+                pause = self._options.settle_pauses.delay_seconds(attempts)
+                asyncio.get_running_loop().call_later(pause, self._retry_delete, receipt.message_id)
 
     def _deleted(self, receipts: Iterable[Receipt]) -> None:
         for receipt in receipts:
@@ -274,9 +274,9 @@ class SqsListener:
                 self._counters.messages("settled", 1)
             else:
                 # Delivered again while the delete was under way: only the newest handle deletes surely.
-                self._again(receipt.message_id)
+                self._retry_delete(receipt.message_id)
 
-    def _again(self, message_id: str) -> None:
+    def _retry_delete(self, message_id: str) -> None:
         if message_id in self._held:
             self._due.append(message_id)
             self._any_due.set()
@@ -287,35 +287,37 @@ class SqsListener:
                 self._forget(receipt.message_id)
             self._counters.messages("settled", len(answer.done))
 
-    async def _show(self, receipts: Sequence[Receipt], *, outcome: str) -> None:
+    async def _make_visible(self, receipts: Sequence[Receipt], *, outcome: str) -> None:
         """Make messages visible, once and without insisting: their time-out does the same, only later."""
         for answer in await self._in_batches(receipts, lambda some: self._queue.hide(some, seconds=0)):
             if answer.done:
                 self._counters.messages(outcome, len(answer.done))
 
     async def _in_batches(
-        self, receipts: Sequence[Receipt], call: Callable[[Sequence[Receipt]], Coroutine[None, None, Answer]]
-    ) -> list[Answer]:
+        self,
+        receipts: Sequence[Receipt],
+        call: Callable[[Sequence[Receipt]], Coroutine[None, None, BatchResult]],
+    ) -> list[BatchResult]:
         """The answers to a batch call over all receipts, some at once; a batch that failed whole is empty."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(batch: Sequence[Receipt]) -> Answer:
+        async def one(batch: Sequence[Receipt]) -> BatchResult:
             async with gate:
                 try:
                     return await call(batch)
                 except HeadraceError:
-                    return Answer()
+                    return BatchResult()
 
         batches = [receipts[index : index + BATCH] for index in range(0, len(receipts), BATCH)]
         return await asyncio.gather(*map(one, batches))
 
-    def _aside(self, work: Coroutine[None, None, None]) -> None:
+    def _run_in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._side_calls.add(task)
         task.add_done_callback(self._side_calls.discard)
 
 
-def _delivery(message: Mapping[str, Any], now: float) -> Delivery:
+def _message_of(message: Mapping[str, Any], now: float) -> Delivery:
     attributes = message.get("Attributes", {})
     return Delivery(
         id=message["MessageId"],

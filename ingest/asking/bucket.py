@@ -11,7 +11,7 @@ import tenacity
 from ingest.errors import SourceUnavailable
 from ingest.objects import ObjectId, S3Object
 from ingest.settings.model import S3Settings
-from listeners.failures import translated
+from listeners.failures import translated_errors
 
 _PAGE_KEYS: Final = 1000
 
@@ -70,7 +70,7 @@ def _asked(
         arguments["RequestPayer"] = "requester"
 
     def ask() -> Mapping[str, Any]:
-        with translated(f"s3://{settings.bucket}/{prefix} (aws.s3.bucket.name)"):
+        with translated_errors(f"s3://{settings.bucket}/{prefix} (aws.s3.bucket.name)"):
             found: Mapping[str, Any] = client.list_objects_v2(**arguments)
         return found
 

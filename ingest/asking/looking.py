@@ -28,7 +28,7 @@ from ingest.kafka.leadership import group_id
 from ingest.objects import S3Object
 from ingest.settings import Settings
 from ingest.settings.model import S3Settings
-from listeners.failures import refusal_of, translated
+from listeners.failures import refusal_of, translated_errors
 
 # Ten listings' worth: enough to see what keys look like, and over in a few seconds.
 _MAX_KEYS: Final = 10_000
@@ -67,13 +67,13 @@ def look_at_queue(settings: Settings, clients: AwsClients, *, bucket_region: str
     attributes: Mapping[str, str] | Refused
     notification: Mapping[str, Any] | Refused
     try:
-        with translated(f"queue {settings.sqs.queue_url}"):
+        with translated_errors(f"queue {settings.sqs.queue_url}"):
             found = clients.sqs.get_queue_attributes(QueueUrl=settings.sqs.queue_url, AttributeNames=["All"])
         attributes = found.get("Attributes", {})
     except HeadraceError as error:
         attributes = _refused(error)
     try:
-        with translated(f"the notification configuration of s3://{settings.s3.bucket}"):
+        with translated_errors(f"the notification configuration of s3://{settings.s3.bucket}"):
             notification = clients.s3.get_bucket_notification_configuration(Bucket=settings.s3.bucket)
     except HeadraceError as error:
         notification = _refused(error)
@@ -152,7 +152,7 @@ def _get(
     if settings.requester_pays:
         asked["RequestPayer"] = "requester"
     try:
-        with translated(wanted.id.url):
+        with translated_errors(wanted.id.url):
             answer = client.get_object(**asked)
             answer["Body"].close()
     except HeadraceError as error:

@@ -14,8 +14,8 @@ from ingest.notification import (
     parse_notification,
 )
 from ingest.service.tally import Tally
-from listeners.posts import Delivery
-from listeners.run import Listeners
+from listeners.discovery_events import Delivery
+from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Announcements:
     def _leave(self, message: Delivery, shape: str, reason: str) -> None:
         """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
         self._tally.left_on_queue()
-        self._listeners.leave(message.id)
+        self._listeners.abandon(message.id)
         if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
             self._shapes.add(shape)
             _log.warning(

@@ -6,7 +6,7 @@ from ingest.catalogue import Effects
 from ingest.clock import Clock
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.tally import Tally
-from listeners.run import Listeners
+from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ class EffectsApplier:
         if effects.settled:
             self._listeners.settle(effects.settled)
         for message_id in effects.left:
-            self._listeners.leave(message_id)
+            self._listeners.abandon(message_id)
         for head in effects.heads:
             self._listeners.request_head(
                 head.token, bucket=head.bucket, key=head.key, version_id=head.version_id

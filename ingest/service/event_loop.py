@@ -27,9 +27,9 @@ from ingest.service.slots import Slots
 from ingest.service.steering import Steering
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally
-from listeners.posts import (
-    Crashed,
+from listeners.discovery_events import (
     HeadAnswer,
+    ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ListingKind,
@@ -37,7 +37,7 @@ from listeners.posts import (
     Page,
     Received,
 )
-from listeners.run import Listeners
+from listeners.listeners import Listeners
 from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 
 _log = structlog.get_logger(__name__)
@@ -176,7 +176,7 @@ class EventLoop:
                 act()
             case Trouble(part, sentence):
                 self._parts.tally.trouble(part, sentence)
-            case Fatal(error) | Crashed(error=error):
+            case Fatal(error) | ListenersCrashed(error=error):
                 raise error
 
     def _read_back(self, applied: Applied) -> None:

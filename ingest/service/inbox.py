@@ -4,7 +4,15 @@ import queue
 
 from ingest.kafka.follower import Applied
 from ingest.service.events import OwnEvent
-from listeners.posts import Crashed, HeadAnswer, ListingBegun, ListingFailed, ModeChanged, Page, Received
+from listeners.discovery_events import (
+    HeadAnswer,
+    ListenersCrashed,
+    ListingBegun,
+    ListingFailed,
+    ModeChanged,
+    Page,
+    Received,
+)
 from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 
 AppliedBatch = tuple[Applied, ...]
@@ -17,7 +25,7 @@ Event = (
     | ListingFailed
     | ModeChanged
     | HeadAnswer
-    | Crashed
+    | ListenersCrashed
     | SlotReady
     | BatchCommitted
     | BatchFinished

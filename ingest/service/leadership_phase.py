@@ -42,8 +42,8 @@ from ingest.service.stop import Stop
 from ingest.service.tally import Tally
 from ingest.service.view import CacheView
 from ingest.settings import Settings
-from listeners.posts import Counters
-from listeners.run import Listeners
+from listeners.discovery_events import Counters
+from listeners.listeners import Listeners
 from spark.lanes import Lanes
 
 _log = structlog.get_logger(__name__)

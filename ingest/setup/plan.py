@@ -11,7 +11,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from ingest.errors import AccessDenied, HeadraceError
 from ingest.settings.model import Settings
 from ingest.setup.policy import REDRIVE_LIMIT, RETENTION_SECONDS, with_queue, with_statement
-from listeners.failures import error_code, translated
+from listeners.failures import error_code, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -90,7 +90,7 @@ class _Place:
 
     def attributes(self, name: str) -> dict[str, str] | None:
         """The attributes of the queue of that name, or None when it does not exist."""
-        with translated(f"queue {name!r} (sqs.queue.url)"):
+        with translated_errors(f"queue {name!r} (sqs.queue.url)"):
             try:
                 url = self.sqs.get_queue_url(QueueName=name)["QueueUrl"]
                 found = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
@@ -109,7 +109,7 @@ class _Place:
 
     def set(self, name: str, attributes: "dict[QueueAttributeNameType, str]") -> None:
         """Make the queue if it is not there, then set these attributes."""
-        with translated(f"queue {name!r} (sqs.queue.url)"):
+        with translated_errors(f"queue {name!r} (sqs.queue.url)"):
             url = self.sqs.create_queue(QueueName=name)["QueueUrl"]
             # The account and the name: the host differs where an endpoint is given.
             if name == self.queue and url.split("/")[-2:] != self.url.rstrip("/").split("/")[-2:]:
@@ -132,7 +132,7 @@ class _Place:
 
     def notification(self) -> Any:
         """What the bucket's notification configuration is."""
-        with translated(f"the notification configuration of s3://{self.bucket}"):
+        with translated_errors(f"the notification configuration of s3://{self.bucket}"):
             try:
                 return self.s3.get_bucket_notification_configuration(Bucket=self.bucket)
             except ClientError as error:
@@ -156,7 +156,7 @@ class _Place:
             wait=wait_fixed(2.0),
             reraise=True,
         )
-        with translated(f"the notification configuration of s3://{self.bucket}"):
+        with translated_errors(f"the notification configuration of s3://{self.bucket}"):
             try:
                 attempts(
                     self.s3.put_bucket_notification_configuration,

@@ -8,7 +8,7 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from listeners.clients import _timestamp
+from listeners.async_clients import _timestamp
 
 
 @pytest.mark.parametrize(

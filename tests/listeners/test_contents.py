@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.objects import S3Object
-from listeners.clients import s3_client
-from listeners.contents import _AT_ONCE, _before_parse
+from listeners.async_clients import s3_client
+from listeners.discovery_events import ListingKind, Page
+from listeners.list_parser import _AT_ONCE, _before_parse
 from listeners.listing import Bucket, Lister
-from listeners.posts import ListingKind, Page
 from tests.support import aws
 from tests.support.configuration import settings_for
 from tests.support.listening import Inbox

@@ -9,7 +9,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from ingest.errors import AccessDenied, HeadraceError, ObjectForbidden, ObjectMissing, SourceUnavailable
-from listeners.failures import is_lasting, translated
+from listeners.failures import is_lasting, translated_errors
 from tests.support.listening import service_error
 
 URL = "http://endpoint"
@@ -39,7 +39,7 @@ CASES: list[tuple[str, BaseException, type[HeadraceError]]] = [
 @pytest.mark.parametrize(("error", "kind"), [pytest.param(e, k, id=name) for name, e, k in CASES])
 def test_translation(error: Exception, kind: type[HeadraceError]) -> None:
     """By class and code; the subject is named and the cause kept."""
-    with pytest.raises(HeadraceError) as caught, translated("queue q"):
+    with pytest.raises(HeadraceError) as caught, translated_errors("queue q"):
         raise error
     assert type(caught.value) is kind
     assert str(caught.value).startswith("queue q")
@@ -57,7 +57,7 @@ def test_translation(error: Exception, kind: type[HeadraceError]) -> None:
 )
 def test_bugs_and_cancellation_pass(error: BaseException) -> None:
     """What no outside can cause is not hidden."""
-    with pytest.raises(type(error)), translated("queue q"):
+    with pytest.raises(type(error)), translated_errors("queue q"):
         raise error
 
 
@@ -67,7 +67,7 @@ def test_every_connection_error_of_botocore_is_known() -> None:
     classes = [c for _, c in inspect.getmembers(boto, inspect.isclass) if issubclass(c, families)]
     assert len(classes) >= 8
     for found in classes:
-        with pytest.raises(SourceUnavailable), translated("it"):
+        with pytest.raises(SourceUnavailable), translated_errors("it"):
             raise found(endpoint_url=URL, proxy_url=URL, error=OSError("x"), request=None)
 
 
@@ -83,5 +83,5 @@ def test_every_connection_error_of_botocore_is_known() -> None:
 )
 def test_a_head_is_about_its_object(code: str, status: int, kind: type[HeadraceError]) -> None:
     """A HEAD's errors have no body, only a status."""
-    with pytest.raises(kind, match="s3://b/k"), translated("s3://b/k"):
+    with pytest.raises(kind, match="s3://b/k"), translated_errors("s3://b/k"):
         raise service_error(code, status, "HeadObject")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from listeners.held import LONGEST_RECEIVE, HeldMessages, Receipt
+from listeners.visibility import LONGEST_RECEIVE, HeldMessages, Receipt
 
 
 def _held(limit: int = 10) -> HeldMessages:
@@ -18,12 +18,12 @@ def _receipt(message_id: str, handle: str) -> Receipt:
 def test_a_message_is_new_once() -> None:
     """The second receive of a held message only brings a newer handle."""
     held = _held()
-    assert held.take("a", "a1", now=0, hidden_for=30)
-    assert not held.take("a", "a2", now=31, hidden_for=30)
+    assert held.hold("a", "a1", now=0, hidden_for=30)
+    assert not held.hold("a", "a2", now=31, hidden_for=30)
     assert held.receipt("a") == _receipt("a", "a2")
-    assert held.forget("a") == _receipt("a", "a2")
-    assert held.forget("a") is None
-    assert held.take("a", "a3", now=60, hidden_for=30)
+    assert held.release("a") == _receipt("a", "a2")
+    assert held.release("a") is None
+    assert held.hold("a", "a3", now=60, hidden_for=30)
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def test_a_message_is_new_once() -> None:
 def test_a_heartbeat_is_due_when_less_than_half_is_left(now: float, *, is_due: bool) -> None:
     """Half of the last grant is the time in which a failed heartbeat can be repeated."""
     held = _held()
-    held.take("a", "a1", now=0, hidden_for=30)
+    held.hold("a", "a1", now=0, hidden_for=30)
     assert bool(held.due(now)) is is_due
 
 
 def test_an_extension_counts_from_its_sending() -> None:
     """After a heartbeat sent at 20 the message is hidden until 320, and due again after 170."""
     held = _held()
-    held.take("a", "a1", now=0, hidden_for=30)
-    held.extended(held.due(20), asked=20)
+    held.hold("a", "a1", now=0, hidden_for=30)
+    held.record_extended(held.due(20), asked=20)
     assert held.due(170) == ()
     assert held.due(170.1) == (_receipt("a", "a1"),)
 
@@ -49,38 +49,38 @@ def test_an_extension_counts_from_its_sending() -> None:
 def test_an_answer_for_an_old_handle_says_nothing_of_the_new_one() -> None:
     """A heartbeat that was under way while the message came again does not count for the new receive."""
     held = _held()
-    held.take("a", "a1", now=0, hidden_for=30)
+    held.hold("a", "a1", now=0, hidden_for=30)
     old = held.due(20)
-    held.take("a", "a2", now=30, hidden_for=30)
-    held.extended(old, asked=20)
+    held.hold("a", "a2", now=30, hidden_for=30)
+    held.record_extended(old, asked=20)
     assert held.due(46) == (_receipt("a", "a2"),)
-    held.refused(old * 3)
+    held.record_refused(old * 3)
     assert held.due(46) == (_receipt("a", "a2"),)
 
 
 def test_what_is_refused_thrice_waits_for_its_redelivery() -> None:
     """Repeating for ever would help nobody; a new handle starts anew."""
     held = _held()
-    held.take("a", "a1", now=0, hidden_for=30)
+    held.hold("a", "a1", now=0, hidden_for=30)
     for _ in range(3):
         due = held.due(20)
         assert due
-        held.refused(due)
+        held.record_refused(due)
     assert held.due(20) == ()
-    held.take("a", "a2", now=40, hidden_for=30)
+    held.hold("a", "a2", now=40, hidden_for=30)
     assert held.due(60) == (_receipt("a", "a2"),)
 
 
 def test_before_twelve_hours_are_over_the_message_is_let_go_once() -> None:
     """No heartbeat asks for more than SQS may grant; the message is shown instead, and received anew."""
     held = _held()
-    held.take("a", "a1", now=0, hidden_for=30)
+    held.hold("a", "a1", now=0, hidden_for=30)
     last_beat = 0.0
     for now in range(0, int(LONGEST_RECEIVE), 60):
         if due := held.due(now):
             last_beat = now
             assert now + 300 <= LONGEST_RECEIVE
-            held.extended(due, asked=now)
+            held.record_extended(due, asked=now)
         if expiring := held.expiring(now):
             assert expiring == (_receipt("a", "a1"),)
             assert now < last_beat + 300, "still hidden when it is shown on purpose"
@@ -89,7 +89,7 @@ def test_before_twelve_hours_are_over_the_message_is_let_go_once() -> None:
         pytest.fail("it was never let go")
     assert held.expiring(now + 1) == ()
     assert held.due(now + 1) == ()
-    held.take("a", "a2", now=now + 2, hidden_for=30)
+    held.hold("a", "a2", now=now + 2, hidden_for=30)
     assert held.due(now + 20) == (_receipt("a", "a2"),)
 
 
@@ -107,9 +107,9 @@ def test_no_more_than_the_limit_is_ever_held_or_asked_for(steps: list[tuple[bool
         elif under_way:
             granted = under_way.pop(0)
             for _ in range(granted):
-                held.take(f"m{number}", "h", now=0, hidden_for=30)
+                held.hold(f"m{number}", "h", now=0, hidden_for=30)
                 number += 1
             held.unreserve(granted)
         elif len(held):
-            held.forget(held.ids[0])
+            held.release(held.ids[0])
         assert len(held) + sum(under_way) <= limit

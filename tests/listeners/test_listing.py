@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from ingest.errors import AccessDenied, SourceUnavailable
 from ingest.objects import ObjectId, S3Object
+from listeners.backoff import Backoff
+from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind, Page
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
-from listeners.pauses import Pauses
-from listeners.posts import Event, ListingBegun, ListingFailed, ListingKind, Page
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error
 from tests.support.until import until
 
-AT_ONCE = Pauses(first=0.0, longest=0.0)
+AT_ONCE = Backoff(first=0.0, longest=0.0)
 FULL, INCREMENTAL = ListingKind.FULL, ListingKind.INCREMENTAL
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from listeners.discovery_events import Event, ListingFailed, ListingKind, Page
 from listeners.listing import Bucket, Lister
-from listeners.posts import Event, ListingFailed, ListingKind, Page
 from tests.support import aws
 from tests.support.listening import QUICK, Inbox
 from tests.support.proxy import Answer, Cut, Proxy, Request, Truncate

@@ -7,10 +7,10 @@ import pytest
 
 from ingest.errors import AccessDenied, ObjectMissing
 from ingest.objects import ObjectId, S3Object
-from listeners.posts import (
-    Crashed,
+from listeners.discovery_events import (
     Event,
     HeadAnswer,
+    ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ListingKind,
@@ -18,7 +18,7 @@ from listeners.posts import (
     ModeChanged,
     Page,
 )
-from listeners.run import Listeners
+from listeners.listeners import Listeners
 from tests.support import aws
 from tests.support.configuration import settings_for
 from tests.support.credential_service import CredentialService
@@ -63,7 +63,7 @@ def test_with_a_queue_messages_come_and_one_listing() -> None:
         assert service.modes == [EVENTS]
     assert service.listed == ["a", "b"]
     assert [begun.kind for begun in service.of(ListingBegun)] == [ListingKind.FULL]
-    assert service.of(Crashed) == []
+    assert service.of(ListenersCrashed) == []
 
 
 def test_without_a_queue_listings_follow_one_another() -> None:
@@ -181,7 +181,7 @@ def test_a_failing_endpoint_and_back(fault: Refuse | Answer | Cut | Silent) -> N
             until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS])
             service.listeners.settle(delivery.id for delivery in service.deliveries)
             until_sync(lambda: service.count("settled") == 2)
-        assert service.of(Crashed) == []
+        assert service.of(ListenersCrashed) == []
 
 
 def test_a_short_failure_is_none() -> None:
@@ -257,7 +257,7 @@ def test_a_role_that_is_refused_for_a_while() -> None:
             _put(bucket, "b")
             sts.grant()
             until_sync(lambda: service.modes[-1] is EVENTS and "b" in service.listed, seconds=30)
-        assert service.of(Crashed) == []
+        assert service.of(ListenersCrashed) == []
 
 
 def test_a_role_is_assumed() -> None:
@@ -313,7 +313,7 @@ def test_a_head_of_a_version() -> None:
 
 
 def test_a_bug_is_handed_to_the_service() -> None:
-    """Nothing that is not an outside failure is retried or lost: `Crashed` is the last thing posted."""
+    """What is no outside failure is neither retried nor lost: `ListenersCrashed` is posted last."""
     events: list[Event] = []
 
     def post(event: Event) -> None:
@@ -324,10 +324,10 @@ def test_a_bug_is_handed_to_the_service() -> None:
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None, options=QUICK)
     listeners = Listeners(settings, post, Inbox().counters)
     listeners.start()
-    until_sync(lambda: events and isinstance(events[-1], Crashed))
+    until_sync(lambda: events and isinstance(events[-1], ListenersCrashed))
     listeners.stop(seconds=1)
     crashed = events[-1]
-    assert isinstance(crashed, Crashed)
+    assert isinstance(crashed, ListenersCrashed)
     assert isinstance(crashed.error, ExceptionGroup)
     assert crashed.error.subgroup(ValueError) is not None
 
@@ -367,7 +367,7 @@ def test_a_stop_releases_and_ends_in_time(break_it: Callable[[Proxy], None], *, 
         assert _stop_quickly(service) < 4
         service.listeners.settle([service.deliveries[0].id])
         service.listeners.request_listing()
-        assert service.of(Crashed) == []
+        assert service.of(ListenersCrashed) == []
         released = service.count("released")
     answer = aws.sqs().receive_message(QueueUrl=queue, WaitTimeSeconds=10 if is_well else 0)
     assert len(answer.get("Messages", ())) == released == (1 if is_well else 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.settings.choices import PollListing
-from listeners.posts import ListingKind, Mode
+from listeners.discovery_events import ListingKind, Mode
 from listeners.schedule import Schedule, ScheduleOptions
 
 FULL, INCREMENTAL = ListingKind.FULL, ListingKind.INCREMENTAL

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from listeners.queue import QueueClient
+from listeners.queue_calls import QueueClient
 from listeners.sqs import QueueOptions
 from tests.support import aws
 from tests.support.listening import QUICK, FakeQueue, Inbox, listening
@@ -166,7 +166,7 @@ def test_a_message_left_comes_back_in_its_time(name: str) -> None:
             place.send("not for us")
             async with listening(place.client, inbox, url=place.url, options=_options()) as listener:
                 await until(lambda: len(inbox.deliveries) == 1)
-                listener.leave(inbox.deliveries[0].id)
+                listener.abandon(inbox.deliveries[0].id)
                 assert listener.held == 0
                 await until(lambda: len(inbox.deliveries) == 2, seconds=5)
                 assert [delivery.receive_count for delivery in inbox.deliveries] == [1, 2]

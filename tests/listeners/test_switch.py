@@ -4,28 +4,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import AccessDenied, HeadraceError, SourceUnavailable
-from listeners.posts import ListingKind, Mode
-from listeners.switch import Step, Switch
+from listeners.discovery_events import ListingKind, Mode
+from listeners.fallback import FallbackStep, FallbackSwitch
 
 AWAY = SourceUnavailable("queue q cannot be reached")
 GONE = AccessDenied("queue q is not there")
 
 
-def _switch() -> Switch:
-    return Switch(has_queue=True, fallback_after=30.0)
+def _switch() -> FallbackSwitch:
+    return FallbackSwitch(has_queue=True, fallback_after=30.0)
 
 
-def _in_fallback() -> Switch:
+def _in_fallback() -> FallbackSwitch:
     switch = _switch()
     switch.answered(now=0)
     switch.failed(AWAY, now=10, since=10)
-    assert switch.tick(40) == (Step.MODE_CHANGED, Step.LIST_ALL)
+    assert switch.tick(40) == (FallbackStep.MODE_CHANGED, FallbackStep.LIST_ALL)
     return switch
 
 
 def test_without_a_queue_there_is_nothing_to_switch() -> None:
     """`listing` is for good."""
-    switch = Switch(has_queue=False, fallback_after=30.0)
+    switch = FallbackSwitch(has_queue=False, fallback_after=30.0)
     assert switch.mode is Mode.LISTING
     assert switch.next_at() is None
     assert switch.tick(1e9) == ()
@@ -59,13 +59,13 @@ def test_failures_that_come_one_by_one_add_up() -> None:
     switch = _switch()
     switch.answered(now=0)
     switch.failed(AWAY, now=25, since=20)
-    assert switch.failed(AWAY, now=50, since=45) == (Step.MODE_CHANGED, Step.LIST_ALL)
+    assert switch.failed(AWAY, now=50, since=45) == (FallbackStep.MODE_CHANGED, FallbackStep.LIST_ALL)
 
 
 def test_a_queue_that_never_was_there_is_not_waited_for() -> None:
     """Refused or unknown at the first call: listing at once."""
     switch = _switch()
-    assert switch.failed(GONE, now=1, since=1) == (Step.MODE_CHANGED, Step.LIST_ALL)
+    assert switch.failed(GONE, now=1, since=1) == (FallbackStep.MODE_CHANGED, FallbackStep.LIST_ALL)
     assert switch.mode is Mode.FALLBACK
 
 
@@ -80,12 +80,12 @@ def test_a_queue_that_was_there_gets_its_time() -> None:
 def test_the_way_back_is_one_full_listing_begun_after_the_return() -> None:
     """Neither an incremental listing nor one that was under way at the return is enough."""
     switch = _in_fallback()
-    assert switch.answered(now=100) == (Step.LIST_ALL,)
+    assert switch.answered(now=100) == (FallbackStep.LIST_ALL,)
     assert switch.answered(now=101) == ()
     assert switch.listed(ListingKind.FULL, begun=99) == ()
     assert switch.listed(ListingKind.INCREMENTAL, begun=102) == ()
     assert switch.mode is Mode.FALLBACK
-    assert switch.listed(ListingKind.FULL, begun=102) == (Step.MODE_CHANGED,)
+    assert switch.listed(ListingKind.FULL, begun=102) == (FallbackStep.MODE_CHANGED,)
     assert switch.tick(103) == ()
     assert switch.why.startswith("the queue answers again")
 
@@ -97,7 +97,7 @@ def test_a_return_that_does_not_last_is_none() -> None:
     assert switch.failed(AWAY, now=105, since=105) == ()
     assert switch.listed(ListingKind.FULL, begun=101) == ()
     assert switch.mode is Mode.FALLBACK
-    assert switch.answered(now=110) == (Step.LIST_ALL,)
+    assert switch.answered(now=110) == (FallbackStep.LIST_ALL,)
 
 
 _CALLS = st.lists(
@@ -126,11 +126,11 @@ def test_no_return_without_a_full_listing_and_no_change_without_a_word(
             case _:
                 kind = ListingKind.FULL if call == "full" else ListingKind.INCREMENTAL
                 steps = switch.listed(kind, begun=now)
-        assert (switch.mode is not before) == (Step.MODE_CHANGED in steps)
+        assert (switch.mode is not before) == (FallbackStep.MODE_CHANGED in steps)
         if before is Mode.FALLBACK and switch.mode is Mode.EVENTS:
             assert call == "full"
             assert answered_at >= 0
             assert not failing
         if before is Mode.EVENTS and switch.mode is Mode.FALLBACK:
-            assert Step.LIST_ALL in steps
+            assert FallbackStep.LIST_ALL in steps
             assert failing

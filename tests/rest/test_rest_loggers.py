@@ -54,7 +54,7 @@ def written(out: io.StringIO) -> list[str]:
 
 def test_a_level_is_for_a_logger_and_all_below_it(server: HttpServer, out: io.StringIO) -> None:
     """The next line is written or not; others go on as before."""
-    cache, rest = structlog.get_logger(CACHE), structlog.get_logger("listeners.run")
+    cache, rest = structlog.get_logger(CACHE), structlog.get_logger("listeners.listeners")
     cache.debug("hidden")
 
     status, changed = put(server, "ingest.kafka", {"level": "debug"})

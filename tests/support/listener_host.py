@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ingest.settings import Settings
-from listeners.posts import Delivery, Event, Mode, ModeChanged, Page, Received
-from listeners.run import Listeners
+from listeners.discovery_events import Delivery, Event, Mode, ModeChanged, Page, Received
+from listeners.listeners import Listeners
 from tests.support.listening import Inbox
 
 E = TypeVar("E")

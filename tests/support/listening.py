@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from ingest.errors import HeadraceError
-from listeners.pauses import Pauses
-from listeners.posts import Counters, Delivery, Event, Received
-from listeners.queue import Queue, QueueClient
+from listeners.backoff import Backoff
+from listeners.discovery_events import Counters, Delivery, Event, Received
+from listeners.queue_calls import Queue, QueueClient
 from listeners.sqs import QueueOptions, SqsListener
 
 E = TypeVar("E")
 
-QUICK = Pauses(first=0.01, longest=0.1)
+QUICK = Backoff(first=0.01, longest=0.1)
 
 
 class Inbox:

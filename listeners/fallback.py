@@ -1,23 +1,23 @@
 """Which news to live on: the queue's events, listings while the queue fails, or listings for want of a queue.
 
-`Switch` is pure: times are monotonic seconds, passed in, and it says what is to be done as `Step`s.
+`FallbackSwitch` is pure: times are monotonic seconds, passed in, and it says what is to be done as `Step`s.
 """
 
 from enum import StrEnum
 
 from ingest.errors import HeadraceError
+from listeners.discovery_events import ListingKind, Mode
 from listeners.failures import is_lasting
-from listeners.posts import ListingKind, Mode
 
 
-class Step(StrEnum):
+class FallbackStep(StrEnum):
     """What the switch asks of the listeners."""
 
     MODE_CHANGED = "mode changed"
     LIST_ALL = "list all"
 
 
-class Switch:
+class FallbackSwitch:
     """`events`, `fallback` or `listing`, and why.
 
     The queue counts as failing from its first failed call on, until a call is answered. Failing for
@@ -40,7 +40,7 @@ class Switch:
         """What the queue fails with at present."""
         return self._error
 
-    def failed(self, error: HeadraceError, *, now: float, since: float) -> tuple[Step, ...]:
+    def failed(self, error: HeadraceError, *, now: float, since: float) -> tuple[FallbackStep, ...]:
         """A call to the queue failed; it failed at `since`."""
         self._error = error
         self._returned_at = None
@@ -50,23 +50,23 @@ class Switch:
             return self._fall_back()
         return self.tick(now)
 
-    def answered(self, *, now: float) -> tuple[Step, ...]:
+    def answered(self, *, now: float) -> tuple[FallbackStep, ...]:
         """A call to the queue was answered."""
         self._has_answered = True
         self._failing_since = self._error = None
         if self.mode is not Mode.FALLBACK or self._returned_at is not None:
             return ()
         self._returned_at = now
-        return (Step.LIST_ALL,)
+        return (FallbackStep.LIST_ALL,)
 
-    def listed(self, kind: ListingKind, *, begun: float) -> tuple[Step, ...]:
+    def listed(self, kind: ListingKind, *, begun: float) -> tuple[FallbackStep, ...]:
         """A listing that began at `begun` has reached its end."""
         if self._returned_at is None or kind is not ListingKind.FULL or begun < self._returned_at:
             return ()
         self._returned_at = None
         self.mode = Mode.EVENTS
         self.why = "the queue answers again, and a full listing has found what went past it"
-        return (Step.MODE_CHANGED,)
+        return (FallbackStep.MODE_CHANGED,)
 
     def next_at(self) -> float | None:
         """When `tick` will have something to say if nothing happens before."""
@@ -74,14 +74,14 @@ class Switch:
             return None
         return self._failing_since + self._fallback_after
 
-    def tick(self, now: float) -> tuple[Step, ...]:
+    def tick(self, now: float) -> tuple[FallbackStep, ...]:
         """Time has passed."""
         due = self.next_at()
         return self._fall_back() if due is not None and now >= due else ()
 
-    def _fall_back(self) -> tuple[Step, ...]:
+    def _fall_back(self) -> tuple[FallbackStep, ...]:
         if self.mode is not Mode.EVENTS:
             return ()
         self.mode = Mode.FALLBACK
         self.why = f"the queue fails: {self._error}"
-        return (Step.MODE_CHANGED, Step.LIST_ALL)
+        return (FallbackStep.MODE_CHANGED, FallbackStep.LIST_ALL)

@@ -103,13 +103,13 @@ class HeadAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crashed:
+class ListenersCrashed:
     """The listeners have ended by a bug; nothing will be posted any more."""
 
     error: BaseException
 
 
-Event = Received | ListingBegun | Page | ListingFailed | ModeChanged | HeadAnswer | Crashed
+Event = Received | ListingBegun | Page | ListingFailed | ModeChanged | HeadAnswer | ListenersCrashed
 Post = Callable[[Event], None]
 
 

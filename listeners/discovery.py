@@ -8,16 +8,16 @@ import structlog
 
 from ingest.errors import HeadraceError
 from ingest.settings.model import Settings
+from listeners.discovery_events import Mode, ModeChanged, Post
 from listeners.failures import is_lasting
+from listeners.fallback import FallbackStep, FallbackSwitch
 from listeners.listing import Lister
-from listeners.posts import Mode, ModeChanged, Post
 from listeners.schedule import Schedule, ScheduleOptions
-from listeners.switch import Step, Switch
 
 _LOG = structlog.get_logger(__name__)
 
 
-class Watch:
+class DiscoveryMonitor:
     """The switch and the schedule by the real clock. All methods belong to the listeners' loop."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Watch:
         discovery, sqs = settings.discovery, settings.sqs
         self._post = post
         self._clock = clock
-        self._switch = Switch(
+        self._switch = FallbackSwitch(
             has_queue=sqs is not None, fallback_after=0.0 if sqs is None else sqs.fallback_after_ms / 1000
         )
         self._schedule = Schedule(
@@ -40,7 +40,7 @@ class Watch:
 
     def begin(self) -> None:
         """Say which mode is on at the start."""
-        self._say()
+        self._post_mode()
 
     def request_full(self) -> None:
         """A full listing is due now."""
@@ -50,11 +50,11 @@ class Watch:
     def queue_answered(self, *, asked: float) -> None:
         """A receive was answered."""
         del asked  # a queue that answers late answers
-        self._do(self._switch.answered(now=self._clock()))
+        self._apply_steps(self._switch.answered(now=self._clock()))
 
     def queue_failed(self, error: HeadraceError, *, since: float) -> None:
         """A receive failed."""
-        self._do(self._switch.failed(error, now=self._clock(), since=since))
+        self._apply_steps(self._switch.failed(error, now=self._clock(), since=since))
         self._changed.set()
 
     async def run(self, lister: Lister) -> None:
@@ -74,11 +74,11 @@ class Watch:
             self._schedule.begun(kind, at=now)
             listed = await lister.list(kind, after=self._schedule.last_key)
             self._schedule.completed(kind, last_key=listed.last_key, seconds=listed.seconds)
-            self._do(self._switch.listed(kind, begun=now))
+            self._apply_steps(self._switch.listed(kind, begun=now))
 
     async def _tick(self) -> None:
         while True:
-            self._do(self._switch.tick(self._clock()))
+            self._apply_steps(self._switch.tick(self._clock()))
             await self._until(self._switch.next_at())
 
     async def _until(self, due: float | None) -> None:
@@ -91,15 +91,15 @@ class Watch:
         except TimeoutError:
             return
 
-    def _do(self, steps: tuple[Step, ...]) -> None:
-        if Step.LIST_ALL in steps:
+    def _apply_steps(self, steps: tuple[FallbackStep, ...]) -> None:
+        if FallbackStep.LIST_ALL in steps:
             self._schedule.request_full()
-        if Step.MODE_CHANGED in steps:
-            self._say()
+        if FallbackStep.MODE_CHANGED in steps:
+            self._post_mode()
         if steps:
             self._changed.set()
 
-    def _say(self) -> None:
+    def _post_mode(self) -> None:
         mode, why = self._switch.mode, self._switch.why
         self._post(ModeChanged(mode=mode, why=why))
         error = self._switch.error

@@ -18,7 +18,7 @@ _AT_ONCE: Final = 40
 _OK: Final = 200
 
 
-def read_quickly(client: Any) -> None:
+def use_fast_list_parser(client: Any) -> None:
     """Have this aiobotocore client's `list_objects_v2` give of each object only what the listing looks at."""
     client.meta.events.register(_EVENT, _before_parse)
 

@@ -61,7 +61,7 @@ class HeldMessages:
         """The receive that `reserve` granted is over: what it brought has been taken."""
         self._reserved -= granted
 
-    def take(self, message_id: str, handle: str, *, now: float, hidden_for: float) -> bool:
+    def hold(self, message_id: str, handle: str, *, now: float, hidden_for: float) -> bool:
         """True when the message is new; one that is held already gives its newer handle only."""
         known = self._messages.get(message_id)
         self._messages[message_id] = _Message(
@@ -73,7 +73,7 @@ class HeldMessages:
         )
         return known is None
 
-    def forget(self, message_id: str) -> Receipt | None:
+    def release(self, message_id: str) -> Receipt | None:
         """Hold it no longer; its receipt, or None when it was not held."""
         message = self._messages.pop(message_id, None)
         return None if message is None else Receipt(message_id=message_id, handle=message.receipt)
@@ -110,7 +110,7 @@ class HeldMessages:
             message.refused = _GIVE_UP
         return tuple(Receipt(message_id=message_id, handle=message.receipt) for message_id, message in found)
 
-    def extended(self, receipts: Iterable[Receipt], *, asked: float) -> None:
+    def record_extended(self, receipts: Iterable[Receipt], *, asked: float) -> None:
         """A heartbeat was accepted; `asked` is when it was sent, so that the book is never ahead of SQS."""
         for receipt in receipts:
             message = self._messages.get(receipt.message_id)
@@ -119,7 +119,7 @@ class HeldMessages:
                 message.granted = self._extension
                 message.refused = 0
 
-    def refused(self, receipts: Iterable[Receipt]) -> None:
+    def record_refused(self, receipts: Iterable[Receipt]) -> None:
         """A heartbeat was refused for these; they are asked for again a few times, then left."""
         for receipt in receipts:
             message = self._messages.get(receipt.message_id)

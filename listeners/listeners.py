@@ -9,22 +9,22 @@ from typing import Any, Final
 
 from ingest.errors import HeadraceError
 from ingest.settings.model import Settings, SqsSettings
-from listeners.clients import s3_client, sqs_client
-from listeners.head import Heads
+from listeners.async_clients import s3_client, sqs_client
+from listeners.backoff import Backoff
+from listeners.discovery import DiscoveryMonitor
+from listeners.discovery_events import Counters, ListenersCrashed, ListingFailed, Post
+from listeners.head import HeadRequester
 from listeners.listing import Bucket, Lister
-from listeners.pauses import Pauses
-from listeners.posts import Counters, Crashed, ListingFailed, Post
-from listeners.queue import Queue
+from listeners.queue_calls import Queue
 from listeners.sqs import QueueOptions, SqsListener
-from listeners.watch import Watch
 
-_OPEN_PAUSES: Final = Pauses(first=0.5, longest=20.0)
+_OPEN_PAUSES: Final = Backoff(first=0.5, longest=20.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
+class _Listeners:
     lister: Lister
-    heads: Heads
+    heads: HeadRequester
     sqs: SqsListener | None
 
 
@@ -41,12 +41,12 @@ class Listeners:
         self._counters = counters
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._watch = Watch(settings, post)
+        self._watch = DiscoveryMonitor(settings, post)
         self._stop = asyncio.Event()
         self._stop_seconds = 5.0
         self._skip_through: str | None = None
-        self._parts: _Parts | None = None
-        self._early: list[Callable[[_Parts], None]] = []
+        self._parts: _Listeners | None = None
+        self._early: list[Callable[[_Listeners], None]] = []
 
     def start(self, *, skip_through: str | None = None) -> None:
         """Begin to receive and to list; returns at once.
@@ -75,9 +75,9 @@ class Listeners:
         ids = tuple(message_ids)
         self._with_queue(lambda sqs: sqs.release(ids))
 
-    def leave(self, message_id: str) -> None:
+    def abandon(self, message_id: str) -> None:
         """Leave a message that cannot be read to the queue's own redrive policy."""
-        self._with_queue(lambda sqs: sqs.leave(message_id))
+        self._with_queue(lambda sqs: sqs.abandon(message_id))
 
     def release_all(self) -> None:
         """Give every held message back to the queue at once."""
@@ -92,7 +92,7 @@ class Listeners:
         self._with_queue(lambda sqs: sqs.resume())
 
     def page_done(self) -> None:
-        """One `Page` has been taken in; a few unacknowledged ones hold the listing."""
+        """One `ListedPage` has been taken in; a few unacknowledged ones hold the listing."""
         self._call(lambda parts: parts.lister.page_done())
 
     def pause_listing(self) -> None:
@@ -109,22 +109,22 @@ class Listeners:
 
     def request_head(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
         """Ask for a HEAD; the `HeadAnswer` carries `token`."""
-        self._call(lambda parts: parts.heads.ask(token, bucket=bucket, key=key, version_id=version_id))
+        self._call(lambda parts: parts.heads.request(token, bucket=bucket, key=key, version_id=version_id))
 
     # The listeners' thread
 
     def _with_queue(self, act: Callable[[SqsListener], None]) -> None:
         self._call(lambda parts: None if parts.sqs is None else act(parts.sqs))
 
-    def _call(self, act: Callable[["_Parts"], None]) -> None:
-        self._in_loop(lambda: self._once_open(act))
+    def _call(self, act: Callable[["_Listeners"], None]) -> None:
+        self._in_loop(lambda: self._when_open(act))
 
     def _in_loop(self, act: Callable[[], object]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: the listeners have ended
                 self._loop.call_soon_threadsafe(act)
 
-    def _once_open(self, act: Callable[["_Parts"], None]) -> None:
+    def _when_open(self, act: Callable[["_Listeners"], None]) -> None:
         if self._parts is None:
             self._early.append(act)
         else:
@@ -135,7 +135,7 @@ class Listeners:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(self._run())
         except Exception as error:  # noqa: BLE001 - handed to the service, whose thread ends the process with it
-            self._post(Crashed(error=error))
+            self._post(ListenersCrashed(error=error))
 
     async def _run(self) -> None:
         work = asyncio.create_task(self._work())
@@ -152,7 +152,7 @@ class Listeners:
             s3, sqs = await self._open(clients)
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    self._furnish(s3, sqs, tasks)
+                    self._start_listeners(s3, sqs, tasks)
             finally:
                 if self._parts is not None and self._parts.sqs is not None:
                     with suppress(TimeoutError):
@@ -172,12 +172,12 @@ class Listeners:
                 failures += 1
                 self._post(ListingFailed(listing_id=0, error=error))
                 await clients.aclose()
-                await asyncio.sleep(_OPEN_PAUSES.after(failures))
+                await asyncio.sleep(_OPEN_PAUSES.delay_seconds(failures))
 
-    def _furnish(self, s3: Any, sqs: Any, tasks: asyncio.TaskGroup) -> None:
+    def _start_listeners(self, s3: Any, sqs: Any, tasks: asyncio.TaskGroup) -> None:
         """Set everything to work, then do what was asked for in the meantime."""
         settings = self._settings.s3
-        pauses = Pauses(first=settings.backoff.delay_ms / 1000, longest=settings.backoff.max_delay_ms / 1000)
+        pauses = Backoff(first=settings.backoff.delay_ms / 1000, longest=settings.backoff.max_delay_ms / 1000)
         lister = Lister(
             client=s3,
             bucket=Bucket(
@@ -191,11 +191,11 @@ class Listeners:
             pauses=pauses,
             quiet_failures=settings.backoff.max_retries,
         )
-        heads = Heads(
+        heads = HeadRequester(
             client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
         )
         listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
-        self._parts = _Parts(lister=lister, heads=heads, sqs=listener)
+        self._parts = _Listeners(lister=lister, heads=heads, sqs=listener)
         for act in self._early:
             act(self._parts)
         tasks.create_task(self._watch.run(lister))

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from listeners.failures import translated
-from listeners.held import Receipt
+from listeners.failures import translated_errors
+from listeners.visibility import Receipt
 
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 BATCH: Final = 10
@@ -28,7 +28,7 @@ class QueueClient(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BatchResult:
     """What became of each entry of a batch call; `hopeless` entries would fail again with the same handle."""
 
     done: tuple[Receipt, ...] = ()
@@ -55,24 +55,24 @@ class Queue:
         }
         if visibility_seconds is not None:
             arguments["VisibilityTimeout"] = visibility_seconds
-        with translated(self._name):
+        with translated_errors(self._name):
             answer = await self.client.receive_message(**arguments)
         messages: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
         return messages
 
     async def visibility_seconds(self) -> int:
         """The queue's own visibility timeout."""
-        with translated(self._name):
+        with translated_errors(self._name):
             answer = await self.client.get_queue_attributes(
                 QueueUrl=self.url, AttributeNames=["VisibilityTimeout"]
             )
         return int(answer["Attributes"]["VisibilityTimeout"])
 
-    async def delete(self, receipts: Sequence[Receipt]) -> Answer:
+    async def delete(self, receipts: Sequence[Receipt]) -> BatchResult:
         """Delete up to ten messages."""
         return await self._batch(self.client.delete_message_batch, receipts, {})
 
-    async def hide(self, receipts: Sequence[Receipt], *, seconds: int) -> Answer:
+    async def hide(self, receipts: Sequence[Receipt], *, seconds: int) -> BatchResult:
         """Keep up to ten messages invisible for `seconds` from now; 0 makes them visible at once."""
         return await self._batch(
             self.client.change_message_visibility_batch, receipts, {"VisibilityTimeout": seconds}
@@ -83,15 +83,15 @@ class Queue:
         call: Callable[..., Awaitable[Mapping[str, Any]]],
         receipts: Sequence[Receipt],
         more: Mapping[str, Any],
-    ) -> Answer:
+    ) -> BatchResult:
         entries = [
             {"Id": str(index), "ReceiptHandle": receipt.handle, **more}
             for index, receipt in enumerate(receipts)
         ]
-        with translated(self._name):
+        with translated_errors(self._name):
             answer = await call(QueueUrl=self.url, Entries=entries)
         faults = {int(entry["Id"]): bool(entry.get("SenderFault")) for entry in answer.get("Failed", ())}
-        return Answer(
+        return BatchResult(
             done=tuple(receipt for index, receipt in enumerate(receipts) if index not in faults),
             failed=tuple(receipts[index] for index, is_ours in faults.items() if not is_ours),
             hopeless=tuple(receipts[index] for index, is_ours in faults.items() if is_ours),
