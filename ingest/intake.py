@@ -1,6 +1,6 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
-from ingest.catalogue import Baseline, Intake
+from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import controls
 from ingest.kafka.cache import LedgerCache
 from ingest.routes import Routes
@@ -8,14 +8,14 @@ from ingest.settings import Settings
 from ingest.template import KeyTemplate
 
 
-def intake_of(settings: Settings, baseline: Baseline = Baseline()) -> Intake:  # noqa: B008 - it is frozen
+def intake_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
     """The intake of these settings."""
     template = KeyTemplate.compile(
         settings.routing.file_name_template,
         match=settings.routing.file_name_match,
         prefix=settings.s3.prefix,
     )
-    return Intake(
+    return ObjectFilter(
         route=Routes(template, topic=settings.routing.topic).route,
         prefix=settings.s3.prefix,
         include=settings.discovery.include,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 from ingest.asking.bucket import list_pages
-from ingest.catalogue import LeftOut, Selection
+from ingest.catalogue import ExclusionReason, Selection
 from ingest.exits import ConfigurationUnfit
 from ingest.intake import intake_of
 from ingest.kafka.cache import Known, LedgerCache
@@ -46,7 +46,7 @@ def chosen_for_replay(
             continue
         # Decoded only now: most of a large ledger is passed over above.
         entry = known.entry
-        if not selection.takes(known.id, entry.last_modified_ms, entry.state):
+        if not selection.matches(known.id, entry.last_modified_ms, entry.state):
             continue
         if not from_start and entry.state in {State.DONE, State.PARTIAL}:
             continue
@@ -80,8 +80,8 @@ def chosen_for_mark(
             state = None if entry is None else entry.state
             if (
                 state is not State.DONE
-                and selection.takes(seen.id, seen.last_modified_ms, state)
-                and not isinstance(intake.judge(seen.id.key), LeftOut)
+                and selection.matches(seen.id, seen.last_modified_ms, state)
+                and not isinstance(intake.route_or_reason(seen.id.key), ExclusionReason)
             ):
                 yield Chosen(object=seen, entry=entry, records=0 if entry is None else entry.records)
 

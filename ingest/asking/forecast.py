@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ingest.catalogue import Intake, LeftOut
-from ingest.catalogue.standing import Source, Standing, standing
+from ingest.catalogue import ExclusionReason, ObjectFilter
+from ingest.catalogue.deduplication import LedgerVerdict, Source, verdict_of
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import S3Object
 
@@ -74,7 +74,7 @@ Place = tuple[str, int | None]
 class Forecast:
     """What `run` would make of a listing now."""
 
-    def __init__(self, intake: Intake, *, now_ms: int) -> None:
+    def __init__(self, intake: ObjectFilter, *, now_ms: int) -> None:
         self._intake = intake
         self._now_ms = now_ms
         self.listed = Amount()
@@ -117,13 +117,17 @@ class Forecast:
 
     def _add(self, seen: S3Object, entry: LedgerEntry | None) -> None:
         # The baseline is for what nobody has begun, as in `run`.
-        route = self._intake.judge_listed(seen) if entry is None else self._intake.judge(seen.id.key)
-        if isinstance(route, LeftOut):
+        route = (
+            self._intake.listed_route_or_reason(seen)
+            if entry is None
+            else self._intake.route_or_reason(seen.id.key)
+        )
+        if isinstance(route, ExclusionReason):
             self.left_out.setdefault(route.value, Set()).add(seen)
             return
         share = self.shares.setdefault((route.topic, route.partition), Share())
-        is_at = standing(entry, seen, Source.LISTING, self._now_ms)
-        if entry is not None and is_at is Standing.SETTLED:
+        is_at = verdict_of(entry, seen, Source.LISTING, self._now_ms)
+        if entry is not None and is_at is LedgerVerdict.SETTLED:
             match entry.state:
                 case State.DONE:
                     share.done.add(seen)
@@ -140,5 +144,5 @@ class Forecast:
             share.skipped.add(seen)
             return
         share.pending.add(seen)
-        if is_at is Standing.UNFINISHED:
+        if is_at is LedgerVerdict.UNFINISHED:
             share.begun.add(seen)

@@ -191,7 +191,7 @@ def _apply(errand: _Errand, ledger: DriverLedger, *, is_sent: bool) -> None:
     while (step := commands.step(clock.now())) is not None:
         writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
         ledger.commit([*writes, step.record])
-        catalogue.written(step.effects.writes, clock.now())
+        catalogue.on_written(step.effects.writes, clock.now())
         commands.written()
         done += sum(len(order.objects) for key, order in errand.letters if key == step.record[0])
         errand.tell(min(done, all_objects), all_objects)

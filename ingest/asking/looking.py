@@ -12,7 +12,7 @@ from ingest.asking.aws import AwsClients
 from ingest.asking.bucket import answered_ms, list_pages
 from ingest.asking.ledger import client_properties
 from ingest.aws_errors import AwsRefusal
-from ingest.catalogue import Intake
+from ingest.catalogue import ObjectFilter
 from ingest.checks.bucket import BucketFacts, Seen, Survey
 from ingest.checks.finding import Cause, Refused
 from ingest.checks.kafka import KafkaFacts, TopicFacts
@@ -46,7 +46,7 @@ _CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
 }
 
 
-def look_at_bucket(settings: Settings, clients: AwsClients, intake: Intake) -> BucketFacts:
+def look_at_bucket(settings: Settings, clients: AwsClients, intake: ObjectFilter) -> BucketFacts:
     """What the bucket answers; blocks on a handful of calls."""
     s3 = settings.s3
     region, skew_ms = _region_and_skew(clients.s3, s3.bucket)
@@ -129,7 +129,7 @@ def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
     return region, skew_ms
 
 
-def _survey(client: Any, settings: S3Settings, intake: Intake) -> Survey | Refused:
+def _survey(client: Any, settings: S3Settings, intake: ObjectFilter) -> Survey | Refused:
     survey = Survey()
     try:
         for page in list_pages(client, settings, prefix=settings.prefix):

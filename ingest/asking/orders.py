@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from ingest.catalogue import Command as Change
 from ingest.catalogue import Mark, Replay, Selection
+from ingest.catalogue import ObjectCommand as Change
 from ingest.errors import LedgerUnfit
 from ingest.kafka.controls import Command, command_key
 from ingest.ledger import VERSION, ControlKey, State

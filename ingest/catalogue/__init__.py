@@ -38,25 +38,25 @@ one key go one after the other. `catalogue.wants_listing` says whether to ask fo
 """
 
 from ingest.catalogue.catalogue import Catalogue
-from ingest.catalogue.commands import Command, Mark, Replay, Selection
-from ingest.catalogue.effects import Effects, Ended, HeadRequest, LedgerWrite
-from ingest.catalogue.intake import Baseline, Intake, LeftOut
-from ingest.catalogue.listing import ListingPage
-from ingest.catalogue.view import LedgerView
+from ingest.catalogue.effects import Effects, FinishedObject, HeadRequest, LedgerWrite
+from ingest.catalogue.ledger_view import LedgerView
+from ingest.catalogue.listing_merge import ListingPage
+from ingest.catalogue.object_commands import Mark, ObjectCommand, Replay, Selection
+from ingest.catalogue.object_filter import Baseline, ExclusionReason, ObjectFilter
 
 __all__ = [
     "Baseline",
     "Catalogue",
-    "Command",
     "Effects",
-    "Ended",
+    "ExclusionReason",
+    "FinishedObject",
     "HeadRequest",
-    "Intake",
     "LedgerView",
     "LedgerWrite",
-    "LeftOut",
     "ListingPage",
     "Mark",
+    "ObjectCommand",
+    "ObjectFilter",
     "Replay",
     "Selection",
 ]

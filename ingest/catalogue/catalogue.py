@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ingest.catalogue.books import Books
-from ingest.catalogue.commands import Command
-from ingest.catalogue.deliveries import Owed
-from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
+from ingest.catalogue.deduplication import LedgerVerdict, Source, has_other_version, verdict_of
+from ingest.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
 from ingest.catalogue.expiry import Expiry
-from ingest.catalogue.intake import Intake, LeftOut
-from ingest.catalogue.listing import ListingPage, merged
-from ingest.catalogue.pending import Pending, Phase
-from ingest.catalogue.questions import Questions, as_announced, source_of
-from ingest.catalogue.standing import Source, Standing, has_other_version, standing
-from ingest.catalogue.view import LedgerView
+from ingest.catalogue.head_requests import HeadRequests, as_announced, source_of
+from ingest.catalogue.ledger_view import LedgerView
+from ingest.catalogue.listing_merge import ListingPage, merged_with_ledger
+from ingest.catalogue.message_tracker import Owed
+from ingest.catalogue.object_commands import ObjectCommand
+from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
+from ingest.catalogue.object_state import ObjectStates
+from ingest.catalogue.pending import PendingObject, Phase
 from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, State
 from ingest.notification import EventKind, ObjectEvent
@@ -34,79 +34,79 @@ class Catalogue:
         *,
         bucket: str,
         view: LedgerView,
-        intake: Intake,
+        intake: ObjectFilter,
         max_pending_objects: int = 100_000,
         retention_ms: int = 2_592_000_000,
     ) -> None:
-        self.books = Books(view=view, intake=intake, max_pending_objects=max_pending_objects)
+        self.states = ObjectStates(view=view, intake=intake, max_pending_objects=max_pending_objects)
         self._bucket = bucket
         self._intake = intake
         self._max_pending_objects = max_pending_objects
         self._expiry = Expiry(prefix=intake.prefix, retention_ms=retention_ms)
-        self._questions = Questions(retention_ms=retention_ms)
+        self._questions = HeadRequests(retention_ms=retention_ms)
         self._wants_listing = True
 
     # What the listeners tell
 
-    def announce(self, delivery_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
+    def on_message(self, delivery_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
         """What follows from one message; its events settle together, with the end of their last object.
 
         The same message may be announced again (redelivery); other messages may name the same objects.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         owed: set[Owed] = set()
         for event in events:
             if event.bucket != self._bucket:
                 gathering.ignored["other_bucket"] += 1
-                self.books.deliveries.leave(delivery_id)
+                self.states.messages.abandon(delivery_id)
             elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
                 gathering.ignored[event.kind.value] += 1
-            elif (item := self._admit(event, now, gathering)) is not None:
+            elif (item := self._object_of_event(event, now, gathering)) is not None:
                 owed.add(item)
-        self.books.deliveries.hold(delivery_id, owed, gathering)
+        self.states.messages.hold(delivery_id, owed, gathering)
         return gathering.effects()
 
-    def headed(
+    def on_head_answer(
         self, token: str, found: S3Object | None, now: Instant, *, is_forbidden: bool = False
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
-        gathering = Gathering()
-        access = self.books.access
+        gathering = EffectsBuilder()
+        access = self.states.permissions
         if access.has_asked(token):
             access.headed(now, gathering, is_found=found is not None, is_forbidden=is_forbidden)
             return gathering.effects()
-        question = self._questions.take(token)
+        question = self._questions.pop(token)
         if question is None:
             return gathering.effects()
         if found is None and question.alternate_key is not None and not is_forbidden:
-            gathering.heads.append(self._questions.ask_on(question).request)
+            gathering.heads.append(self._questions.ask_alternate(question).request)
             return gathering.effects()
-        deliveries = self.books.deliveries
+        deliveries = self.states.messages
         item = None
         if is_forbidden and (question.event.etag is None or question.event.size is None):
             # Neither identity nor size: the queue keeps the message until somebody grants the permission.
             gathering.ignored["forbidden"] += 1
-            deliveries.leave_all(token)
+            deliveries.abandon_all(token)
         else:
-            seen = self._questions.believed(question, found, now.wall_ms, is_forbidden=is_forbidden)
+            seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
             if isinstance(seen, str):
                 gathering.ignored[seen] += 1
             else:
-                item = self._meet(seen, question.source, now, gathering)
+                item = self._pending_after_event(seen, question.source, now, gathering)
         if item is None:
-            deliveries.end(token, gathering)
+            deliveries.finish(token, gathering)
         else:
             deliveries.replace(token, item, gathering)
         return gathering.effects()
 
     def forget_delivery(self, delivery_id: str) -> None:
         """The listener does not hold this message any more (it will come again, or never)."""
-        self.books.deliveries.forget(delivery_id)
+        self.states.messages.forget(delivery_id)
 
-    def observe(self, page: ListingPage, now: Instant) -> Effects:
+    def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
-        gathering = Gathering()
-        self._expiry.page_begins(page, now)
+        gathering = EffectsBuilder()
+        self._expiry.begin_page(page, now)
         for seen, object_id, entry in self._compared(page):
             if seen is None:
                 assert object_id is not None
@@ -117,8 +117,8 @@ class Catalogue:
                 self._expiry.listed()
                 if entry.state is State.DONE:
                     continue
-            self._meet_listed(seen, entry, now, gathering)
-        expired, warning = self._expiry.page_ends(page)
+            self._pending_after_listing(seen, entry, now, gathering)
+        expired, warning = self._expiry.end_page(page)
         if warning is not None:
             gathering.warnings.append(warning)
         self._expire(expired, now, gathering)
@@ -131,8 +131,8 @@ class Catalogue:
 
         Call it on taking the lead; `Planner.tick` calls it again when there is room for more.
         """
-        gathering = Gathering()
-        books = self.books
+        gathering = EffectsBuilder()
+        books = self.states
         last = None
         for object_id, entry in books.ledger.unfinished(books.unfinished_after):
             if len(books.table) >= self._max_pending_objects:
@@ -140,35 +140,35 @@ class Catalogue:
                 return gathering.effects()
             last = object_id
             if object_id.bucket == self._bucket and books.table.find(object_id) is None:
-                books.adopt(object_id, entry, now, gathering)
+                books.add_unfinished(object_id, entry, now, gathering)
         books.has_unfinished, books.unfinished_after = False, None
         return gathering.effects()
 
-    def ledger_applied(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
+    def on_ledger_record(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
         """The follower has read this record and the view shows it."""
-        self.books.ledger.applied(key, entry)
+        self.states.ledger.applied(key, entry)
 
-    def written(self, writes: Sequence[LedgerWrite], now: Instant) -> Effects:
+    def on_written(self, writes: Sequence[LedgerWrite], now: Instant) -> Effects:
         """What follows once the driver's transaction with these `Effects.writes` was acknowledged."""
-        return self.books.written(tuple(writes), now)
+        return self.states.on_written(tuple(writes), now)
 
     # What people ask
 
-    def apply_command(self, command: Command, objects: Iterable[S3Object], now: Instant) -> Effects:
+    def apply_command(self, command: ObjectCommand, objects: Iterable[S3Object], now: Instant) -> Effects:
         """Ledger records that a replay or mark asks for; objects that are worked on follow when they rest.
 
         For `Replay` the objects come from `known_objects`, for `Mark` from a listing. Call it with some
         thousand objects at a time: one Effects is one transaction.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         for seen in objects:
             if seen.id.bucket == self._bucket:
-                self.books.command(command, seen, now, gathering)
+                self.states.apply_command(command, seen, now, gathering)
         return gathering.effects()
 
     def known_objects(self, prefix: str = "") -> Iterator[tuple[S3Object, LedgerEntry]]:
         """The ledger's objects under `prefix`, in key order; read to the end before anything is written."""
-        for object_id, entry in self.books.ledger.scan(self._bucket, None, None):
+        for object_id, entry in self.states.ledger.scan(self._bucket, None, None):
             if object_id.key.startswith(prefix):
                 yield _as_known(object_id, entry), entry
 
@@ -178,15 +178,15 @@ class Catalogue:
     def wants_listing(self) -> bool:
         """False from `max.pending.objects` on, True again below nine tenths of it."""
         if self._wants_listing:
-            self._wants_listing = len(self.books.table) < self._max_pending_objects
+            self._wants_listing = len(self.states.table) < self._max_pending_objects
         else:
-            self._wants_listing = len(self.books.table) < self._max_pending_objects * _LISTS_AGAIN_BELOW
+            self._wants_listing = len(self.states.table) < self._max_pending_objects * _LISTS_AGAIN_BELOW
         return self._wants_listing
 
     @property
     def is_idle(self) -> bool:
         """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
-        books = self.books
+        books = self.states
         return not (
             books.table or books.has_unfinished or books.unwritten or books.deferred or self._questions
         )
@@ -194,42 +194,42 @@ class Catalogue:
     @property
     def counts(self) -> dict[str, int]:
         """Objects now by what memory knows of them: pending, active, failed."""
-        return {label: self.books.table.labels[label] for label in ("pending", "active", "failed")}
+        return {label: self.states.table.labels[label] for label in ("pending", "active", "failed")}
 
     @property
     def pending_objects(self) -> int:
         """Objects that are known and not yet done."""
-        return len(self.books.table)
+        return len(self.states.table)
 
     @property
     def pending_bytes(self) -> int:
         """Their sizes together."""
-        return self.books.table.bytes
+        return self.states.table.bytes
 
     @property
     def oldest_pending_ms(self) -> int | None:
         """When the oldest of them became known, in `steady_ms`."""
-        return self.books.table.oldest_ms()
+        return self.states.table.oldest_ms()
 
     @property
-    def recent(self) -> tuple[Ended, ...]:
+    def recent(self) -> tuple[FinishedObject, ...]:
         """The objects that came to their ends last, the newest at the end."""
-        return tuple(self.books.recent)
+        return tuple(self.states.recent)
 
     @property
-    def denied(self) -> str | None:
+    def access_problem(self) -> str | None:
         """A sentence while objects wait and none can be read: refused credentials, a 403 for all of them."""
-        return self.books.access.denied if self.books.table else None
+        return self.states.permissions.denied if self.states.table else None
 
     @property
     def missing_topics(self) -> Mapping[str, str]:
         """A sentence for each topic that objects wait for and that is not there."""
-        return dict(self.books.access.missing_topics) if self.books.table else {}
+        return dict(self.states.permissions.missing_topics) if self.states.table else {}
 
-    def troubles(self) -> dict[str, int]:
+    def waiting_reasons(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
         found: dict[str, int] = {}
-        for unit in self.books.table:
+        for unit in self.states.table:
             for part in (unit, *unit.slices):
                 if part.trouble is not None and part.phase is not Phase.GONE:
                     found[part.trouble] = found.get(part.trouble, 0) + 1
@@ -237,42 +237,48 @@ class Catalogue:
 
     # Inside
 
-    def _admit(self, event: ObjectEvent, now: Instant, gathering: Gathering) -> Owed | None:
+    def _object_of_event(self, event: ObjectEvent, now: Instant, gathering: EffectsBuilder) -> Owed | None:
         """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
         candidates = [key for key in (event.key, event.alternate_key) if key is not None]
-        keys = [key for key in candidates if not isinstance(self._intake.judge(key), LeftOut)]
+        keys = [
+            key for key in candidates if not isinstance(self._intake.route_or_reason(key), ExclusionReason)
+        ]
         if not keys:
-            gathering.ignored[str(self._intake.judge(event.key))] += 1
+            gathering.ignored[str(self._intake.route_or_reason(event.key))] += 1
             return None
         source = source_of(event)
         if event.etag is not None:
             for key in keys:
                 object_id = ObjectId(self._bucket, key, event.etag)
-                if self.books.table.find(object_id) or self.books.ledger.get(object_id):
-                    return self._meet(as_announced(event, object_id, now.wall_ms), source, now, gathering)
+                if self.states.table.find(object_id) or self.states.ledger.get(object_id):
+                    return self._pending_after_event(
+                        as_announced(event, object_id, now.wall_ms), source, now, gathering
+                    )
             if source is Source.RESTORE:
                 gathering.ignored["restored"] += 1
                 return None
         if event.etag is None or self._questions.is_needed(event, now.wall_ms):
-            question = self._questions.ask(event, keys)
+            question = self._questions.open(event, keys)
             gathering.heads.append(question.request)
             return question.token
         seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now.wall_ms)
-        return self._meet(seen, source, now, gathering)
+        return self._pending_after_event(seen, source, now, gathering)
 
-    def _meet(self, seen: S3Object, source: Source, now: Instant, gathering: Gathering) -> ObjectId | None:
+    def _pending_after_event(
+        self, seen: S3Object, source: Source, now: Instant, gathering: EffectsBuilder
+    ) -> ObjectId | None:
         """The announced object if it is pending now; None when its end is known."""
-        unit = self.books.table.find(seen.id)
+        unit = self.states.table.find(seen.id)
         if unit is not None:
             self._announced_again(unit, seen)
             return seen.id
-        entry = self.books.ledger.get(seen.id)
-        is_at = standing(entry, seen, source, now.wall_ms)
-        if is_at is Standing.SETTLED or (is_at is Standing.UNKNOWN and source is Source.RESTORE):
+        entry = self.states.ledger.get(seen.id)
+        is_at = verdict_of(entry, seen, source, now.wall_ms)
+        if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
             gathering.ignored["known" if entry is not None else "restored"] += 1
             return None
-        route = self._intake.judge(seen.id.key)
-        if isinstance(route, LeftOut):
+        route = self._intake.route_or_reason(seen.id.key)
+        if isinstance(route, ExclusionReason):
             gathering.ignored[route.value] += 1
             return None
         if entry is not None:
@@ -286,13 +292,15 @@ class Catalogue:
         route: Route,
         entry: LedgerEntry | None,
         now: Instant,
-        gathering: Gathering,
+        gathering: EffectsBuilder,
         *,
         is_fresh: bool,
     ) -> None:
-        self.books.begin(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, gathering=gathering)
+        self.states.add_pending(
+            seen, route=route, entry=entry, is_fresh=is_fresh, now=now, gathering=gathering
+        )
 
-    def _announced_again(self, unit: Pending, seen: S3Object) -> None:
+    def _announced_again(self, unit: PendingObject, seen: S3Object) -> None:
         known = unit.object
         says_more = known.sequencer is None and (
             seen.sequencer is not None or seen.last_modified_ms >= known.last_modified_ms
@@ -307,43 +315,43 @@ class Catalogue:
             part.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.
-            self.books.table.wake(known.id.key)
+            self.states.table.wake(known.id.key)
 
     def _compared(
         self, page: ListingPage
     ) -> Iterator[tuple[S3Object | None, ObjectId | None, LedgerEntry | None]]:
         """The page beside the ledger's entries."""
-        ledger = self.books.ledger
+        ledger = self.states.ledger
         if page.is_in_order:
             # All of it is read first: what the merge leads to may write to the overlay.
             entries = list(ledger.scan(self._bucket, page.after_key, page.through_key))
-            return merged(page.objects, entries)
-        self._expiry.unfit()
+            return merged_with_ledger(page.objects, entries)
+        self._expiry.invalidate()
         return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
 
-    def _meet_listed(
-        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, gathering: Gathering
+    def _pending_after_listing(
+        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, gathering: EffectsBuilder
     ) -> None:
-        unit = self.books.table.find(seen.id)
+        unit = self.states.table.find(seen.id)
         if unit is not None:
             if unit.phase is not Phase.WAITING:
                 unit.relisted = _seen_again(unit.object, seen)
             return
-        if standing(entry, seen, Source.LISTING, now.wall_ms) is Standing.SETTLED:
+        if verdict_of(entry, seen, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
-        judge = self._intake.judge_listed if entry is None else self._judge_known
+        judge = self._intake.listed_route_or_reason if entry is None else self._judge_known
         route = judge(seen)
-        if isinstance(route, LeftOut):
+        if isinstance(route, ExclusionReason):
             gathering.ignored[route.value] += 1
         else:
             self._begin(seen, route, entry, now, gathering, is_fresh=False)
 
-    def _judge_known(self, seen: S3Object) -> Route | LeftOut:
+    def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
         """The baseline is for what nobody has begun."""
-        return self._intake.judge(seen.id.key)
+        return self._intake.route_or_reason(seen.id.key)
 
-    def _expire(self, expired: Sequence[ObjectId], now: Instant, gathering: Gathering) -> None:
-        books = self.books
+    def _expire(self, expired: Sequence[ObjectId], now: Instant, gathering: EffectsBuilder) -> None:
+        books = self.states
         for object_id in expired:
             entry = books.ledger.get(object_id)
             # Between its page and the end of the listing an entry may have got a new life.

@@ -18,7 +18,7 @@ class LedgerWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRequest:
-    """A HEAD to ask before an event can be believed; `Catalogue.headed(token, ..)` takes the answer."""
+    """A HEAD needed to confirm an event; `Catalogue.on_head_answer(token, ..)` takes the answer."""
 
     token: str
     bucket: str
@@ -27,7 +27,7 @@ class HeadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class FinishedObject:
     """An object that came to its end (done, skipped, quarantined).
 
     `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
@@ -51,10 +51,10 @@ class Effects:
     """
 
     settled: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    abandoned: tuple[str, ...] = ()
     writes: tuple[LedgerWrite, ...] = ()
     heads: tuple[HeadRequest, ...] = ()
-    ended: tuple[Ended, ...] = ()
+    finished: tuple[FinishedObject, ...] = ()
     pending: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Effects:
         """Both, to be carried out as one."""
         return Effects(
             settled=self.settled + other.settled,
-            left=self.left + other.left,
+            abandoned=self.abandoned + other.abandoned,
             writes=self.writes + other.writes,
             heads=self.heads + other.heads,
-            ended=self.ended + other.ended,
+            finished=self.finished + other.finished,
             pending=self.pending + other.pending,
             ignored=Counter(self.ignored) + Counter(other.ignored),
             warnings=self.warnings + other.warnings,
@@ -74,14 +74,14 @@ class Effects:
 
 
 @dataclass(slots=True, kw_only=True)
-class Gathering:
+class EffectsBuilder:
     """Effects while they come together."""
 
     settled: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    abandoned: list[str] = field(default_factory=list)
     writes: list[LedgerWrite] = field(default_factory=list)
     heads: list[HeadRequest] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
+    finished: list[FinishedObject] = field(default_factory=list)
     pending: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
@@ -90,10 +90,10 @@ class Gathering:
         """Everything gathered, frozen."""
         return Effects(
             settled=tuple(self.settled),
-            left=tuple(self.left),
+            abandoned=tuple(self.abandoned),
             writes=tuple(self.writes),
             heads=tuple(self.heads),
-            ended=tuple(self.ended),
+            finished=tuple(self.finished),
             pending=self.pending,
             ignored=dict(self.ignored),
             warnings=tuple(self.warnings),

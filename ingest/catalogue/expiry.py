@@ -6,7 +6,7 @@ than `ledger.retention.ms`; and no pass takes more than half of the entries: tha
 
 from typing import Final
 
-from ingest.catalogue.listing import ListingPage
+from ingest.catalogue.listing_merge import ListingPage
 from ingest.clock import Instant
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId
@@ -31,7 +31,7 @@ class Expiry:
         self._absent = 0
         self._candidates: dict[ObjectId, int] = {}
 
-    def page_begins(self, page: ListingPage, now: Instant) -> None:
+    def begin_page(self, page: ListingPage, now: Instant) -> None:
         """A page is about to be merged; one that does not follow on the last ends the listing's use here."""
         if page.listing_id != self._seen_listing_id:
             self._forget_pass()
@@ -62,11 +62,11 @@ class Expiry:
         age_ms = now_ms - max(entry.updated_ms, entry.last_modified_ms)
         return entry.is_settled and age_ms > self._retention_ms
 
-    def unfit(self) -> None:
+    def invalidate(self) -> None:
         """This listing cannot be relied on for absence."""
         self._forget_pass()
 
-    def page_ends(self, page: ListingPage) -> tuple[list[ObjectId], str | None]:
+    def end_page(self, page: ListingPage) -> tuple[list[ObjectId], str | None]:
         """After the last page of a full listing: what has expired, and a warning if that looks wrong."""
         if not page.is_last or not self._is_counting:
             return [], None

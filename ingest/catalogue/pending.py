@@ -26,7 +26,7 @@ class Suspicion(Enum):
     ARMED = auto()  # it is there: it may run, alone
 
 
-class Pending:
+class PendingObject:
     """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
 
     `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
@@ -67,7 +67,7 @@ class Pending:
         entry: LedgerEntry | None = None,
         is_fresh: bool = False,
         due_ms: int = 0,
-        parent: "Pending | None" = None,
+        parent: "PendingObject | None" = None,
         begin: int | None = None,
         end: int | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Pending:
         self.is_whole = False
         self.newer: S3Object | None = None
         self.relisted: S3Object | None = None
-        self.slices: tuple[Pending, ...] = ()
+        self.slices: tuple[PendingObject, ...] = ()
         self.trouble: str | None = None
         self.label = ""
 
@@ -111,7 +111,7 @@ class Pending:
         """Attempts that the ledger counts against it."""
         return 0 if self.entry is None else self.entry.attempts
 
-    def comes_before(self, other: "Pending") -> bool:
+    def comes_before(self, other: "PendingObject") -> bool:
         """True when this version of a key goes first: by sequencer where both have one, then by time.
 
         Listings know whole seconds and no sequencer; what they show is the newest of its second.
@@ -139,47 +139,47 @@ class PendingTable:
     """Pending objects by key. `arrivals` are those for the planner to queue, again or for the first time."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, Pending | list[Pending]] = {}
+        self._by_key: dict[str, PendingObject | list[PendingObject]] = {}
         self._count = 0
         self.labels: Counter[str] = Counter()
         self.bytes = 0
-        self.arrivals: list[Pending] = []
+        self.arrivals: list[PendingObject] = []
         self.held: set[LedgerKey] = set()
         """What live plans hold; no driver write may name it."""
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Pending]:
+    def __iter__(self) -> Iterator[PendingObject]:
         for found in self._by_key.values():
             if isinstance(found, list):
                 yield from found
             else:
                 yield found
 
-    def of_key(self, key: str) -> list[Pending]:
+    def of_key(self, key: str) -> list[PendingObject]:
         """Every pending version of a key."""
         found = self._by_key.get(key)
         if found is None:
             return []
         return found if isinstance(found, list) else [found]
 
-    def find(self, object_id: ObjectId) -> Pending | None:
+    def find(self, object_id: ObjectId) -> PendingObject | None:
         """The pending object with this identity."""
         return next((unit for unit in self.of_key(object_id.key) if unit.object.id == object_id), None)
 
-    def find_slice(self, key: SliceKey) -> Pending | None:
+    def find_slice(self, key: SliceKey) -> PendingObject | None:
         """The pending slice with this key."""
         parent = self.find(key.id)
         return next((piece for piece in parent.slices if piece.key == key), None) if parent else None
 
-    def find_unit(self, key: LedgerKey) -> Pending | None:
+    def find_unit(self, key: LedgerKey) -> PendingObject | None:
         """The pending object or slice whose checkpoints have this ledger key."""
         if isinstance(key, ObjectId):
             return self.find(key)
         return self.find_slice(key) if isinstance(key, SliceKey) else None
 
-    def add(self, unit: Pending) -> None:
+    def add(self, unit: PendingObject) -> None:
         """Take in a new object."""
         found = self._by_key.get(unit.object.id.key)
         if found is None:
@@ -193,7 +193,7 @@ class PendingTable:
         self.relabel(unit)
         self.arrivals.append(unit)
 
-    def remove(self, unit: Pending) -> None:
+    def remove(self, unit: PendingObject) -> None:
         """Let go of an object that has come to its end, and wake the next version of its key."""
         key = unit.object.id.key
         rest = [other for other in self.of_key(key) if other is not unit]
@@ -207,7 +207,7 @@ class PendingTable:
         unit.phase = Phase.GONE
         self.wake(key)
 
-    def move(self, unit: Pending, phase: Phase) -> None:
+    def move(self, unit: PendingObject, phase: Phase) -> None:
         """Change the phase; what waits again is queued again, and so is the first of its key."""
         unit.phase = phase
         if unit.parent is None:
@@ -216,7 +216,7 @@ class PendingTable:
             self.arrivals.append(unit)
             self.wake_rivals(unit.object.id.key)
 
-    def relabel(self, unit: Pending) -> None:
+    def relabel(self, unit: PendingObject) -> None:
         """Count an object under what it is now: pending, active or failed."""
         label = "pending"
         if unit.phase in {Phase.ACTIVE, Phase.SPLIT}:
@@ -242,7 +242,7 @@ class PendingTable:
         if isinstance(self._by_key.get(key), list):
             self.wake(key)
 
-    def is_clear(self, unit: Pending) -> bool:
+    def is_clear(self, unit: PendingObject) -> bool:
         """True when nothing of the same key goes before this unit or is under way."""
         if unit.key in self.held:
             return False
@@ -254,7 +254,7 @@ class PendingTable:
             self._is_under_way(other) for other in versions if other is not whole
         )
 
-    def _is_under_way(self, unit: Pending) -> bool:
+    def _is_under_way(self, unit: PendingObject) -> bool:
         if unit.phase is Phase.SPLIT:
             return any(piece.phase is Phase.WRITING or piece.key in self.held for piece in unit.slices)
         return unit.phase is not Phase.WAITING
@@ -276,7 +276,7 @@ class PendingTable:
         return min(unit.since_ms for unit in found) if isinstance(found, list) else found.since_ms
 
 
-def _first(versions: list[Pending]) -> Pending:
+def _first(versions: list[PendingObject]) -> PendingObject:
     first = versions[0]
     for unit in versions[1:]:
         if unit.comes_before(first):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.asking.amounts import counted
-from ingest.catalogue import Intake, LeftOut
+from ingest.catalogue import ExclusionReason, ObjectFilter
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.objects import S3Object
 from ingest.settings.model import S3Settings
@@ -31,19 +31,19 @@ class Survey:
     is_whole: bool = True
     taken: int = 0
     topics: dict[str, Seen] = field(default_factory=dict)
-    left_out: dict[LeftOut, list[str]] = field(default_factory=dict)
+    left_out: dict[ExclusionReason, list[str]] = field(default_factory=dict)
     archived: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Keys that `run` would take."""
     sample: S3Object | None = None
     """An object that can be tried to be read: taken, not empty, not archived."""
 
-    def add(self, objects: Iterable[S3Object], intake: Intake) -> None:
+    def add(self, objects: Iterable[S3Object], intake: ObjectFilter) -> None:
         """Judge some more."""
         for seen in objects:
             self.listed += 1
-            route = intake.judge_listed(seen)
-            if isinstance(route, LeftOut):
+            route = intake.listed_route_or_reason(seen)
+            if isinstance(route, ExclusionReason):
                 self.left_out.setdefault(route, []).append(seen.id.key)
                 continue
             self.taken += 1
@@ -204,7 +204,7 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     where = f"s3://{settings.bucket}/{settings.prefix}"
     if not survey.listed:
         return ok(name, f"{where} holds nothing yet")
-    unmatched = survey.left_out.get(LeftOut.UNMATCHED, [])
+    unmatched = survey.left_out.get(ExclusionReason.UNMATCHED, [])
     if unmatched and not survey.taken:
         return misconfigured(
             name,

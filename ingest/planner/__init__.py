@@ -6,7 +6,7 @@ catalogue's thread. `ingest.catalogue` shows the order of calls.
 """
 
 from ingest.planner.backoff import Backoff
-from ingest.planner.limits import Limits
+from ingest.planner.batch_limits import BatchLimits
 from ingest.planner.planner import Planner
 
-__all__ = ["Backoff", "Limits", "Planner"]
+__all__ = ["Backoff", "BatchLimits", "Planner"]

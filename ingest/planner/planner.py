@@ -4,43 +4,43 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ingest.catalogue.books import Books, entry_for
 from ingest.catalogue.catalogue import Catalogue
-from ingest.catalogue.effects import Effects, Gathering
-from ingest.catalogue.pending import Pending, Phase, Suspicion
-from ingest.catalogue.slices import options_of
+from ingest.catalogue.effects import Effects, EffectsBuilder
+from ingest.catalogue.object_state import ObjectStates, entry_for
+from ingest.catalogue.pending import PendingObject, Phase, Suspicion
+from ingest.catalogue.splits import options_of
 from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
 from ingest.outcome import Wait, outcome_of
 from ingest.planner.backoff import Backoff
-from ingest.planner.failing import Failing
-from ingest.planner.lanes import FreeLanes
-from ingest.planner.limits import Kind, Limits
-from ingest.planner.partitions import PartitionLanes
-from ingest.planner.suspects import Suspects
+from ingest.planner.batch_limits import BatchLimits, SplitKind
+from ingest.planner.partition_queue import PartitionQueue
+from ingest.planner.poison import PoisonSuspects
+from ingest.planner.retry_policy import RetryPolicy
+from ingest.planner.unordered_queue import UnorderedQueue
 from ingest.settings.choices import Ordering
 from ingest.work import Checkpoint, Finished, Outcome, Work
 
 
-class _Lanes(Protocol):
-    """The two ways to queue: `FreeLanes` and `PartitionLanes`. Their time is `Instant.steady_ms`."""
+class _WaitingQueue(Protocol):
+    """The two ways to queue: `UnorderedQueue` and `PartitionQueue`. Their time is `Instant.steady_ms`."""
 
     warnings: list[str]
 
-    def put(self, unit: Pending, now_ms: int) -> None: ...
+    def put(self, unit: PendingObject, now_ms: int) -> None: ...
     def wake(self, now_ms: int) -> None: ...
-    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]: ...
-    def over(self, units: list[Pending]) -> None: ...
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]: ...
+    def over(self, units: list[PendingObject]) -> None: ...
     def ready(self, now_ms: int, *, big: int) -> int: ...
-    def is_next(self, unit: Pending) -> bool: ...
+    def is_next(self, unit: PendingObject) -> bool: ...
     def next_due_ms(self) -> int | None: ...
 
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
     slot: int
-    units: dict[LedgerKey, Pending]
+    units: dict[LedgerKey, PendingObject]
     is_big: bool
     is_lost: bool = False
 
@@ -48,25 +48,25 @@ class _Plan:
 class Planner:
     """Deals work to slots. It shares the catalogue's thread; nothing here blocks or reads a clock."""
 
-    def __init__(self, catalogue: Catalogue, *, limits: Limits, backoff: Backoff) -> None:
+    def __init__(self, catalogue: Catalogue, *, limits: BatchLimits, backoff: Backoff) -> None:
         self.is_paused = False
         """True: nothing is planned; what is under way goes on."""
         self._catalogue = catalogue
-        self._books: Books = catalogue.books
-        self.access = catalogue.books.access
-        self._table = catalogue.books.table
+        self._books: ObjectStates = catalogue.states
+        self.access = catalogue.states.permissions
+        self._table = catalogue.states.table
         self._limits = limits
         self._backoff = backoff
-        self._lanes: _Lanes
+        self._lanes: _WaitingQueue
         if limits.ordering is Ordering.PARTITION:
-            self._lanes = PartitionLanes(limits, self._table)
+            self._lanes = PartitionQueue(limits, self._table)
         else:
-            self._lanes = FreeLanes(limits, self._table)
+            self._lanes = UnorderedQueue(limits, self._table)
         self._plans: dict[int, _Plan] = {}
         self._held_until_ms = 0
         self._held_tries = 0
-        self._suspects = Suspects(self._books, limits, self._lanes.is_next)
-        self._failing = Failing(self._books, limits, backoff)
+        self._suspects = PoisonSuspects(self._books, limits, self._lanes.is_next)
+        self._failing = RetryPolicy(self._books, limits, backoff)
 
     # Work out
 
@@ -86,7 +86,7 @@ class Planner:
         if not units:
             return ()
         works = tuple(self._work(unit) for unit in units)
-        is_big = any(self._limits.kind_of(unit) is Kind.BIG for unit in units)
+        is_big = any(self._limits.kind_of(unit) is SplitKind.BIG for unit in units)
         self._plans[plan] = _Plan(slot=slot, units={unit.key: unit for unit in units}, is_big=is_big)
         for unit in units:
             if unit.reads_before < 0:
@@ -117,12 +117,12 @@ class Planner:
 
     # Results in
 
-    def committed(self, plan: int, checkpoints: Iterable[Checkpoint]) -> Effects:
+    def on_committed(self, plan: int, checkpoints: Iterable[Checkpoint]) -> Effects:
         """What follows from a transaction of this plan that the broker acknowledged.
 
         A plan that is void by now says nothing new: the ledger was read after its fence.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         live = self._plans.get(plan)
         if live is None:
             return gathering.effects()
@@ -138,12 +138,12 @@ class Planner:
                 self._books.record(unit, checkpoint.entry, gathering)
         return gathering.effects()
 
-    def finished(self, plan: int, finished: Finished, now: Instant) -> Effects:
+    def on_finished(self, plan: int, finished: Finished, now: Instant) -> Effects:
         """What follows from the end of a batch.
 
         When a commit is in doubt, or the slot was fenced, everything stays reserved until `recovered`.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         live = self._plans.get(plan)
         if live is None:
             return gathering.effects()
@@ -160,7 +160,7 @@ class Planner:
             if key in failures:
                 outcome = outcome_of(failures[key].kind)
                 denied |= outcome.wait is Wait.EVERYTHING
-                self._failing.fail(unit, failures[key], now, gathering)
+                self._failing.on_failure(unit, failures[key], now, gathering)
             elif key in cuts:
                 self._cut(unit, *cuts[key], now, gathering)
             else:
@@ -171,17 +171,17 @@ class Planner:
         self._settle_down(live, now, gathering)
         return gathering.effects()
 
-    def lost(self, plan: int) -> None:
+    def on_lost(self, plan: int) -> None:
         """The task of this plan died or went silent: its work stays reserved until `recovered`."""
         if plan in self._plans:
             self._plans[plan].is_lost = True
 
-    def recovered(self, slot: int, now: Instant, *, worker_died: bool) -> Effects:
+    def on_recovered(self, slot: int, now: Instant, *, worker_died: bool) -> Effects:
         """What follows once the slot's lost plan is void, the slot fenced and the ledger read to its end.
 
         The view must show that reading. `worker_died` makes what was not finished suspect.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         lost = [(plan, live) for plan, live in self._plans.items() if live.slot == slot and live.is_lost]
         for plan, live in lost:
             self._release(plan, live)
@@ -218,7 +218,7 @@ class Planner:
 
         Call it once in each turn of the service's loop.
         """
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         self._queue_arrivals(now)
         self._lanes.wake(now.steady_ms)
         if now.steady_ms >= self._held_until_ms:
@@ -252,7 +252,7 @@ class Planner:
                 self._suspects.add(unit)
             self._lanes.put(unit, now.steady_ms)
 
-    def _work(self, unit: Pending) -> Work:
+    def _work(self, unit: PendingObject) -> Work:
         entry = unit.entry or LedgerEntry(state=State.NEW)
         return Work(
             object=unit.object,
@@ -277,15 +277,15 @@ class Planner:
         del self._plans[plan]
         self._table.release(list(live.units))
 
-    def _settle_down(self, live: _Plan, now: Instant, gathering: Gathering) -> None:
+    def _settle_down(self, live: _Plan, now: Instant, gathering: EffectsBuilder) -> None:
         """Everything that waited for this plan to be over."""
         self._lanes.over(list(live.units.values()))
         for unit in live.units.values():
             if unit.parent is not None:
-                self._books.conclude(unit.parent, now, gathering)
+                self._books.finish_split_object(unit.parent, now, gathering)
             self._books.apply_deferred(unit.object.id, now, gathering)
 
-    def _give_back(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
+    def _give_back(self, unit: PendingObject, now: Instant, gathering: EffectsBuilder) -> None:
         unit.due_ms = 0
         if unit.suspicion is Suspicion.ARMED:
             # It survived alone. The ledger forgets its attempts, or restarts would add up to a quarantine.
@@ -297,7 +297,12 @@ class Planner:
         self._table.move(unit, Phase.WAITING)
 
     def _cut(
-        self, unit: Pending, cuts: tuple[int, ...], options: str | None, now: Instant, gathering: Gathering
+        self,
+        unit: PendingObject,
+        cuts: tuple[int, ...],
+        options: str | None,
+        now: Instant,
+        gathering: EffectsBuilder,
     ) -> None:
         """`cuts` run from the beginning to the end of the object; fewer than three make no two slices.
 

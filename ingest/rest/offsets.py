@@ -9,7 +9,7 @@ of the object, which let a saved offset be brought back to a ledger that has nev
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ingest.catalogue.offsets import Offset
+from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ingest.catalogue.offsets import Offset
+from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
 from ingest.kafka.controls import Target
 from ingest.ledger import LedgerEntry

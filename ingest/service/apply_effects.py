@@ -26,7 +26,7 @@ class EffectsApplier:
             self._writes.submit(effects.writes)
         if effects.settled:
             self._listeners.settle(effects.settled)
-        for message_id in effects.left:
+        for message_id in effects.abandoned:
             self._listeners.abandon(message_id)
         for head in effects.heads:
             self._listeners.request_head(
@@ -36,5 +36,5 @@ class EffectsApplier:
             self._tally.ignored(reason, count)
         for warning in effects.warnings:
             _log.warning("catalogue_warning", warning=warning)
-        if effects.ended:
-            self._tally.ended(effects.ended, self._clock())
+        if effects.finished:
+            self._tally.ended(effects.finished, self._clock())

@@ -131,7 +131,7 @@ class Commands:
 
     def _free(self, waiting: _Waiting) -> list[S3Object]:
         """Objects that no plan holds, and no record of which is under way."""
-        books = self._catalogue.books
+        books = self._catalogue.states
         free = []
         for seen in waiting.left:
             if not books.is_held(seen.id):

@@ -2,7 +2,7 @@
 
 from ingest.catalogue import Baseline, Catalogue
 from ingest.intake import intake_of
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.service.view import CacheView
 from ingest.settings import Settings
 from spark.formats import CUTTERS
@@ -19,7 +19,7 @@ def deciders(
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
     )
-    limits = Limits(
+    limits = BatchLimits(
         slots=slots,
         max_objects=settings.jobs.max_objects,
         max_bytes=settings.jobs.max_bytes,

@@ -155,7 +155,7 @@ class EventLoop:
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
                 self._supervisor.take(event)
             case Written(writes, is_command):
-                self._applier.apply(self._parts.catalogue.written(writes, clock.now()))
+                self._applier.apply(self._parts.catalogue.on_written(writes, clock.now()))
                 if is_command:
                     self._parts.commands.written()
             case Recovered(slots):
@@ -185,7 +185,7 @@ class EventLoop:
             if isinstance(applied.entry, bytes):
                 self._parts.commands.take(applied.key, applied.entry)
         elif isinstance(applied.entry, LedgerEntry | None):
-            self._parts.catalogue.ledger_applied(applied.key, applied.entry)
+            self._parts.catalogue.on_ledger_record(applied.key, applied.entry)
 
     # -- what listeners tell ---------------------------------------------------------------------------------
 
@@ -195,17 +195,19 @@ class EventLoop:
         for message in received.messages:
             events = self._announcements.read(message)
             if events is not None:
-                self._applier.apply(self._parts.catalogue.announce(message.id, events, clock.now()))
+                self._applier.apply(self._parts.catalogue.on_message(message.id, events, clock.now()))
 
     def _headed(self, event: HeadAnswer) -> None:
         catalogue = self._parts.catalogue
         match event.answer:
             case S3Object():
-                self._applier.apply(catalogue.headed(event.token, event.answer, clock.now()))
+                self._applier.apply(catalogue.on_head_answer(event.token, event.answer, clock.now()))
             case ObjectForbidden():
-                self._applier.apply(catalogue.headed(event.token, None, clock.now(), is_forbidden=True))
+                self._applier.apply(
+                    catalogue.on_head_answer(event.token, None, clock.now(), is_forbidden=True)
+                )
             case _:
-                self._applier.apply(catalogue.headed(event.token, None, clock.now()))
+                self._applier.apply(catalogue.on_head_answer(event.token, None, clock.now()))
 
     def _listed(self, page: Page) -> None:
         parts = self._parts
@@ -218,7 +220,7 @@ class EventLoop:
             through_key=page.through_key,
             objects=page.objects,
         )
-        self._applier.apply(parts.catalogue.observe(listed, clock.now()))
+        self._applier.apply(parts.catalogue.on_listing_page(listed, clock.now()))
         parts.listeners.page_done()
         if page.is_last and page.kind is ListingKind.FULL:
             parts.tally.full_listing_done(clock.wall_ms())
@@ -276,7 +278,7 @@ class EventLoop:
         if self._until_idle.is_over(is_idle=self._is_idle()):
             self._is_over = True
             return
-        troubles = parts.catalogue.troubles()
+        troubles = parts.catalogue.waiting_reasons()
         waits = bool(troubles) and not parts.planner.has_live_plans and not parts.catalogue.counts["active"]
         if self._until_idle.is_out_of_patience(waits_outside=waits, now=now):
             left = ", ".join(f"{reason} ({count} objects)" for reason, count in sorted(troubles.items()))

@@ -72,7 +72,7 @@ def look(
     for state, count in doing.items():
         metrics.slots.labels(state).set(count)
     missing = {f"topic {topic}": sentence for topic, sentence in catalogue.missing_topics.items()}
-    denied = {} if catalogue.denied is None else {"objects": catalogue.denied}
+    denied = {} if catalogue.access_problem is None else {"objects": catalogue.access_problem}
     return replace(
         before,
         role="leader",

@@ -68,7 +68,9 @@ class SlotSupervisor:
         worker_died = self.slots[slot].worker_died
         self._parts.lanes.forget_worker(slot)
         self.slots.move(slot, SlotState.FREE)
-        self._parts.apply(self._parts.planner.recovered(slot, self._parts.clock(), worker_died=worker_died))
+        self._parts.apply(
+            self._parts.planner.on_recovered(slot, self._parts.clock(), worker_died=worker_died)
+        )
 
     def void_all(self, recovering: tuple[int, ...]) -> None:
         """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
@@ -82,7 +84,7 @@ class SlotSupervisor:
         self._parts.tally.committed(event.committed)
         for topic in event.committed.records_by_topic:
             self._parts.remember(topic)
-        self._parts.apply(self._parts.planner.committed(event.committed.plan, event.committed.checkpoints))
+        self._parts.apply(self._parts.planner.on_committed(event.committed.plan, event.committed.checkpoints))
 
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
@@ -96,7 +98,7 @@ class SlotSupervisor:
                 error=failure.message,
             )
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        self._parts.apply(self._parts.planner.finished(finished.plan, finished, self._parts.clock()))
+        self._parts.apply(self._parts.planner.on_finished(finished.plan, finished, self._parts.clock()))
         self.slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
@@ -114,7 +116,7 @@ class SlotSupervisor:
         self._parts.lanes.void(slot)
         plan = self.slots[slot].plan
         if plan is not None:
-            self._parts.planner.lost(plan)
+            self._parts.planner.on_lost(plan)
         self.slots.move(slot, SlotState.RECOVERING)
         self.slots[slot].worker_died = worker_died
         self._parts.tally.slot_lost()
@@ -154,5 +156,5 @@ class SlotSupervisor:
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
             never = Finished(plan=plan, outcome=Outcome.ABORTED, returned=works)
-            parts.apply(parts.planner.finished(plan, never, now))
+            parts.apply(parts.planner.on_finished(plan, never, now))
         return True

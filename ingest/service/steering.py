@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from ingest.catalogue import Catalogue, Effects, LedgerWrite
-from ingest.catalogue.offsets import Alter, Offset
+from ingest.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.clock import Instant
 from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
 from ingest.ledger import ControlKey
@@ -158,9 +158,9 @@ class Steering:
         """
 
         def make(now: Instant) -> Step | None:
-            if any(self._catalogue.books.is_held(seen.id) for seen in objects):
+            if any(self._catalogue.states.is_held(seen.id) for seen in objects):
                 return None
-            effects = self._catalogue.apply_command(Alter(offsets=offsets), objects, now)
+            effects = self._catalogue.apply_command(AlterOffsets(offsets=offsets), objects, now)
             # With them goes what makes them allowed: that it is stopped.
             record = encode_control(Pause(state=Target.STOPPED, at_ms=now.wall_ms))
             return Step(effects=effects, record=(PAUSE, record))

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from ingest.catalogue import Ended
+from ingest.catalogue import FinishedObject
 from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.logs import gathered
@@ -117,7 +117,7 @@ class Tally:
         self.bytes += count
         return count
 
-    def ended(self, objects: Sequence[Ended], now: Instant) -> None:
+    def ended(self, objects: Sequence[FinishedObject], now: Instant) -> None:
         """Objects came to their ends: the one canonical line of each, written together."""
         counts = Counter((ended.entry.state, ended.entry.reason) for ended in objects)
         for (state, reason), count in counts.items():
@@ -131,7 +131,7 @@ class Tally:
             for ended in objects:
                 self._say(log, ended, now)
 
-    def _say(self, log: Any, ended: Ended, now: Instant) -> None:
+    def _say(self, log: Any, ended: FinishedObject, now: Instant) -> None:
         entry = ended.entry
         if entry.state is State.DONE:
             waited = max(0, now.wall_ms - ended.seen_ms) / 1000
@@ -165,7 +165,7 @@ class Tally:
         return records / _RATE_SECONDS, size / _RATE_SECONDS
 
 
-def _recent(ended: Ended, now_ms: int) -> RecentObject:
+def _recent(ended: FinishedObject, now_ms: int) -> RecentObject:
     entry = ended.entry
     return RecentObject(
         key=printable(ended.id.key),

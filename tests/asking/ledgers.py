@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ingest.asking.orders import Order
-from ingest.catalogue import Catalogue, Intake
+from ingest.catalogue import Catalogue, ObjectFilter
 from ingest.kafka.controls import encode_control
 from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
@@ -74,7 +74,7 @@ class Ledger:
     def leader(self) -> "Leader":
         """A process that has just taken the lead."""
         catalogue = Catalogue(
-            bucket=BUCKET, view=self.view, intake=Intake(route=lambda _key: Route(topic="t"))
+            bucket=BUCKET, view=self.view, intake=ObjectFilter(route=lambda _key: Route(topic="t"))
         )
         leader = Leader(ledger=self, catalogue=catalogue, commands=Commands(catalogue))
         for key, raw in self.controls.items():
@@ -110,9 +110,9 @@ class Leader:
         else:
             self.ledger.controls[key] = raw
         self.transactions += 1
-        self.catalogue.written(step.effects.writes, at(self.now_ms))
+        self.catalogue.on_written(step.effects.writes, at(self.now_ms))
         for write in step.effects.writes:
-            self.catalogue.ledger_applied(write.key, write.entry)
+            self.catalogue.on_ledger_record(write.key, write.entry)
         # What was written is read back, as everything is.
         self.commands.take(key, raw)
         self.commands.written()

@@ -69,7 +69,7 @@ class Leading:
             while (step := commands.step(clock.now())) is not None:
                 self.ledger.commit([*((w.key, w.entry) for w in step.effects.writes), step.record])
                 self.written += [w.key for w in step.effects.writes if isinstance(w.key, ObjectId)]
-                catalogue.written(step.effects.writes, clock.now())
+                catalogue.on_written(step.effects.writes, clock.now())
                 commands.written()
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalogue.pending import Pending, sequencer_rank
+from ingest.catalogue.pending import PendingObject, sequencer_rank
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import Route, S3Object
-from ingest.planner import Backoff, Limits
+from ingest.planner import Backoff, BatchLimits
 from ingest.settings.choices import Ordering
 from ingest.work import Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
@@ -23,7 +23,7 @@ class TestBatches:
 
     def test_caps(self) -> None:
         """Objects, and bytes unless one object alone has more."""
-        desk = Desk(limits=Limits(slots=1, max_objects=3, max_bytes=100))
+        desk = Desk(limits=BatchLimits(slots=1, max_objects=3, max_bytes=100))
         desk.announce("m", *(event(f"o{number}", size=1) for number in range(4)))
         assert desk.keys(desk.plan()) == ["o0", "o1", "o2"]
         desk.complete(1)
@@ -38,21 +38,21 @@ class TestBatches:
     )
     def test_idle_slots_share(self, objects: int, idle_slots: int, sizes: list[int]) -> None:
         """The first to ask does not take everything."""
-        desk = Desk(limits=Limits(slots=idle_slots))
+        desk = Desk(limits=BatchLimits(slots=idle_slots))
         desk.announce("m", *(event(f"o{number}") for number in range(objects)))
         plans = [desk.plan(slot, idle_slots=idle_slots - slot) for slot in range(idle_slots)]
         assert [len(desk.works[plan]) for plan in plans] == sizes
 
     def test_bytes_are_shared_too(self) -> None:
         """One slot reads the large one while the other reads the small ones."""
-        desk = Desk(limits=Limits(slots=2))
+        desk = Desk(limits=BatchLimits(slots=2))
         desk.announce("m", event("large", size=1000), *(event(f"o{number}", size=10) for number in range(9)))
         assert desk.keys(desk.plan(0, idle_slots=2)) == ["large"]
         assert len(desk.works[desk.plan(1)]) == 9
 
     def test_the_last_of_it_is_left_to_busy_slots_too(self) -> None:
         """Two slots end at about the same time; what is little goes to one of them at once."""
-        desk = Desk(limits=Limits(slots=2, max_bytes=3200))
+        desk = Desk(limits=BatchLimits(slots=2, max_bytes=3200))
         desk.announce("m", *(event(f"o{number}", size=100) for number in range(20)))
         first, second = desk.plan(0, idle_slots=2), desk.plan(1)
         assert [len(desk.works[plan]) for plan in (first, second)] == [10, 5]
@@ -68,7 +68,7 @@ class TestBatches:
 
     def test_fresh_events_go_before_the_backlog_which_keeps_a_share(self) -> None:
         """A fifth of the objects of each batch."""
-        desk = Desk(limits=Limits(slots=1, max_objects=10))
+        desk = Desk(limits=BatchLimits(slots=1, max_objects=10))
         desk.observe(page(*(listed(f"old{number:02}") for number in range(20))))
         desk.announce("m", *(event(f"new{number:02}") for number in range(20)))
         keys = desk.keys(desk.plan())
@@ -76,7 +76,7 @@ class TestBatches:
 
     def test_a_batch_of_backlog_is_short(self) -> None:
         """An event that comes while it is worked off waits for a fifth of a batch, not for a whole one."""
-        desk = Desk(limits=Limits(slots=1, max_objects=100, max_bytes=4000))
+        desk = Desk(limits=BatchLimits(slots=1, max_objects=100, max_bytes=4000))
         desk.observe(page(*(listed(f"old{number:03}") for number in range(100))))
         assert len(desk.works[desk.plan()]) == 20
         desk.complete(1)
@@ -125,7 +125,7 @@ class TestBigObjects:
 
     def test_never_in_all_slots(self) -> None:
         """Three big objects, three slots: the third slot waits for something small."""
-        desk = Desk(limits=Limits(slots=3, max_bytes=100))
+        desk = Desk(limits=BatchLimits(slots=3, max_bytes=100))
         desk.announce("m", *(event(f"big{number}", size=101) for number in range(3)))
         assert [desk.keys(desk.plan(slot)) for slot in range(3)] == [["big0"], ["big1"], []]
         desk.announce("n", event("small"))
@@ -135,13 +135,13 @@ class TestBigObjects:
 
     def test_a_single_slot_takes_them(self) -> None:
         """There is no other that could be kept."""
-        desk = Desk(limits=Limits(slots=1, max_bytes=100))
+        desk = Desk(limits=BatchLimits(slots=1, max_bytes=100))
         desk.announce("m", event("big", size=101))
         assert desk.keys(desk.plan()) == ["big"]
 
     def test_they_alternate_with_small_ones(self) -> None:
         """Neither kind starves the other where there is one slot."""
-        desk = Desk(limits=Limits(slots=1, max_objects=1, max_bytes=100))
+        desk = Desk(limits=BatchLimits(slots=1, max_objects=1, max_bytes=100))
         for number in range(3):
             desk.announce(f"m{number}", event(f"big{number}", size=101), event(f"small{number}"))
         order = []
@@ -153,7 +153,7 @@ class TestBigObjects:
 
     def test_they_travel_alone(self) -> None:
         """A big one in a batch would hold its commit back."""
-        desk = Desk(limits=Limits(slots=2, max_bytes=100))
+        desk = Desk(limits=BatchLimits(slots=2, max_bytes=100))
         desk.announce("m", event("big", size=101), event("a", size=1), event("b", size=1))
         assert [desk.keys(desk.plan(slot, idle_slots=1)) for slot in range(2)] == [["a", "b"], ["big"]]
 
@@ -242,7 +242,7 @@ class TestPartitions:
 
     def desk(self, *, slots: int = 2, max_objects: int = 1000, max_bytes: int = MIB) -> Desk:
         """A desk of this ordering."""
-        limits = Limits(
+        limits = BatchLimits(
             slots=slots, max_objects=max_objects, max_bytes=max_bytes, ordering=Ordering.PARTITION
         )
         return Desk(limits=limits)
@@ -293,7 +293,7 @@ class TestPartitions:
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind=kind, message="why", reason="unfit")
         finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
-        effects = desk.planner.finished(plan, finished, desk.now)
+        effects = desk.planner.on_finished(plan, finished, desk.now)
         assert len(effects.writes) == 1
         assert (desk.works[desk.plan()], desk.planner.ready(desk.now)) == ((), 0)
         desk.do(effects)
@@ -303,7 +303,7 @@ class TestPartitions:
     def test_what_is_written_from_its_first_moment_on_has_its_place(self) -> None:
         """An object whose end is proposed before it was ever planned."""
         desk = self.desk()
-        effects = desk.catalogue.announce("m", [event("a-0-1", size=0), event("a-0-2")], desk.now)
+        effects = desk.catalogue.on_message("m", [event("a-0-1", size=0), event("a-0-2")], desk.now)
         assert desk.works[desk.plan()] == ()
         desk.do(effects)
         assert desk.keys(desk.plan()) == ["a-0-2"]
@@ -313,7 +313,7 @@ class TestPartitions:
         ledger = FakeLedger()
         cut = LedgerEntry(state=State.PARTIAL, size=30, cuts=(0, 10, 20, 30))
         ledger.commit(object_id("a-0-1"), cut)
-        desk = Desk(ledger=ledger, limits=Limits(slots=1, ordering=Ordering.PARTITION))
+        desk = Desk(ledger=ledger, limits=BatchLimits(slots=1, ordering=Ordering.PARTITION))
         desk.announce("m", event("a-0-2"))
         desk.planner.suspect([object_id("a-0-1")])
         order = []
@@ -437,10 +437,10 @@ class TestDelays:
             desk.fail(desk.plan(), "AccessDenied")
             assert desk.works[desk.plan()] == ()
             assert desk.planner.next_due_ms() == desk.now.steady_ms + delay_ms
-            assert desk.catalogue.troubles() == {"access_denied": 1}
+            assert desk.catalogue.waiting_reasons() == {"access_denied": 1}
             desk.now_ms += delay_ms
         desk.complete(desk.plan())
-        assert desk.catalogue.troubles() == {}
+        assert desk.catalogue.waiting_reasons() == {}
         assert desk.planner.next_due_ms() is None
 
     def test_the_success_of_another_slot_ends_the_hold(self) -> None:
@@ -457,7 +457,7 @@ class TestDelays:
     @pytest.mark.parametrize("ordering", [Ordering.OBJECT, Ordering.PARTITION])
     def test_what_is_due_is_no_time_to_wait_for(self, kind: str, ordering: Ordering) -> None:
         """While every slot is busy the service must not spin."""
-        desk = Desk(limits=Limits(slots=1, ordering=ordering))
+        desk = Desk(limits=BatchLimits(slots=1, ordering=ordering))
         desk.announce("m", event("a"))
         desk.fail(desk.plan(), kind)
         desk.tick()
@@ -480,7 +480,7 @@ class TestDelays:
     def test_min_age(self) -> None:
         """A writer that overwrites gets its time, from events and from listings."""
         desk = Desk()
-        desk.catalogue.books.intake.min_age_ms = 5000
+        desk.catalogue.states.intake.min_age_ms = 5000
         desk.announce("m", event("a", event_time_ms=NOW - 1))
         desk.observe(page(listed("b", last_modified_ms=NOW - 5999)))
         assert desk.keys(desk.plan()) == ["b"]
@@ -492,7 +492,7 @@ class TestDelays:
     def test_min_age_of_a_time_in_whole_seconds(self) -> None:
         """Listings cut times to seconds: it may have been written as late as the second ended."""
         desk = Desk()
-        desk.catalogue.books.intake.min_age_ms = 5000
+        desk.catalogue.states.intake.min_age_ms = 5000
         desk.now_ms = NOW + 2000
         desk.observe(page(listed("a", last_modified_ms=NOW)))
         desk.now_ms = NOW + 5998
@@ -514,7 +514,7 @@ class TestReady:
     @pytest.mark.parametrize("ordering", [Ordering.OBJECT, Ordering.PARTITION])
     def test_what_could_begin(self, ordering: Ordering) -> None:
         """Not what waits for its delay, nor big ones beyond their slots; nothing while paused or held."""
-        desk = Desk(limits=Limits(slots=2, max_bytes=100, ordering=ordering))
+        desk = Desk(limits=BatchLimits(slots=2, max_bytes=100, ordering=ordering))
         assert desk.planner.ready(at(NOW)) == 0
         desk.announce("m", event("a-3-1"), event("a-1-1", size=101), event("a-2-1", size=101))
         assert desk.planner.ready(at(NOW)) == 2
@@ -533,7 +533,7 @@ class TestReady:
 
     def test_slices_count_one_each(self) -> None:
         """Though their object is one."""
-        limits = Limits(slots=2, max_bytes=100, ordering=Ordering.NONE, can_cut=True)
+        limits = BatchLimits(slots=2, max_bytes=100, ordering=Ordering.NONE, can_cut=True)
         desk = Desk(limits=limits)
         desk.announce("m", event("a", size=200))
         plan = desk.plan()
@@ -551,5 +551,5 @@ class TestReady:
 def test_a_pending_object_is_small() -> None:
     """It has slots, and no dictionary."""
     known = S3Object(id=object_id("a"), size=1, last_modified_ms=0)
-    unit = Pending(known, route=Route(topic="topic"), since_ms=0)
+    unit = PendingObject(known, route=Route(topic="topic"), since_ms=0)
     assert not hasattr(unit, "__dict__")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingest.ledger import LedgerEntry, State
-from ingest.planner import Limits
+from ingest.planner import BatchLimits
 from tests.ingest.catalogue.desk import Desk, event, listed
 
 READ = LedgerEntry(state=State.DONE, records=1, size=10)
@@ -13,7 +13,7 @@ READ = LedgerEntry(state=State.DONE, records=1, size=10)
 
 def desk_with(max_attempts: int = 3, **fields: Any) -> Desk:
     """A desk of one slot."""
-    return Desk(limits=Limits(slots=1, max_attempts=max_attempts), **fields)
+    return Desk(limits=BatchLimits(slots=1, max_attempts=max_attempts), **fields)
 
 
 def read(desk: Desk, key: str) -> None:
@@ -47,7 +47,7 @@ def test_while_others_read_every_attempt_counts() -> None:
     entry = desk.entry("forbidden")
     assert entry is not None
     assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
-    assert desk.catalogue.denied is None
+    assert desk.catalogue.access_problem is None
 
 
 def test_a_batch_in_which_others_read_tells_enough() -> None:
@@ -69,8 +69,8 @@ def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
         desk.fail(desk.plan(), "ObjectForbidden")
         desk.now_ms += 60_000
     assert (desk.entry("forbidden"), desk.entry("also")) == (None, None)
-    assert desk.catalogue.denied is not None
-    assert "ObjectForbidden said why" in desk.catalogue.denied
+    assert desk.catalogue.access_problem is not None
+    assert "ObjectForbidden said why" in desk.catalogue.access_problem
 
 
 def test_the_first_read_after_it_ends_it() -> None:
@@ -78,13 +78,13 @@ def test_the_first_read_after_it_ends_it() -> None:
     desk = desk_with()
     desk.announce("m", event("forbidden"))
     desk.fail(desk.plan(), "ObjectForbidden")
-    assert desk.catalogue.denied is not None
+    assert desk.catalogue.access_problem is not None
     read(desk, "good")
-    assert desk.catalogue.denied is None
+    assert desk.catalogue.access_problem is None
     desk.now_ms += 60_000
     desk.fail(desk.plan(), "ObjectForbidden")
     assert attempts(desk) == 1
-    assert desk.catalogue.denied is None
+    assert desk.catalogue.access_problem is None
 
 
 def test_one_read_counts_one_attempt() -> None:
@@ -107,15 +107,15 @@ def test_in_a_quiet_bucket_a_head_of_what_was_read_tells() -> None:
     desk.announce("m", event("forbidden"))
     (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
     assert asked.key == "good"
-    assert desk.catalogue.denied is None, "it is not known yet"
+    assert desk.catalogue.access_problem is None, "it is not known yet"
     assert attempts(desk) == 0
-    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
-    assert desk.catalogue.denied is None
+    desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
+    assert desk.catalogue.access_problem is None
     assert attempts(desk) == 1, "no attempt is made in vain"
     for number in (2, 3):
         desk.now_ms += 60_000
         (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
-        desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
+        desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
         assert attempts(desk) == number
     entry = desk.entry("forbidden")
     assert entry is not None
@@ -136,7 +136,7 @@ def test_an_answer_that_comes_after_the_next_attempt_has_begun_counts_nothing() 
     desk.now_ms += 60_000
     plan = desk.plan()
     assert desk.keys(plan) == ["forbidden"]
-    desk.do(desk.catalogue.headed(asked.token, listed("good"), desk.now))
+    desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
     assert attempts(desk) == 0
     desk.fail(plan, "ObjectForbidden")
     assert attempts(desk) == 1
@@ -150,7 +150,7 @@ def test_a_head_that_is_never_answered_says_something_too() -> None:
     for _ in range(20):
         desk.fail(desk.plan(), "ObjectForbidden")
         desk.now_ms += 60_000
-    assert desk.catalogue.denied is not None
+    assert desk.catalogue.access_problem is not None
     assert attempts(desk) == 0
 
 
@@ -162,8 +162,8 @@ def test_a_head_that_is_forbidden_too_says_that_all_are() -> None:
     plan = desk.plan()
     (asked,) = desk.fail(plan, "ObjectForbidden").heads
     assert desk.fail(desk.plan(), "ObjectForbidden").heads == ()
-    desk.do(desk.catalogue.headed(asked.token, None, desk.now, is_forbidden=True))
-    assert desk.catalogue.denied is not None
+    desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now, is_forbidden=True))
+    assert desk.catalogue.access_problem is not None
     assert attempts(desk) == 0
 
 
@@ -175,11 +175,11 @@ def test_what_was_read_and_is_gone_tells_nothing() -> None:
     desk.announce("m", event("forbidden"))
     (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
     assert asked.key == "second"
-    (asked,) = desk.do(desk.catalogue.headed(asked.token, None, desk.now)).heads
+    (asked,) = desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads
     assert asked.key == "first"
-    assert desk.catalogue.denied is None
-    assert desk.do(desk.catalogue.headed(asked.token, None, desk.now)).heads == ()
-    assert desk.catalogue.denied is not None
+    assert desk.catalogue.access_problem is None
+    assert desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads == ()
+    assert desk.catalogue.access_problem is not None
 
 
 def test_refused_credentials_are_said_until_something_is_read() -> None:
@@ -187,10 +187,10 @@ def test_refused_credentials_are_said_until_something_is_read() -> None:
     desk = desk_with()
     desk.announce("m", event("a"))
     desk.fail(desk.plan(), "AccessDenied")
-    assert desk.catalogue.denied == "AccessDenied said why"
+    assert desk.catalogue.access_problem == "AccessDenied said why"
     desk.now_ms += 60_000
     desk.complete_with(desk.plan(), READ)
-    assert desk.catalogue.denied is None
+    assert desk.catalogue.access_problem is None
 
 
 @pytest.mark.parametrize("kind", ["ObjectMissing", "ObjectSuperseded", "ObjectArchived", "ObjectCorrupt"])
@@ -201,7 +201,7 @@ def test_an_answer_about_the_object_ends_it_as_well(kind: str) -> None:
     desk.fail(desk.plan(), "AccessDenied")
     desk.now_ms += 60_000
     desk.fail(desk.plan(), kind)
-    assert desk.catalogue.denied is None
+    assert desk.catalogue.access_problem is None
 
 
 def test_a_missing_topic_is_named_until_something_is_written_to_it() -> None:

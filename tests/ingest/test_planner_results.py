@@ -9,7 +9,7 @@ import pytest
 from ingest.catalogue import LedgerWrite, Mark, Replay, Selection
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import S3Object
-from ingest.planner import Limits
+from ingest.planner import BatchLimits
 from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
 from ingest.work import UNRECORDED_OPTIONS, Checkpoint, Failure, Finished, Outcome
@@ -26,7 +26,7 @@ class TestFailures:
 
     def test_attempts_end_in_quarantine(self) -> None:
         """Counted in the ledger; the message goes with the last."""
-        desk = Desk(limits=Limits(slots=1, max_attempts=3))
+        desk = Desk(limits=BatchLimits(slots=1, max_attempts=3))
         desk.announce("m", event("a"))
         seen = []
         for _ in range(3):
@@ -45,10 +45,10 @@ class TestFailures:
 
     def test_attempts_survive_a_restart(self) -> None:
         """They are the ledger's, not the memory's."""
-        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk = Desk(limits=BatchLimits(slots=1, max_attempts=2))
         desk.announce("m", event("a"))
         desk.fail(desk.plan(), "ObjectCorrupt")
-        again = Desk(ledger=desk.ledger, limits=Limits(slots=1, max_attempts=2))
+        again = Desk(ledger=desk.ledger, limits=BatchLimits(slots=1, max_attempts=2))
         again.fail(again.plan(), "ObjectCorrupt")
         entry = again.entry("a")
         assert entry is not None
@@ -56,7 +56,7 @@ class TestFailures:
 
     def test_another_reason_counts_anew(self) -> None:
         """Two misfortunes are not one."""
-        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk = Desk(limits=BatchLimits(slots=1, max_attempts=2))
         desk.announce("m", event("a"))
         for kind, attempts in (("ObjectForbidden", 1), ("ObjectCorrupt", 1)):
             plan = desk.plan()
@@ -69,7 +69,7 @@ class TestFailures:
 
     def test_progress_between_attempts_keeps_the_count(self) -> None:
         """Rows before the damage are kept, and it is still the second attempt."""
-        desk = Desk(limits=Limits(slots=1, max_attempts=2))
+        desk = Desk(limits=BatchLimits(slots=1, max_attempts=2))
         desk.announce("m", event("a"))
         desk.fail(desk.plan(), "ObjectCorrupt")
         desk.now_ms += 60_000
@@ -93,7 +93,7 @@ class TestFailures:
         entry = desk.entry("a")
         assert entry is not None
         assert (entry.state, entry.reason, entry.attempts) == (State.FAILED, "topic_missing", 0)
-        assert desk.catalogue.troubles() == {"topic_missing": 1}
+        assert desk.catalogue.waiting_reasons() == {"topic_missing": 1}
         assert not desk.catalogue.is_idle
 
     def test_a_permanent_refusal_keeps_its_reason(self) -> None:
@@ -119,11 +119,11 @@ class TestFailures:
         """The driver's transaction may still fail."""
         desk = Desk()
         desk.announce("m", event("a", size=0))
-        effects = desk.catalogue.announce("n", [event("b", size=0)], at(NOW))
+        effects = desk.catalogue.on_message("n", [event("b", size=0)], at(NOW))
         assert effects.settled == ()
         assert desk.works[desk.plan()] == ()
         assert not desk.catalogue.is_idle
-        assert desk.catalogue.written(effects.writes, at(NOW)).settled == ("n",)
+        assert desk.catalogue.on_written(effects.writes, at(NOW)).settled == ("n",)
 
 
 class TestLostSlots:
@@ -136,15 +136,15 @@ class TestLostSlots:
         desk.announce("m", event("a"), event("b"))
         plan = desk.plan()
         if outcome is None:
-            desk.planner.lost(plan)
+            desk.planner.on_lost(plan)
         else:
             desk.finish(plan, outcome=outcome)
         assert desk.works[desk.plan(1)] == ()
         # A commit that nobody acknowledged is in the ledger.
         desk.ledger.commit(object_id("a"), DONE)
         for key, entry in desk.ledger.follow():
-            desk.catalogue.ledger_applied(key, entry)
-        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
+            desk.catalogue.on_ledger_record(key, entry)
+        desk.do(desk.planner.on_recovered(0, at(NOW), worker_died=False))
         assert desk.keys(desk.plan(1)) == ["b"]
         assert desk.settled == []
         desk.complete(desk.plans)
@@ -161,7 +161,7 @@ class TestLostSlots:
         desk.tick()
         (work,) = desk.works[desk.plan()]
         assert work.records == 2
-        assert len(desk.catalogue.books.ledger) == 1  # the suspect's entry, not read back yet
+        assert len(desk.catalogue.states.ledger) == 1  # the suspect's entry, not read back yet
 
     def test_a_record_that_compaction_took_does_not_outlive_its_successor(self) -> None:
         """The follower never reads the first, so the overlay must let go of it at the recovery."""
@@ -169,12 +169,12 @@ class TestLostSlots:
         desk.announce("m", event("a"))
         plan = desk.plan()
         first = LedgerEntry(state=State.PARTIAL, records=1)
-        desk.do(desk.planner.committed(plan, [Checkpoint(key=object_id("a"), entry=first)]))
+        desk.do(desk.planner.on_committed(plan, [Checkpoint(key=object_id("a"), entry=first)]))
         desk.ledger.commit(object_id("a"), LedgerEntry(state=State.PARTIAL, records=2))
-        desk.planner.lost(plan)
+        desk.planner.on_lost(plan)
         for key, entry in desk.ledger.follow():
-            desk.catalogue.ledger_applied(key, entry)
-        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
+            desk.catalogue.on_ledger_record(key, entry)
+        desk.do(desk.planner.on_recovered(0, at(NOW), worker_died=False))
         assert desk.works[desk.plan()][0].records == 2
 
     def test_late_reports_of_a_void_plan_say_nothing(self) -> None:
@@ -182,12 +182,12 @@ class TestLostSlots:
         desk = Desk()
         desk.announce("m", event("a"))
         plan = desk.plan()
-        desk.planner.lost(plan)
-        desk.do(desk.planner.recovered(0, at(NOW), worker_died=False))
+        desk.planner.on_lost(plan)
+        desk.do(desk.planner.on_recovered(0, at(NOW), worker_died=False))
         late = [Checkpoint(key=object_id("a"), entry=DONE)]
-        assert desk.planner.committed(plan, late).settled == ()
+        assert desk.planner.on_committed(plan, late).settled == ()
         assert desk.finish(plan).settled == ()
-        desk.planner.lost(plan)
+        desk.planner.on_lost(plan)
         assert desk.keys(desk.plan()) == ["a"]
 
     def test_other_slots_are_untouched(self) -> None:
@@ -207,7 +207,7 @@ class TestSuspects:
 
     def test_a_killer_is_found_out_and_the_others_go_on(self) -> None:
         """Three lonely deaths are enough."""
-        desk = Desk(limits=Limits(slots=2))
+        desk = Desk(limits=BatchLimits(slots=2))
         desk.announce("m", event("good"), event("killer"), event("fine"))
         deaths = 0
         batches: list[list[str]] = []
@@ -277,7 +277,7 @@ class TestSuspects:
 
     def test_no_more_are_armed_than_there_are_slots(self) -> None:
         """A restart must not count attempts against a thousand innocent objects."""
-        desk = Desk(limits=Limits(slots=2))
+        desk = Desk(limits=BatchLimits(slots=2))
         desk.announce("m", *(event(f"o{number}") for number in range(9)))
         desk.die(0, desk.plan())
         assert len(desk.tick().writes) == 2
@@ -324,7 +324,7 @@ class TestSuspects:
 
     def test_in_a_topic_partition_the_first_one_is_armed(self) -> None:
         """Or the armed one would wait for the one that waits to be armed."""
-        desk = Desk(limits=Limits(slots=1, ordering=Ordering.PARTITION))
+        desk = Desk(limits=BatchLimits(slots=1, ordering=Ordering.PARTITION))
         desk.announce("m", event("a-0-5"), event("a-0-6"))
         desk.die(0, desk.plan())
         desk.tick()
@@ -346,7 +346,7 @@ class TestSlices:
 
     def desk(self, ledger: FakeLedger | None = None) -> Desk:
         """A desk that cuts what is larger than 400 bytes."""
-        limits = Limits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True)
+        limits = BatchLimits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True)
         return Desk(ledger=ledger, limits=limits)
 
     def keys(self) -> list[SliceKey]:
@@ -486,14 +486,14 @@ class TestSlices:
     @pytest.mark.parametrize(
         "limits",
         [
-            Limits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=False),
-            Limits(slots=2, max_bytes=400, ordering=Ordering.OBJECT, can_cut=True),
-            Limits(slots=1, max_bytes=400, ordering=Ordering.NONE, can_cut=True),
-            Limits(slots=2, max_bytes=1000, ordering=Ordering.NONE, can_cut=True),
+            BatchLimits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=False),
+            BatchLimits(slots=2, max_bytes=400, ordering=Ordering.OBJECT, can_cut=True),
+            BatchLimits(slots=1, max_bytes=400, ordering=Ordering.NONE, can_cut=True),
+            BatchLimits(slots=2, max_bytes=1000, ordering=Ordering.NONE, can_cut=True),
         ],
         ids=["format", "ordering", "one slot", "small"],
     )
-    def test_no_cuts_are_asked_for(self, limits: Limits) -> None:
+    def test_no_cuts_are_asked_for(self, limits: BatchLimits) -> None:
         """Where they cannot help."""
         desk = Desk(limits=limits)
         desk.announce("m", event("a", size=1000))
@@ -559,7 +559,7 @@ class TestSlices:
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
         finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
-        effects = desk.planner.finished(plan, finished, at(NOW))
+        effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("n", event("a", "0", sequencer="00"))
         assert desk.works[desk.plan()] == ()
         desk.do(effects)
@@ -714,7 +714,7 @@ class TestCommands:
     )
     def test_selections(self, selection: Selection, is_taken: bool) -> None:  # noqa: FBT001 - a column
         """Every condition that is given must hold."""
-        assert selection.takes(object_id("in/a"), NOW, State.DONE) is is_taken
+        assert selection.matches(object_id("in/a"), NOW, State.DONE) is is_taken
 
     def test_a_replayed_object_is_ingested_again(self) -> None:
         """By the running service."""
@@ -732,7 +732,7 @@ class TestCommands:
         desk.announce("m", event("a"))
         desk.fail(desk.plan(), "TopicMissing")
         desk.do(desk.catalogue.apply_command(Replay(selection=EVERYTHING), self.known(desk), at(NOW)))
-        assert desk.catalogue.troubles() == {}
+        assert desk.catalogue.waiting_reasons() == {}
         assert desk.keys(desk.plan()) == ["a"]
 
     def test_mark(self) -> None:
@@ -785,10 +785,10 @@ class TestCommands:
         desk = Desk()
         desk.announce("m", event("a"))
         desk.plan()
-        from ingest.catalogue.effects import Gathering
+        from ingest.catalogue.effects import EffectsBuilder
 
         with pytest.raises(AssertionError, match="held by a live plan"):
-            desk.catalogue.books.write(object_id("a"), None, Gathering())
+            desk.catalogue.states.write(object_id("a"), None, EffectsBuilder())
 
     @pytest.mark.parametrize("is_from_start", [False, True])
     def test_replay_of_a_split_object(self, is_from_start: bool) -> None:  # noqa: FBT001 - a column

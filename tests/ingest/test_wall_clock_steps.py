@@ -39,7 +39,7 @@ def test_a_failed_object_is_tried_again_after_its_delay(kind: str, step_ms: int)
 def test_what_is_new_waits_for_its_age_and_no_longer(step_ms: int) -> None:
     """An object that its writer may still overwrite, seen before the step."""
     desk = Desk()
-    desk.catalogue.books.intake.min_age_ms = 5000
+    desk.catalogue.states.intake.min_age_ms = 5000
     desk.announce("m", event("a", event_time_ms=NOW - 1))
     desk.wall_step_ms = step_ms
     desk.tick(4998)
@@ -51,7 +51,7 @@ def test_what_is_new_waits_for_its_age_and_no_longer(step_ms: int) -> None:
 def test_an_object_from_the_future_waits_for_its_whole_age() -> None:
     """After the step S3's times are an hour ahead: it is as young as when it is seen, not younger."""
     desk = Desk()
-    desk.catalogue.books.intake.min_age_ms = 5000
+    desk.catalogue.states.intake.min_age_ms = 5000
     desk.wall_step_ms = -HOUR
     desk.announce("m", event("a", event_time_ms=NOW - 50))
     desk.tick(4999)
@@ -66,7 +66,7 @@ def test_an_entry_does_not_expire_before_two_listings_an_hour_apart() -> None:
     old = LedgerEntry(state=State.DONE, updated_ms=NOW - 9 * DAY)
     for key in ("gone", "here", "there"):
         desk.ledger.commit(object_id(key), old)
-        desk.catalogue.books.ledger.committed(object_id(key), old)
+        desk.catalogue.states.ledger.committed(object_id(key), old)
     shown = (listed("here"), listed("there"))
     desk.observe(page(*shown, listing_id=1))
     desk.wall_step_ms = HOUR
@@ -83,12 +83,12 @@ def test_a_command_that_waits_for_a_slot_is_looked_at_again(step_ms: int) -> Non
     busy = an_object("busy")
     ledger.view.entries[busy.id] = an_entry(State.FAILED)
     leader = ledger.leader()
-    leader.catalogue.books.table.held.add(busy.id)
+    leader.catalogue.states.table.held.add(busy.id)
     ((key, order),) = new_orders("replay", [busy], states=[State.FAILED], at_ms=1)
     ledger.order(key, order)
     leader.commands.take(key, ledger.controls[key])
     assert leader.step() is None
-    leader.catalogue.books.table.held.clear()
+    leader.catalogue.states.table.held.clear()
     step = leader.commands.step(at(leader.now_ms + 1000, wall_step_ms=step_ms))
     assert step is not None
 

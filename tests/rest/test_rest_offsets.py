@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalogue.offsets import Offset
+from ingest.catalogue.alter_offsets import Offset
 from ingest.kafka.controls import Target
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object

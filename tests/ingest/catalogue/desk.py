@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ingest.catalogue import Catalogue, Effects, Intake, ListingPage
+from ingest.catalogue import Catalogue, Effects, ListingPage, ObjectFilter
 from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, Route, S3Object
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -68,19 +68,19 @@ class Desk:
         self,
         *,
         ledger: FakeLedger | None = None,
-        limits: Limits | None = None,
+        limits: BatchLimits | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
-        intake: Intake | None = None,
+        intake: ObjectFilter | None = None,
         **options: Any,
     ) -> None:
         self.ledger = ledger or FakeLedger()
         self.ledger.follow()
         self.catalogue = Catalogue(
-            bucket=BUCKET, view=self.ledger.view, intake=intake or Intake(route=route), **options
+            bucket=BUCKET, view=self.ledger.view, intake=intake or ObjectFilter(route=route), **options
         )
         self.planner = Planner(
             self.catalogue,
-            limits=limits or Limits(slots=2),
+            limits=limits or BatchLimits(slots=2),
             backoff=Backoff(first_ms=1000, longest_ms=60_000, jitter=jitter),
         )
         self.now_ms = NOW
@@ -100,21 +100,21 @@ class Desk:
     def do(self, effects: Effects) -> Effects:
         """Carry effects out, driver writes and what follows from them included."""
         self.settled += effects.settled
-        self.left += effects.left
+        self.left += effects.abandoned
         self.warnings += effects.warnings
         if effects.writes:
             for write in effects.writes:
                 self.ledger.commit(write.key, write.entry)
-            self.do(self.catalogue.written(effects.writes, self.now))
+            self.do(self.catalogue.on_written(effects.writes, self.now))
         return effects
 
     def announce(self, delivery_id: str, *events: ObjectEvent) -> Effects:
         """One message."""
-        return self.do(self.catalogue.announce(delivery_id, events, self.now))
+        return self.do(self.catalogue.on_message(delivery_id, events, self.now))
 
     def observe(self, found: ListingPage) -> Effects:
         """One page."""
-        return self.do(self.catalogue.observe(found, self.now))
+        return self.do(self.catalogue.on_listing_page(found, self.now))
 
     def plan(self, slot: int = 0, idle_slots: int = 1) -> int:
         """The number of a plan for this slot; its works are in `works`."""
@@ -129,7 +129,7 @@ class Desk:
     def commit(self, plan: int, key: LedgerKey, entry: LedgerEntry) -> Effects:
         """A task's transaction."""
         self.ledger.commit(key, entry)
-        return self.do(self.planner.committed(plan, [Checkpoint(key=key, entry=entry)]))
+        return self.do(self.planner.on_committed(plan, [Checkpoint(key=key, entry=entry)]))
 
     def complete(self, plan: int) -> Effects:
         """Every work of a plan is done."""
@@ -152,7 +152,7 @@ class Desk:
     ) -> Effects:
         """The batch is over."""
         finished = Finished(plan=plan, outcome=outcome, failures=tuple(failures), cuts=cuts)
-        return self.do(self.planner.finished(plan, finished, self.now))
+        return self.do(self.planner.on_finished(plan, finished, self.now))
 
     def fail(self, plan: int, kind: str, **fields: Any) -> Effects:
         """The first work of a plan fails, and the batch is over."""
@@ -170,7 +170,7 @@ class Desk:
 
     def die(self, slot: int, plan: int) -> Effects:
         """The worker of a slot dies, and the slot is recovered."""
-        self.planner.lost(plan)
+        self.planner.on_lost(plan)
         for key, entry in self.ledger.follow():
-            self.catalogue.ledger_applied(key, entry)
-        return self.do(self.planner.recovered(slot, self.now, worker_died=True))
+            self.catalogue.on_ledger_record(key, entry)
+        return self.do(self.planner.on_recovered(slot, self.now, worker_died=True))

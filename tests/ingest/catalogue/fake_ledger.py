@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
-from ingest.catalogue.view import UNFINISHED
+from ingest.catalogue.ledger_view import UNFINISHED
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey
 from ingest.objects import ObjectId
 

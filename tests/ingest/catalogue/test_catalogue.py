@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.catalogue import Baseline, Effects, Intake, LedgerWrite
+from ingest.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.work import Failure, Finished, Outcome
@@ -81,7 +81,7 @@ def test_a_forgotten_message_settles_no_more() -> None:
     desk.catalogue.forget_delivery("never held")
     desk.complete(desk.plan())
     assert desk.settled == ["m2"]
-    assert len(desk.catalogue.books.deliveries) == 0
+    assert len(desk.catalogue.states.messages) == 0
 
 
 def test_an_empty_object_is_skipped_for_good() -> None:
@@ -111,7 +111,7 @@ class TestHead:
         """An event without one is no identity."""
         desk = Desk()
         token = self.ask(desk, event("a", None, version_id="v1"))
-        desk.do(desk.catalogue.headed(token, listed("a", "7", size=99), at(NOW)))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a", "7", size=99), at(NOW)))
         (work,) = desk.works[desk.plan()]
         assert (work.object.id, work.object.size, work.object.version_id) == (object_id("a", "7"), 99, "v1")
         assert work.object.last_modified_ms == NOW - 50
@@ -123,18 +123,18 @@ class TestHead:
         desk = Desk()
         desk.announce("m0", event("a"))
         token = self.ask(desk, event("a", None))
-        desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a"), at(NOW)))
         assert desk.settled == []
         desk.complete(desk.plan())
         assert desk.settled == ["m0", "m"]
         token = self.ask(desk, event("a", None))
-        desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a"), at(NOW)))
         assert desk.settled == ["m0", "m", "m"]
 
     def test_nothing_there(self) -> None:
         """No object, no entry."""
         desk = Desk()
-        effects = desk.do(desk.catalogue.headed(self.ask(desk, event("a", None)), None, at(NOW)))
+        effects = desk.do(desk.catalogue.on_head_answer(self.ask(desk, event("a", None)), None, at(NOW)))
         assert (effects.settled, effects.ignored) == (("m",), {"missing": 1})
 
     @pytest.mark.parametrize(("etag", "is_believed"), [("1", True), ("2", False)])
@@ -146,7 +146,7 @@ class TestHead:
         """It is believed only if its ETag is current."""
         desk = Desk(retention_ms=DAY)
         token = self.ask(desk, event("a", event_time_ms=NOW - DAY - 1))
-        effects = desk.do(desk.catalogue.headed(token, listed("a", etag), at(NOW)))
+        effects = desk.do(desk.catalogue.on_head_answer(token, listed("a", etag), at(NOW)))
         assert effects.pending == int(is_believed)
         assert effects.ignored == ({} if is_believed else {"outdated": 1})
 
@@ -160,16 +160,16 @@ class TestHead:
         """EventBridge as LocalStack writes it."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b"))
-        (request,) = desk.do(desk.catalogue.headed(token, None, at(NOW))).heads
+        (request,) = desk.do(desk.catalogue.on_head_answer(token, None, at(NOW))).heads
         assert (request.token, request.key) == (token, "a+b")
-        desk.do(desk.catalogue.headed(token, listed("a+b"), at(NOW)))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a+b"), at(NOW)))
         assert desk.keys(desk.plan()) == ["a+b"]
 
     def test_the_raw_key_is_proven_though_overwritten(self) -> None:
         """The content that the event names is looked for under it, and reading finds out."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b", version_id="v1"))
-        desk.do(desk.catalogue.headed(token, listed("a%2Bb", "2"), at(NOW)))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a%2Bb", "2"), at(NOW)))
         (work,) = desk.works[desk.plan()]
         assert (work.object.id, work.object.version_id) == (object_id("a%2Bb"), "v1")
 
@@ -184,31 +184,31 @@ class TestHead:
         desk = Desk()
         (request,) = desk.announce("m", event("a?b", alternate_key="a+b")).heads
         assert request.key == "a+b"
-        effects = desk.do(desk.catalogue.headed(request.token, None, at(NOW)))
+        effects = desk.do(desk.catalogue.on_head_answer(request.token, None, at(NOW)))
         assert (effects.settled, effects.ignored) == (("m",), {"missing": 1})
 
     def test_forbidden_without_identity_leaves_the_message(self) -> None:
         """Nobody knows what to read; its own redrive policy decides."""
         desk = Desk()
         token = self.ask(desk, event("a", None))
-        effects = desk.do(desk.catalogue.headed(token, None, at(NOW), is_forbidden=True))
-        assert (effects.left, effects.settled, effects.ignored) == (("m",), (), {"forbidden": 1})
+        effects = desk.do(desk.catalogue.on_head_answer(token, None, at(NOW), is_forbidden=True))
+        assert (effects.abandoned, effects.settled, effects.ignored) == (("m",), (), {"forbidden": 1})
 
     def test_forbidden_with_identity_goes_on(self) -> None:
         """The read will say forbidden, and that is counted and quarantined like any other."""
         desk = Desk()
         token = self.ask(desk, event("a%2Bb", alternate_key="a+b"))
-        assert desk.do(desk.catalogue.headed(token, None, at(NOW), is_forbidden=True)).pending == 1
+        assert desk.do(desk.catalogue.on_head_answer(token, None, at(NOW), is_forbidden=True)).pending == 1
 
     def test_an_unknown_token_says_nothing(self) -> None:
         """An answer from before a restart."""
-        assert Desk().catalogue.headed("head-99", listed("a"), at(NOW)) == Effects()
+        assert Desk().catalogue.on_head_answer("head-99", listed("a"), at(NOW)) == Effects()
 
     def test_a_restore_without_etag(self) -> None:
         """It revives what is archived, and nothing else."""
         desk = Desk()
         token = self.ask(desk, event("a", None, kind=EventKind.RESTORED))
-        effects = desk.do(desk.catalogue.headed(token, listed("a"), at(NOW)))
+        effects = desk.do(desk.catalogue.on_head_answer(token, listed("a"), at(NOW)))
         assert (effects.pending, effects.ignored) == (0, {"restored": 1})
 
     def test_idle_waits_for_answers(self) -> None:
@@ -324,7 +324,7 @@ class TestRevival:
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectMissing", message="gone")
         finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
-        effects = desk.planner.finished(plan, finished, at(NOW))
+        effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("again", event("a", event_time_ms=NOW))
         desk.do(effects)
         assert desk.settled == []
@@ -345,7 +345,7 @@ class TestListing:
 
     def test_left_out_objects_are_counted_and_judged_again(self) -> None:
         """The baseline is for listings only; an event brings the object in."""
-        intake = Intake(route=route, baseline=Baseline(existing_before_ms=NOW, start_key="b"))
+        intake = ObjectFilter(route=route, baseline=Baseline(existing_before_ms=NOW, start_key="b"))
         desk = Desk(intake=intake)
         seen = [listed("a"), listed("c", last_modified_ms=NOW - 1), listed("d", last_modified_ms=NOW)]
         for listing_id in (1, 2):
@@ -358,7 +358,7 @@ class TestListing:
         """A replay of an old object must find it."""
         ledger = FakeLedger()
         ledger.commit(object_id("a"), LedgerEntry(state=State.SKIPPED, reason="missing", size=10))
-        desk = Desk(ledger=ledger, intake=Intake(route=route, baseline=Baseline(start_key="b")))
+        desk = Desk(ledger=ledger, intake=ObjectFilter(route=route, baseline=Baseline(start_key="b")))
         assert desk.observe(page(listed("a"))).pending == 1
 
     def test_one_scan_a_page_and_no_look_up(self) -> None:
@@ -412,7 +412,7 @@ class TestListing:
         first = page(*there[:1], listing_id=2, through_key="c")
         assert desk.observe(first).writes == ()
         # `a` is written again while the listing goes on.
-        desk.catalogue.books.ledger.committed(object_id("a"), replace(old, updated_ms=desk.now_ms))
+        desk.catalogue.states.ledger.committed(object_id("a"), replace(old, updated_ms=desk.now_ms))
         effects = desk.observe(page(*there[1:], listing_id=2, after_key="c"))
         assert effects.writes == (
             LedgerWrite(key=SliceKey(object_id("b"), 0, 5), entry=None),
@@ -443,9 +443,9 @@ class TestListing:
         desk.now_ms = 40 * DAY
         desk.observe(page(listing_id=1))
         ledger.commit(object_id("b"), LedgerEntry(state=State.DONE))
-        desk.catalogue.books.ledger.committed(object_id("b"), LedgerEntry(state=State.DONE))
+        desk.catalogue.states.ledger.committed(object_id("b"), LedgerEntry(state=State.DONE))
         desk.now_ms += HOUR
-        effects = desk.catalogue.observe(page(listed("b"), listing_id=2), desk.now)
+        effects = desk.catalogue.on_listing_page(page(listed("b"), listing_id=2), desk.now)
         assert [write.key for write in effects.writes] == [object_id("a")]
         assert desk.announce("m", event("a", event_time_ms=desk.now_ms)).pending == 1
         assert desk.works[desk.plan()] == ()
@@ -511,7 +511,7 @@ class TestResume:
         desk = Desk(max_pending_objects=2)
         desk.announce("m", event("x"), event("y"))
         writes = (LedgerWrite(key=object_id("a"), entry=LedgerEntry(state=State.NEW, size=1)),)
-        desk.do(desk.catalogue.written(writes, at(NOW)))
+        desk.do(desk.catalogue.on_written(writes, at(NOW)))
         assert desk.catalogue.pending_objects == 2
         desk.complete(desk.plan())
         assert not desk.catalogue.is_idle
@@ -543,4 +543,4 @@ def test_what_is_seen_of_it() -> None:
     assert desk.catalogue.counts == {"pending": 3, "active": 0, "failed": 0}
     desk.fail(desk.plan(), "TopicMissing")
     assert desk.catalogue.counts == {"pending": 2, "active": 0, "failed": 1}
-    assert desk.catalogue.troubles() == {"topic_missing": 1}
+    assert desk.catalogue.waiting_reasons() == {"topic_missing": 1}

@@ -68,7 +68,7 @@ class Discovery(RuleBasedStateMachine):
     @rule(first=PICK, second=PICK)
     def join_messages(self, first: int, second: int) -> None:
         """Two records in one message; only for messages that nobody holds."""
-        held = self.world.catalogue.books.deliveries._owed
+        held = self.world.catalogue.states.messages._owed
         waiting = sorted(name for name in self.world.queue if name not in held)
         if len(waiting) > 1 and (first - second) % len(waiting):
             joined = self.world.queue.pop(waiting[first % len(waiting)])

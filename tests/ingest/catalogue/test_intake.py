@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.catalogue.intake import Baseline, Intake, LeftOut
+from ingest.catalogue.object_filter import Baseline, ExclusionReason, ObjectFilter
 from ingest.objects import ObjectId, Route, S3Object
 
 ROUTE = Route(topic="topic")
@@ -13,7 +13,7 @@ def route(key: str) -> Route | None:
     return None if "?" in key else ROUTE
 
 
-INTAKE = Intake(
+INTAKE = ObjectFilter(
     route=route,
     prefix="in/",
     include=["*.jsonl", "*.gz"],
@@ -27,44 +27,44 @@ INTAKE = Intake(
     [
         ("in/d.jsonl", ROUTE),
         ("in/deep/d.gz", ROUTE),
-        ("in/?.jsonl", LeftOut.UNMATCHED),
-        ("in/d.JSONL", LeftOut.EXCLUDED),
-        ("in/d.jsonl.bak", LeftOut.EXCLUDED),
-        ("in/tmp/d.gz", LeftOut.EXCLUDED),
-        ("in/a.gz", LeftOut.EXCLUDED),
+        ("in/?.jsonl", ExclusionReason.UNMATCHED),
+        ("in/d.JSONL", ExclusionReason.EXCLUDED),
+        ("in/d.jsonl.bak", ExclusionReason.EXCLUDED),
+        ("in/tmp/d.gz", ExclusionReason.EXCLUDED),
+        ("in/a.gz", ExclusionReason.EXCLUDED),
         ("in/c.gz", ROUTE),
-        ("out/d.jsonl", LeftOut.OUTSIDE_PREFIX),
-        ("in", LeftOut.OUTSIDE_PREFIX),
-        ("in/folder/", LeftOut.FOLDER),
-        ("in/.indexes/d.jsonl", LeftOut.INTERNAL),
-        ("in/a/.temp-upload/d.jsonl", LeftOut.INTERNAL),
+        ("out/d.jsonl", ExclusionReason.OUTSIDE_PREFIX),
+        ("in", ExclusionReason.OUTSIDE_PREFIX),
+        ("in/folder/", ExclusionReason.FOLDER),
+        ("in/.indexes/d.jsonl", ExclusionReason.INTERNAL),
+        ("in/a/.temp-upload/d.jsonl", ExclusionReason.INTERNAL),
         ("in/a.indexes/d.jsonl", ROUTE),
         ("in/new\nline.jsonl", ROUTE),
     ],
 )
-def test_announced(key: str, expected: Route | LeftOut) -> None:
+def test_announced(key: str, expected: Route | ExclusionReason) -> None:
     """The key alone decides."""
-    assert INTAKE.judge(key) == expected
+    assert INTAKE.route_or_reason(key) == expected
 
 
 @pytest.mark.parametrize(
     ("key", "last_modified_ms", "expected"),
     [
         ("in/d.gz", 5000, ROUTE),
-        ("in/d.gz", 4999, LeftOut.EXISTING),
-        ("in/c", 9000, LeftOut.START_KEY),
-        ("in/b.jsonl", 9000, LeftOut.START_KEY),
+        ("in/d.gz", 4999, ExclusionReason.EXISTING),
+        ("in/c", 9000, ExclusionReason.START_KEY),
+        ("in/b.jsonl", 9000, ExclusionReason.START_KEY),
         ("in/c.gz", 9000, ROUTE),
-        ("out/d.gz", 9000, LeftOut.OUTSIDE_PREFIX),
+        ("out/d.gz", 9000, ExclusionReason.OUTSIDE_PREFIX),
     ],
 )
-def test_listed(key: str, last_modified_ms: int, expected: Route | LeftOut) -> None:
+def test_listed(key: str, last_modified_ms: int, expected: Route | ExclusionReason) -> None:
     """Of a listing the baseline leaves out more: what is older than the first start, or at the start key."""
     seen = S3Object(id=ObjectId("bucket", key, "etag"), size=1, last_modified_ms=last_modified_ms)
-    assert INTAKE.judge_listed(seen) == expected
+    assert INTAKE.listed_route_or_reason(seen) == expected
 
 
 @pytest.mark.parametrize("key", ["", "a", "a/b", ".indexes", "é"])
 def test_without_conditions_every_key_is_in(key: str) -> None:
     """No prefix, no globs, no baseline."""
-    assert Intake(route=lambda _: ROUTE).judge(key) == ROUTE
+    assert ObjectFilter(route=lambda _: ROUTE).route_or_reason(key) == ROUTE

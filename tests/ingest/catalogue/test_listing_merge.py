@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.expiry import APART_MS, Expiry
-from ingest.catalogue.listing import ListingPage, merged
+from ingest.catalogue.listing_merge import ListingPage, merged_with_ledger
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
 from tests.support.instants import at
@@ -27,7 +27,7 @@ def test_a_merge_is_a_look_up_for_each(keys: set[tuple[str, str]], known: set[tu
     """Each listed object meets its own entry, and each other entry stands alone, in key order."""
     page = [listed(key, etag) for key, etag in sorted(dict(sorted(keys)).items())]
     entries = [(ObjectId("bucket", key, etag), DONE) for key, etag in sorted(known)]
-    met = list(merged(page, entries))
+    met = list(merged_with_ledger(page, entries))
     shown = {seen.id for seen in page}
     there = dict(entries)
     assert [(seen.id, entry) for seen, _, entry in met if seen] == [
@@ -93,13 +93,13 @@ class Passes:
                 through_key=through,
                 objects=(),
             )
-            self.expiry.page_begins(page, at(now_ms))
+            self.expiry.begin_page(page, at(now_ms))
             if number == 0:
                 for _ in range(10):
                     self.expiry.listed()
                 for key, entry in absent.items():
                     self.expiry.absent(ObjectId("bucket", key, "1"), entry, now_ms)
-            ended, warning = self.expiry.page_ends(page)
+            ended, warning = self.expiry.end_page(page)
             found += ended
         return [key.key for key in found], warning
 
@@ -171,10 +171,10 @@ def test_a_listing_out_of_order_counts_for_nothing() -> None:
     expiry = Passes().expiry
     page = ListingPage(listing_id=1, is_full=True, after_key=None, through_key=None, objects=())
     for now_ms in (NOW, NOW + APART_MS):
-        expiry.page_begins(page, at(now_ms))
-        expiry.unfit()
+        expiry.begin_page(page, at(now_ms))
+        expiry.invalidate()
         expiry.absent(ObjectId("bucket", "in/a", "1"), OLD, now_ms)
-        assert expiry.page_ends(page) == ([], None)
+        assert expiry.end_page(page) == ([], None)
 
 
 def test_never_more_than_half_of_the_entries() -> None:

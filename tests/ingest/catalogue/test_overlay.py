@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalogue.view import Overlay
+from ingest.catalogue.ledger_view import Overlay
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId
 from tests.ingest.catalogue.fake_ledger import FakeView

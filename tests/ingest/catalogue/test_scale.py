@@ -5,10 +5,10 @@ import tracemalloc
 
 import pytest
 
-from ingest.catalogue import Catalogue, Intake, ListingPage
+from ingest.catalogue import Catalogue, ListingPage, ObjectFilter
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, Route, S3Object
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from tests.ingest.catalogue.fake_ledger import FakeView
 from tests.support.instants import at
 
@@ -26,9 +26,11 @@ def test_pending_objects_are_small() -> None:
     catalogue = Catalogue(
         bucket="bucket",
         view=FakeView(),
-        intake=Intake(route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))),
+        intake=ObjectFilter(
+            route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))
+        ),
     )
-    planner = Planner(catalogue, limits=Limits(slots=2), backoff=Backoff(first_ms=1, longest_ms=1))
+    planner = Planner(catalogue, limits=BatchLimits(slots=2), backoff=Backoff(first_ms=1, longest_ms=1))
     tracemalloc.start()
     for first in range(0, count, PAGE):
         objects = tuple(
@@ -46,7 +48,7 @@ def test_pending_objects_are_small() -> None:
             through_key=key_of(first + PAGE - 1),
             objects=objects,
         )
-        catalogue.observe(page, at(1_800_000_000_000))
+        catalogue.on_listing_page(page, at(1_800_000_000_000))
         planner.tick(at(1_800_000_000_000))
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -65,7 +67,9 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
     ]
     view = FakeView()
     view.fill(entries)
-    catalogue = Catalogue(bucket="bucket", view=view, intake=Intake(route=lambda _: Route(topic="topic")))
+    catalogue = Catalogue(
+        bucket="bucket", view=view, intake=ObjectFilter(route=lambda _: Route(topic="topic"))
+    )
     seconds = 0.0
     for first in range(0, count, PAGE):
         objects = tuple(
@@ -80,7 +84,7 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
             objects=objects,
         )
         begun = time.perf_counter()
-        effects = catalogue.observe(page, at(1_800_000_000_000))
+        effects = catalogue.on_listing_page(page, at(1_800_000_000_000))
         seconds += time.perf_counter() - begun
         assert effects.pending == 0
     print(f"{seconds:.1f} s to merge {count} listed objects")  # noqa: T201 - the figure is the point

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.catalogue.standing import Source, Standing, standing
+from ingest.catalogue.deduplication import LedgerVerdict, Source, verdict_of
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
 
@@ -31,27 +31,27 @@ def seen(*, later_ms: int = 0, version_id: str | None = None, storage_class: str
 @pytest.mark.parametrize(
     ("state", "reason", "expected"),
     [
-        (State.DONE, None, Standing.SETTLED),
-        (State.DONE, "marked", Standing.SETTLED),
-        (State.QUARANTINED, "corrupt", Standing.SETTLED),
-        (State.SKIPPED, "empty", Standing.SETTLED),
-        (State.PARTIAL, None, Standing.UNFINISHED),
-        (State.FAILED, "corrupt", Standing.UNFINISHED),
-        (State.NEW, None, Standing.UNFINISHED),
+        (State.DONE, None, LedgerVerdict.SETTLED),
+        (State.DONE, "marked", LedgerVerdict.SETTLED),
+        (State.QUARANTINED, "corrupt", LedgerVerdict.SETTLED),
+        (State.SKIPPED, "empty", LedgerVerdict.SETTLED),
+        (State.PARTIAL, None, LedgerVerdict.UNFINISHED),
+        (State.FAILED, "corrupt", LedgerVerdict.UNFINISHED),
+        (State.NEW, None, LedgerVerdict.UNFINISHED),
     ],
 )
 @pytest.mark.parametrize("source", list(Source))
 def test_final_and_unfinished_states_do_not_depend_on_the_sight(
-    state: State, reason: str | None, expected: Standing, source: Source
+    state: State, reason: str | None, expected: LedgerVerdict, source: Source
 ) -> None:
     """Done stays done, however new the event."""
-    assert standing(entry(state, reason), seen(later_ms=HOUR), source, KNOWN_MS) is expected
+    assert verdict_of(entry(state, reason), seen(later_ms=HOUR), source, KNOWN_MS) is expected
 
 
 @pytest.mark.parametrize("source", list(Source))
 def test_without_an_entry_it_is_unknown(source: Source) -> None:
     """Nobody has begun it."""
-    assert standing(None, seen(), source, KNOWN_MS) is Standing.UNKNOWN
+    assert verdict_of(None, seen(), source, KNOWN_MS) is LedgerVerdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_skipped_is_not_always_final(
     is_revived: bool,  # noqa: FBT001 - a column
 ) -> None:
     """A listing, a newer event or a restore brings it back; a repeated event does not."""
-    found = standing(entry(State.SKIPPED, reason), sight, source, now_ms)
-    assert found is (Standing.REVIVED if is_revived else Standing.SETTLED)
+    found = verdict_of(entry(State.SKIPPED, reason), sight, source, now_ms)
+    assert found is (LedgerVerdict.REVIVED if is_revived else LedgerVerdict.SETTLED)

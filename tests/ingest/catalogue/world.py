@@ -11,9 +11,9 @@ from ingest.catalogue import (
     Catalogue,
     Effects,
     HeadRequest,
-    Intake,
     LedgerWrite,
     ListingPage,
+    ObjectFilter,
     Replay,
     Selection,
 )
@@ -21,7 +21,7 @@ from ingest.clock import Instant
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, Route, S3Object
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
 from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
@@ -108,13 +108,13 @@ class World:
         self.catalogue = Catalogue(
             bucket=BUCKET,
             view=self.ledger.view,
-            intake=Intake(route=route),
+            intake=ObjectFilter(route=route),
             max_pending_objects=6,
             retention_ms=RETENTION,
         )
         self.planner = Planner(
             self.catalogue,
-            limits=Limits(
+            limits=BatchLimits(
                 slots=self.slots,
                 max_objects=3,
                 max_bytes=8,
@@ -136,7 +136,7 @@ class World:
         for delivery_id in effects.settled:
             for event in self.queue.pop(delivery_id):
                 self._check_settled(event)
-        assert not effects.left
+        assert not effects.abandoned
         self.heads.extend(effects.heads)
         if effects.writes:
             for write in effects.writes:
@@ -221,7 +221,7 @@ class World:
             for event in events
             if event.etag is not None and event.kind is EventKind.CREATED
         }
-        self.carry_out(self.catalogue.announce(delivery_id, events, self.now))
+        self.carry_out(self.catalogue.on_message(delivery_id, events, self.now))
 
     def answer_head(self) -> None:
         """S3 answers the oldest HEAD."""
@@ -229,7 +229,7 @@ class World:
         found = self.current.get(request.key)
         if request.version_id is not None:
             found = self.versions.get((request.key, request.version_id))
-        self.carry_out(self.catalogue.headed(request.token, found, self.now))
+        self.carry_out(self.catalogue.on_head_answer(request.token, found, self.now))
 
     def list_page(self, page_keys: int, *, is_full: bool = True) -> bool:
         """One page; True when it was the last."""
@@ -256,7 +256,7 @@ class World:
             ),
         )
         self.listing = None if through is None else (through, listing_id)
-        self.carry_out(self.catalogue.observe(page, self.now))
+        self.carry_out(self.catalogue.on_listing_page(page, self.now))
         return through is None
 
     # The driver's producer and the follower
@@ -265,7 +265,7 @@ class World:
         """The driver's oldest transaction is committed, and the catalogue told."""
         writes = self.owed.pop(0)
         self.commit_writes(writes)
-        self.carry_out(self.catalogue.written(writes, self.now))
+        self.carry_out(self.catalogue.on_written(writes, self.now))
 
     def commit_writes(self, writes: tuple[LedgerWrite, ...]) -> None:
         """Records of one transaction reach the ledger."""
@@ -287,7 +287,7 @@ class World:
     def follow(self, most: int | None = None) -> None:
         """The follower reads on."""
         for key, entry in self.ledger.follow(most):
-            self.catalogue.ledger_applied(key, entry)
+            self.catalogue.on_ledger_record(key, entry)
 
     # The slots
 
@@ -323,7 +323,7 @@ class World:
         for work in works:
             passed = [
                 unit
-                for unit in self.catalogue.books.table
+                for unit in self.catalogue.states.table
                 if place_of(unit.route) == place_of(work.route)
                 and rank_of(unit.object.id, unit.route) < rank_of(work.object.id, work.route)
                 and unit.object.id not in earlier
@@ -365,7 +365,7 @@ class World:
             running.works.pop(0)
         if is_reported:
             checkpoints = [Checkpoint(key=key, entry=entry)]
-            self.carry_out(self.planner.committed(running.plan, checkpoints))
+            self.carry_out(self.planner.on_committed(running.plan, checkpoints))
 
     def _produce(self, object_id: ObjectId, rows: range) -> None:
         seen = self.produced.setdefault(object_id, Counter())
@@ -400,18 +400,18 @@ class World:
         if outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
             running.is_lost = True
             self.running[slot] = running
-        self.carry_out(self.planner.finished(running.plan, finished, self.now))
+        self.carry_out(self.planner.on_finished(running.plan, finished, self.now))
 
     def lose(self, slot: int) -> None:
         """The task is gone."""
         self.running[slot].is_lost = True
-        self.planner.lost(self.running[slot].plan)
+        self.planner.on_lost(self.running[slot].plan)
 
     def recover(self, slot: int, *, worker_died: bool) -> None:
         """Void, fence, read: then the ledger is the truth."""
         del self.running[slot]
         self.follow()
-        self.carry_out(self.planner.recovered(slot, self.now, worker_died=worker_died))
+        self.carry_out(self.planner.on_recovered(slot, self.now, worker_died=worker_died))
 
     # The end
 
@@ -435,7 +435,7 @@ class World:
             self._flush()
             if self.catalogue.is_idle:
                 return
-        raise AssertionError(f"never idle: {self.catalogue.counts} {self.catalogue.troubles()}")
+        raise AssertionError(f"never idle: {self.catalogue.counts} {self.catalogue.waiting_reasons()}")
 
     def _flush(self) -> None:
         while self.heads or self.owed:
@@ -473,7 +473,7 @@ class World:
                 if self.uploaded_ms[object_id] > self.now_ms - RETENTION:
                     self.check_whole(object_id)
         self.follow()
-        assert len(self.catalogue.books.ledger) == 0, "the overlay keeps what the view shows"
+        assert len(self.catalogue.states.ledger) == 0, "the overlay keeps what the view shows"
 
     def check_whole(self, object_id: ObjectId) -> None:
         """Every row of this content was produced, and the ledger says so."""

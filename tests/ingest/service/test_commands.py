@@ -7,14 +7,14 @@ from ingest.catalogue import Replay, Selection
 from ingest.errors import LedgerUnfit
 from ingest.kafka.controls import FIRST_START, command_key
 from ingest.ledger import State
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.settings.choices import Ordering
 from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
 
 def _planner(leader: Leader) -> Planner:
-    limits = Limits(
+    limits = BatchLimits(
         slots=1, max_objects=10, max_bytes=1000, ordering=Ordering.OBJECT, can_cut=False, max_attempts=3
     )
     return Planner(leader.catalogue, limits=limits, backoff=Backoff(first_ms=1, longest_ms=1))

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ingest.catalogue import LedgerWrite
-from ingest.catalogue.offsets import Offset
+from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import LedgerUnfit
 from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import ObjectId
-from ingest.planner import Backoff, Limits, Planner
+from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.positions import BytePosition
 from ingest.service.slots import Slots, SlotState
 from ingest.service.steering import Steering
@@ -55,7 +55,7 @@ class Desk:
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or Ledger()
         self.leader: Leader = self.ledger.leader()
-        limits = Limits(
+        limits = BatchLimits(
             slots=3, max_objects=10, max_bytes=1000, ordering=Ordering.OBJECT, can_cut=False, max_attempts=3
         )
         self.planner = Planner(
@@ -167,7 +167,7 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
 
     assert not told.done()
     assert not desk.steering.may_alter
-    desk.planner.finished(1, Finished(plan=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
+    desk.planner.on_finished(1, Finished(plan=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
     desk.steering.turn(desk.slots)
     assert told.done()
     assert desk.steering.may_alter
@@ -181,7 +181,7 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     works = desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
     desk.steer(Target.PAUSED)
     finished = Finished(plan=1, outcome=Outcome.CLEAN, returned=works)
-    desk.planner.finished(1, finished, at(desk.leader.now_ms))
+    desk.planner.on_finished(1, finished, at(desk.leader.now_ms))
 
     assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()
     assert desk.planner.ready(at(desk.leader.now_ms)) == 0
@@ -316,12 +316,12 @@ def test_a_record_under_way_is_waited_for(desk: Desk) -> None:
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
     desk.steer(Target.STOPPED)
-    desk.leader.catalogue.books.unwritten.add(seen.id)
+    desk.leader.catalogue.states.unwritten.add(seen.id)
 
     told = desk.alter({seen.id: None})
 
     assert desk.leader.step() is None
-    desk.leader.catalogue.books.unwritten.clear()
+    desk.leader.catalogue.states.unwritten.clear()
     assert desk.leader.apply_all() == 1
     assert told.done()
 

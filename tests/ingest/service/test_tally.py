@@ -7,7 +7,7 @@ import logging
 import structlog
 from structlog.testing import capture_logs
 
-from ingest.catalogue import Ended
+from ingest.catalogue import FinishedObject
 from ingest.ledger import LedgerEntry, State
 from ingest.logs import configure
 from ingest.metrics import Metrics
@@ -32,9 +32,9 @@ def committed(**fetched: int) -> Committed:
     )
 
 
-def ended(identity: ObjectId) -> Ended:
+def ended(identity: ObjectId) -> FinishedObject:
     """The object is done."""
-    return Ended(id=identity, entry=LedgerEntry(state=State.DONE, size=1000), since_ms=0, seen_ms=0)
+    return FinishedObject(id=identity, entry=LedgerEntry(state=State.DONE, size=1000), since_ms=0, seen_ms=0)
 
 
 def test_the_line_sums_what_all_tasks_fetched() -> None:
@@ -98,9 +98,9 @@ def test_their_lines_are_written_together() -> None:
     assert [(line["key"], line["level"]) for line in lines] == [("large", "info"), ("small", "error")]
 
 
-def _quarantined(identity: ObjectId) -> Ended:
+def _quarantined(identity: ObjectId) -> FinishedObject:
     entry = LedgerEntry(state=State.QUARANTINED, reason="unfit")
-    return Ended(id=identity, entry=entry, since_ms=0, seen_ms=0)
+    return FinishedObject(id=identity, entry=entry, since_ms=0, seen_ms=0)
 
 
 def _objects(state: str, reason: str) -> tuple[str, dict[str, str]]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ingest.catalogue.commands import Replay, Selection
 from ingest.catalogue.effects import LedgerWrite
+from ingest.catalogue.object_commands import Replay, Selection
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import ObjectId, S3Object
 from ingest.positions import Position
@@ -37,7 +37,7 @@ class Offset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alter:
+class AlterOffsets:
     """Set the offsets of objects; None has an object read again from its start, as if never seen."""
 
     offsets: Mapping[ObjectId, Offset | None]

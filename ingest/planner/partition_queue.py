@@ -5,8 +5,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 
-from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
-from ingest.planner.limits import Kind, Limits, Room
+from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
 
 # Absent start offsets go first.
 _NO_OFFSET = -1
@@ -25,7 +25,7 @@ class _Partition:
     highest: int = _NO_OFFSET
     """The highest start offset that has come to its end."""
 
-    def put(self, unit: Pending) -> None:
+    def put(self, unit: PendingObject) -> None:
         key = unit.object.id.key
         if key not in self.keys:
             self.keys.add(key)
@@ -35,7 +35,7 @@ class _Partition:
         self.keys.discard(heapq.heappop(self.heap)[1])
 
 
-class PartitionLanes:
+class PartitionQueue:
     """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
 
     Whatever is not gone holds its place: an object that waits for its next attempt, for its age, or for the
@@ -43,7 +43,7 @@ class PartitionLanes:
     waits, the whole topic-partition goes before those that only listings filled.
     """
 
-    def __init__(self, limits: Limits, table: PendingTable) -> None:
+    def __init__(self, limits: BatchLimits, table: PendingTable) -> None:
         self._limits = limits
         self._table = table
         self._partitions: dict[tuple[str, int | None], _Partition] = {}
@@ -53,7 +53,7 @@ class PartitionLanes:
         self._order = count()
         self.warnings: list[str] = []
 
-    def put(self, unit: Pending, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
+    def put(self, unit: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
         """Give a unit its place in its topic-partition, or keep it there, whatever phase it is in."""
         place = (unit.route.topic, unit.route.partition)
         partition = self._partitions.get(place)
@@ -62,17 +62,17 @@ class PartitionLanes:
         partition.put(unit)
         self._queue(partition, is_fresh=unit.is_fresh)
 
-    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
         """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
         self.wake(now_ms)
         fresh, backlog = (
             (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
         )
-        taken: list[Pending] = []
+        taken: list[PendingObject] = []
         for ring, ready in (fresh, backlog):
             is_fresh = ring is self._fresh
             limits = self._limits
-            room = Room.of(
+            room = BatchBudget.of(
                 ready,
                 limits.max_bytes,
                 idle_slots=idle_slots,
@@ -83,11 +83,11 @@ class PartitionLanes:
                 partition = ring.popleft()
                 partition.is_queued = False
                 self._pull(partition, room, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
-                if taken and self._limits.kind_of(taken[0]) is not Kind.LIGHT:
+                if taken and self._limits.kind_of(taken[0]) is not SplitKind.LIGHT:
                     return taken
         return taken
 
-    def over(self, units: list[Pending]) -> None:
+    def over(self, units: list[PendingObject]) -> None:
         """A plan is over: its topic-partitions are free for any slot."""
         for unit in units:
             partition = self._partitions[unit.route.topic, unit.route.partition]
@@ -108,10 +108,10 @@ class PartitionLanes:
             for partition in (*self._fresh, *self._backlog)
             if (unit := self._first_of(partition)) is not None and unit.due_ms <= now_ms
         ]
-        big_ones = kinds.count(Kind.BIG)
+        big_ones = kinds.count(SplitKind.BIG)
         return len(kinds) - big_ones + min(big, big_ones)
 
-    def is_next(self, unit: Pending) -> bool:
+    def is_next(self, unit: PendingObject) -> bool:
         """True when nothing of its topic-partition goes before this waiting unit."""
         partition = self._partitions.get((unit.route.topic, unit.route.partition))
         return partition is not None and self._head_of(partition) is unit
@@ -125,7 +125,7 @@ class PartitionLanes:
         while self._delayed and self._delayed[0][0] <= now_ms:
             self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
 
-    def _first_of(self, partition: _Partition) -> Pending | None:
+    def _first_of(self, partition: _Partition) -> PendingObject | None:
         """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
         unit = self._head_of(partition)
         is_ready = (
@@ -133,7 +133,7 @@ class PartitionLanes:
         )
         return unit if is_ready else None
 
-    def _head_of(self, partition: _Partition) -> Pending | None:
+    def _head_of(self, partition: _Partition) -> PendingObject | None:
         """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
             versions = self._table.of_key(partition.heap[0][1])
@@ -159,8 +159,8 @@ class PartitionLanes:
     def _pull(
         self,
         partition: _Partition,
-        room: Room,
-        taken: list[Pending],
+        room: BatchBudget,
+        taken: list[PendingObject],
         now_ms: int,
         *,
         is_fresh: bool,
@@ -172,20 +172,20 @@ class PartitionLanes:
                 heapq.heappush(self._delayed, (unit.due_ms, next(self._order), partition))
                 return
             kind = self._limits.kind_of(unit)
-            if kind is not Kind.LIGHT and (taken or (kind is Kind.BIG and not may_take_big)):
+            if kind is not SplitKind.LIGHT and (taken or (kind is SplitKind.BIG and not may_take_big)):
                 break
             if not room.fits(unit.size):
                 break
-            room.take(unit.size)
+            room.add(unit.size)
             partition.pop()
             partition.is_held = True
             self._warn_if_late(partition, unit)
             taken.append(unit)
-            if kind is not Kind.LIGHT or len(self._table.of_key(unit.object.id.key)) > 1:
+            if kind is not SplitKind.LIGHT or len(self._table.of_key(unit.object.id.key)) > 1:
                 return
         self._queue(partition, is_fresh=is_fresh)
 
-    def _warn_if_late(self, partition: _Partition, unit: Pending) -> None:
+    def _warn_if_late(self, partition: _Partition, unit: PendingObject) -> None:
         offset = _offset_of(unit)
         if _NO_OFFSET < offset < partition.highest:
             self.warnings.append(
@@ -194,5 +194,5 @@ class PartitionLanes:
             )
 
 
-def _offset_of(unit: Pending) -> int:
+def _offset_of(unit: PendingObject) -> int:
     return _NO_OFFSET if unit.route.start_offset is None else unit.route.start_offset

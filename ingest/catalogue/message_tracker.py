@@ -1,13 +1,13 @@
 """Which messages wait for which objects: any number of either for the other, and a message settles once."""
 
-from ingest.catalogue.effects import Gathering
+from ingest.catalogue.effects import EffectsBuilder
 from ingest.objects import ObjectId
 
 # What a delivery waits for: an object's end, or the answer to a HEAD (its token).
 Owed = ObjectId | str
 
 
-class Deliveries:
+class MessageTracker:
     """Deliveries that are held, each with what it still waits for."""
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Deliveries:
     def __len__(self) -> int:
         return len(self._owed)
 
-    def hold(self, delivery_id: str, owed: set[Owed], gathering: Gathering) -> None:
+    def hold(self, delivery_id: str, owed: set[Owed], gathering: EffectsBuilder) -> None:
         """Settle a delivery when all of `owed` have come to their end; at once when there is nothing.
 
         A message that is delivered again while it is held keeps its place.
@@ -29,11 +29,11 @@ class Deliveries:
         held |= owed
         self._settle_if_free(delivery_id, gathering)
 
-    def leave(self, delivery_id: str) -> None:
+    def abandon(self, delivery_id: str) -> None:
         """The message stays on the queue, whatever becomes of its objects."""
         self._left.add(delivery_id)
 
-    def leave_all(self, item: Owed) -> None:
+    def abandon_all(self, item: Owed) -> None:
         """The same for every delivery that waits for `item`."""
         self._left.update(self._waiting.get(item, ()))
 
@@ -41,13 +41,13 @@ class Deliveries:
         """True when a delivery waits for this."""
         return item in self._waiting
 
-    def end(self, item: Owed, gathering: Gathering) -> None:
+    def finish(self, item: Owed, gathering: EffectsBuilder) -> None:
         """An object has come to its end, or a HEAD needs no object."""
         for delivery_id in self._waiting.pop(item, ()):
             self._owed[delivery_id].discard(item)
             self._settle_if_free(delivery_id, gathering)
 
-    def replace(self, item: Owed, successor: Owed, gathering: Gathering) -> None:
+    def replace(self, item: Owed, successor: Owed, gathering: EffectsBuilder) -> None:
         """A HEAD has answered: its deliveries wait for the object now."""
         for delivery_id in self._waiting.pop(item, ()):
             self._owed[delivery_id].discard(item)
@@ -63,12 +63,12 @@ class Deliveries:
             else:
                 del self._waiting[item]
 
-    def _settle_if_free(self, delivery_id: str, gathering: Gathering) -> None:
+    def _settle_if_free(self, delivery_id: str, gathering: EffectsBuilder) -> None:
         if self._owed[delivery_id]:
             return
         del self._owed[delivery_id]
         if delivery_id in self._left:
             self._left.discard(delivery_id)
-            gathering.left.append(delivery_id)
+            gathering.abandoned.append(delivery_id)
         else:
             gathering.settled.append(delivery_id)

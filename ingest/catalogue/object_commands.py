@@ -25,7 +25,7 @@ class Selection:
     until_ms: int | None = None
     states: frozenset[State] = frozenset()
 
-    def takes(self, object_id: ObjectId, last_modified_ms: int, state: State | None) -> bool:
+    def matches(self, object_id: ObjectId, last_modified_ms: int, state: State | None) -> bool:
         """True when the object is meant."""
         return (
             (self.key is None or object_id.key == self.key)
@@ -45,7 +45,7 @@ class Replay:
 
     def covers(self, object_id: ObjectId, entry: LedgerEntry) -> bool:
         """True when this entry is to be replayed. `done` needs `is_from_start`, or nothing would happen."""
-        return self.selection.takes(object_id, entry.last_modified_ms, entry.state) and (
+        return self.selection.matches(object_id, entry.last_modified_ms, entry.state) and (
             self.is_from_start or entry.state in {State.QUARANTINED, State.FAILED, State.SKIPPED}
         )
 
@@ -96,7 +96,7 @@ class Mark:
     ) -> list[LedgerWrite]:
         """State `done` with the reason `marked`, unless it is done already."""
         state = None if entry is None else entry.state
-        if state is State.DONE or not self.selection.takes(seen.id, seen.last_modified_ms, state):
+        if state is State.DONE or not self.selection.matches(seen.id, seen.last_modified_ms, state):
             return []
         done = replace(
             entry or LedgerEntry(state=State.DONE),
@@ -117,8 +117,8 @@ class Mark:
         ]
 
 
-class Command(Protocol):
-    """`Replay`, `Mark`, and `ingest.catalogue.offsets.Alter`: what a person wants of objects."""
+class ObjectCommand(Protocol):
+    """`Replay`, `Mark`, and `ingest.catalogue.alter_offsets.Alter`: what a person wants of objects."""
 
     def writes(
         self,

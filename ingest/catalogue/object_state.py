@@ -7,14 +7,14 @@ taken only when `written` says that the commit was acknowledged.
 from collections import deque
 from dataclasses import replace
 
-from ingest.catalogue.access import Access
-from ingest.catalogue.commands import Command
-from ingest.catalogue.deliveries import Deliveries
-from ingest.catalogue.effects import Effects, Ended, Gathering, LedgerWrite
-from ingest.catalogue.intake import Intake, LeftOut
-from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
-from ingest.catalogue.slices import concluded, pieces_of
-from ingest.catalogue.view import LedgerView, Overlay
+from ingest.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
+from ingest.catalogue.ledger_view import LedgerView, Overlay
+from ingest.catalogue.message_tracker import MessageTracker
+from ingest.catalogue.object_commands import ObjectCommand
+from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
+from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.catalogue.permission_check import Access
+from ingest.catalogue.splits import concluded, pieces_of
 from ingest.clock import Instant
 from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
@@ -23,28 +23,28 @@ from ingest.outcome import WORKER_DIED
 _RECENT = 100
 
 
-class Books:
+class ObjectStates:
     """One thread owns it, together with the catalogue and the planner that keep it."""
 
-    def __init__(self, *, view: LedgerView, intake: Intake, max_pending_objects: int) -> None:
+    def __init__(self, *, view: LedgerView, intake: ObjectFilter, max_pending_objects: int) -> None:
         self.table = PendingTable()
         self.ledger = Overlay(view)
-        self.deliveries = Deliveries()
+        self.messages = MessageTracker()
         self.intake = intake
         self.max_pending_objects = max_pending_objects
-        self.recent: deque[Ended] = deque(maxlen=_RECENT)
-        self.access = Access(lambda: self.recent)
+        self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
+        self.permissions = Access(lambda: self.recent)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True
         """The ledger may hold unfinished objects that are not pending here, for want of room."""
         self.unfinished_after: ObjectId | None = None
-        self.deferred: dict[ObjectId, tuple[Command, S3Object]] = {}
+        self.deferred: dict[ObjectId, tuple[ObjectCommand, S3Object]] = {}
         """Commands for objects that a live plan holds."""
 
     # What begins
 
-    def begin(
+    def add_pending(
         self,
         seen: S3Object,
         *,
@@ -52,10 +52,10 @@ class Books:
         entry: LedgerEntry | None,
         is_fresh: bool,
         now: Instant,
-        gathering: Gathering,
-    ) -> Pending:
+        gathering: EffectsBuilder,
+    ) -> PendingObject:
         """The object, pending from now on."""
-        unit = Pending(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
+        unit = PendingObject(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
         if self.intake.min_age_ms:
             unit.due_ms = now.steady_ms + self._youth_ms(seen, now)
         if entry is not None and entry.state is State.FAILED:
@@ -77,13 +77,15 @@ class Books:
         age_ms = max(0, now.wall_ms - latest_ms(seen))
         return max(0, self.intake.min_age_ms - age_ms)
 
-    def adopt(self, object_id: ObjectId, entry: LedgerEntry, now: Instant, gathering: Gathering) -> None:
+    def add_unfinished(
+        self, object_id: ObjectId, entry: LedgerEntry, now: Instant, gathering: EffectsBuilder
+    ) -> None:
         """Make pending what only the ledger knows; when there is no room, remember that it is there."""
         if len(self.table) >= self.max_pending_objects:
             self.has_unfinished, self.unfinished_after = True, None
             return
-        route = self.intake.judge(object_id.key)
-        if isinstance(route, LeftOut):
+        route = self.intake.route_or_reason(object_id.key)
+        if isinstance(route, ExclusionReason):
             gathering.ignored[route.value] += 1
             return
         seen = S3Object(
@@ -92,9 +94,11 @@ class Books:
             last_modified_ms=entry.last_modified_ms,
             version_id=entry.version_id,
         )
-        self.begin(seen, route=route, entry=entry, is_fresh=False, now=now, gathering=gathering)
+        self.add_pending(seen, route=route, entry=entry, is_fresh=False, now=now, gathering=gathering)
 
-    def split(self, unit: Pending, cuts: tuple[int, ...], now: Instant, gathering: Gathering) -> None:
+    def split(
+        self, unit: PendingObject, cuts: tuple[int, ...], now: Instant, gathering: EffectsBuilder
+    ) -> None:
         """Work on the slices from now on; those that were skipped get another look with their object."""
         unit.slices = pieces_of(unit, cuts, self.ledger.slices(unit.object.id))
         self.table.move(unit, Phase.SPLIT)
@@ -103,31 +107,31 @@ class Books:
                 piece.phase = Phase.GONE
             else:
                 self.table.move(piece, Phase.WAITING)
-        self.conclude(unit, now, gathering)
+        self.finish_split_object(unit, now, gathering)
 
     # What the ledger learns
 
-    def write(self, key: LedgerKey, entry: LedgerEntry | None, gathering: Gathering) -> None:
+    def write(self, key: LedgerKey, entry: LedgerEntry | None, gathering: EffectsBuilder) -> None:
         """Have a record written; never one that a live plan may write (design, exactly once 6)."""
         assert key not in self.table.held, f"{key} is held by a live plan"
         assert key not in self.unwritten, f"{key} has a record under way"
         gathering.writes.append(LedgerWrite(key=key, entry=entry))
         self.unwritten.add(key)
 
-    def propose(self, unit: Pending, entry: LedgerEntry, gathering: Gathering) -> None:
+    def propose(self, unit: PendingObject, entry: LedgerEntry, gathering: EffectsBuilder) -> None:
         """Have a record of this unit written; nothing else happens to it until it is."""
         self.table.move(unit, Phase.WRITING)
         self.write(unit.key, entry, gathering)
 
-    def record(self, unit: Pending, entry: LedgerEntry, gathering: Gathering) -> None:
+    def record(self, unit: PendingObject, entry: LedgerEntry, gathering: EffectsBuilder) -> None:
         """The ledger says this of a unit."""
         unit.entry = entry
         if entry.is_settled:
-            self.end(unit, gathering)
+            self.finish(unit, gathering)
         elif unit.parent is None:
             self.table.relabel(unit)
 
-    def end(self, unit: Pending, gathering: Gathering) -> None:
+    def finish(self, unit: PendingObject, gathering: EffectsBuilder) -> None:
         """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
         if unit.parent is not None:
             unit.phase = Phase.GONE
@@ -135,17 +139,17 @@ class Books:
             return
         assert unit.entry is not None
         self.table.remove(unit)
-        ended = Ended(
+        ended = FinishedObject(
             id=unit.object.id,
             entry=unit.entry,
             since_ms=unit.since_ms,
             seen_ms=unit.object.last_modified_ms,
         )
         self.recent.append(ended)
-        gathering.ended.append(ended)
-        self.deliveries.end(unit.object.id, gathering)
+        gathering.finished.append(ended)
+        self.messages.finish(unit.object.id, gathering)
 
-    def conclude(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
+    def finish_split_object(self, unit: PendingObject, now: Instant, gathering: EffectsBuilder) -> None:
         """Write the end of a split object when all its slices have theirs and no live plan holds one."""
         if unit.phase is not Phase.SPLIT or any(
             piece.phase is not Phase.GONE or piece.key in self.table.held for piece in unit.slices
@@ -155,7 +159,7 @@ class Books:
         entry = concluded(
             unit.entry, [piece.entry for piece in unit.slices if piece.entry is not None], now.wall_ms
         )
-        if self.look_again(unit, entry):
+        if self.revive_if_seen_since(unit, entry):
             self.split(unit, unit.entry.cuts or (), now, gathering)
             return
         self.propose(unit, entry, gathering)
@@ -163,7 +167,7 @@ class Books:
             for piece in unit.slices:
                 self.write(piece.key, None, gathering)
 
-    def look_again(self, unit: Pending, entry: LedgerEntry) -> bool:
+    def revive_if_seen_since(self, unit: PendingObject, entry: LedgerEntry) -> bool:
         """True when this end would not be final and the content was seen since: then as it was seen."""
         newer, relisted = unit.newer, unit.relisted
         unit.newer, unit.relisted = None, None
@@ -176,9 +180,9 @@ class Books:
         unit.object = newer
         return True
 
-    def written(self, writes: tuple[LedgerWrite, ...], now: Instant) -> Effects:
+    def on_written(self, writes: tuple[LedgerWrite, ...], now: Instant) -> Effects:
         """What follows from an acknowledged transaction of the driver with these records."""
-        gathering = Gathering()
+        gathering = EffectsBuilder()
         for write in writes:
             self.unwritten.discard(write.key)
             self.ledger.committed(write.key, write.entry)
@@ -192,19 +196,19 @@ class Books:
 
     def _object_written(
         self,
-        unit: Pending | None,
+        unit: PendingObject | None,
         object_id: ObjectId,
         entry: LedgerEntry | None,
         now: Instant,
-        gathering: Gathering,
+        gathering: EffectsBuilder,
     ) -> None:
         if unit is None:
             if entry is not None and not entry.is_settled:
-                self.adopt(object_id, entry, now, gathering)
+                self.add_unfinished(object_id, entry, now, gathering)
         else:
             unit.entry = entry
-            if entry is not None and entry.is_settled and not self.look_again(unit, entry):
-                self.end(unit, gathering)
+            if entry is not None and entry.is_settled and not self.revive_if_seen_since(unit, entry):
+                self.finish(unit, gathering)
             elif entry is not None and entry.cuts is not None:
                 self.split(unit, entry.cuts, now, gathering)
             else:
@@ -212,12 +216,14 @@ class Books:
                 self.table.move(unit, Phase.WAITING)
         self.apply_deferred(object_id, now, gathering)
 
-    def _slice_written(self, unit: Pending, entry: LedgerEntry, now: Instant, gathering: Gathering) -> None:
+    def _slice_written(
+        self, unit: PendingObject, entry: LedgerEntry, now: Instant, gathering: EffectsBuilder
+    ) -> None:
         unit.entry = entry
         if entry.is_settled:
-            self.end(unit, gathering)
+            self.finish(unit, gathering)
             assert unit.parent is not None
-            self.conclude(unit.parent, now, gathering)
+            self.finish_split_object(unit.parent, now, gathering)
         elif unit.phase is Phase.WRITING:
             self.table.move(unit, Phase.WAITING)
         self.apply_deferred(unit.object.id, now, gathering)
@@ -233,7 +239,9 @@ class Books:
             return False
         return any(piece.key in self.table.held or piece.key in self.unwritten for piece in unit.slices)
 
-    def command(self, command: Command, seen: S3Object, now: Instant, gathering: Gathering) -> None:
+    def apply_command(
+        self, command: ObjectCommand, seen: S3Object, now: Instant, gathering: EffectsBuilder
+    ) -> None:
         """Apply a replay or mark to one object, now or when no plan holds it any more."""
         object_id = seen.id
         if self.is_held(object_id):
@@ -250,16 +258,16 @@ class Books:
                 for piece in unit.slices:
                     piece.phase = Phase.GONE
 
-    def apply_deferred(self, object_id: ObjectId, now: Instant, gathering: Gathering) -> None:
+    def apply_deferred(self, object_id: ObjectId, now: Instant, gathering: EffectsBuilder) -> None:
         """Apply the command that waited for this object, if it can be now."""
         waiting = self.deferred.get(object_id)
         if waiting is not None and not self.is_held(object_id):
             del self.deferred[object_id]
-            self.command(*waiting, now, gathering)
+            self.apply_command(*waiting, now, gathering)
 
 
 def entry_for(
-    unit: Pending,
+    unit: PendingObject,
     state: State,
     *,
     now_ms: int,

@@ -13,7 +13,7 @@ from ingest.objects import Route, S3Object
 _INTERNAL: Final = ("/.indexes/", "/.temp-upload/")
 
 
-class LeftOut(StrEnum):
+class ExclusionReason(StrEnum):
     """Why an object is none of ours, as the counters name it."""
 
     OUTSIDE_PREFIX = "outside_prefix"
@@ -37,7 +37,7 @@ class Baseline:
     start_key: str | None = None
 
 
-class Intake:
+class ObjectFilter:
     """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key."""
 
     def __init__(
@@ -58,25 +58,25 @@ class Intake:
         self._existing_before_ms = baseline.existing_before_ms
         self._start_key = baseline.start_key
 
-    def judge(self, key: str) -> Route | LeftOut:
+    def route_or_reason(self, key: str) -> Route | ExclusionReason:
         """The route of an announced key, or why it is left out."""
         if not key.startswith(self.prefix):
-            return LeftOut.OUTSIDE_PREFIX
+            return ExclusionReason.OUTSIDE_PREFIX
         if key.endswith("/"):
-            return LeftOut.FOLDER
+            return ExclusionReason.FOLDER
         if any(segment in f"/{key}" for segment in _INTERNAL):
-            return LeftOut.INTERNAL
+            return ExclusionReason.INTERNAL
         if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
-            return LeftOut.EXCLUDED
-        return self._route(key) or LeftOut.UNMATCHED
+            return ExclusionReason.EXCLUDED
+        return self._route(key) or ExclusionReason.UNMATCHED
 
-    def judge_listed(self, listed: S3Object) -> Route | LeftOut:
+    def listed_route_or_reason(self, listed: S3Object) -> Route | ExclusionReason:
         """The same for an object that only a listing knows: the baseline counts too."""
         if self._start_key is not None and listed.id.key <= self._start_key:
-            return LeftOut.START_KEY
+            return ExclusionReason.START_KEY
         if self._existing_before_ms is not None and listed.last_modified_ms < self._existing_before_ms:
-            return LeftOut.EXISTING
-        return self.judge(listed.id.key)
+            return ExclusionReason.EXISTING
+        return self.route_or_reason(listed.id.key)
 
 
 def _any_of(globs: Sequence[str]) -> Callable[[str], object] | None:

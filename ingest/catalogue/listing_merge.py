@@ -44,7 +44,9 @@ class ListingPage:
 Met = tuple[S3Object | None, ObjectId | None, LedgerEntry | None]
 
 
-def merged(listed: Iterable[S3Object], entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> Iterator[Met]:
+def merged_with_ledger(
+    listed: Iterable[S3Object], entries: Iterable[tuple[ObjectId, LedgerEntry]]
+) -> Iterator[Met]:
     """Each listed object with its entry (or None), and each entry whose content was not listed, by itself.
 
     Both sides rise by key; a key may have entries of several ETags, of which S3 lists one.

@@ -2,29 +2,31 @@
 
 from collections.abc import Callable
 
-from ingest.catalogue.books import Books, entry_for
-from ingest.catalogue.effects import Gathering
-from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.catalogue.effects import EffectsBuilder
+from ingest.catalogue.object_state import ObjectStates, entry_for
+from ingest.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.outcome import WORKER_DIED
-from ingest.planner.limits import Limits
+from ingest.planner.batch_limits import BatchLimits
 
 
-class Suspects:
+class PoisonSuspects:
     """Suspects in the order in which they became it. `is_next` says whose turn it could be."""
 
-    def __init__(self, books: Books, limits: Limits, is_next: Callable[[Pending], bool]) -> None:
+    def __init__(
+        self, books: ObjectStates, limits: BatchLimits, is_next: Callable[[PendingObject], bool]
+    ) -> None:
         self._books = books
         self._limits = limits
         self._is_next = is_next
-        self._units: dict[Pending, None] = {}
+        self._units: dict[PendingObject, None] = {}
 
-    def add(self, unit: Pending) -> None:
+    def add(self, unit: PendingObject) -> None:
         """One more, or one again."""
         self._units[unit] = None
 
-    def arm(self, now: Instant, gathering: Gathering) -> None:
+    def arm(self, now: Instant, gathering: EffectsBuilder) -> None:
         """Have the next attempts written of as many as there are slots; acknowledged, they may run.
 
         Not of more: a restart counts a written attempt whether it began or not.
@@ -45,7 +47,7 @@ class Suspects:
                 armed += 1
                 self._arm(unit, now, gathering)
 
-    def _arm(self, unit: Pending, now: Instant, gathering: Gathering) -> None:
+    def _arm(self, unit: PendingObject, now: Instant, gathering: EffectsBuilder) -> None:
         if unit.tries >= self._limits.max_lonely_deaths:
             error = f"The worker died {unit.tries} times while it read this object and nothing else."
             state, attempts = State.QUARANTINED, unit.tries

@@ -1,28 +1,30 @@
 """What an attempt that failed comes to: another one after a delay, or the object's end (`ingest.outcome`)."""
 
-from ingest.catalogue.books import Books, entry_for
-from ingest.catalogue.effects import Gathering
-from ingest.catalogue.pending import Pending, Phase, Suspicion
+from ingest.catalogue.effects import EffectsBuilder
+from ingest.catalogue.object_state import ObjectStates, entry_for
+from ingest.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.outcome import Says, Wait, outcome_of
 from ingest.planner.backoff import Backoff
-from ingest.planner.limits import Limits
+from ingest.planner.batch_limits import BatchLimits
 from ingest.work import Failure
 
 
-class Failing:
+class RetryPolicy:
     """Judges failures; of the planner, on its thread."""
 
-    def __init__(self, books: Books, limits: Limits, backoff: Backoff) -> None:
+    def __init__(self, books: ObjectStates, limits: BatchLimits, backoff: Backoff) -> None:
         self._books = books
         self._table = books.table
-        self._access = books.access
+        self._access = books.permissions
         self._limits = limits
         self._backoff = backoff
         self._access.count = self._count_late
 
-    def fail(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
+    def on_failure(
+        self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder
+    ) -> None:
         """Have the object wait, its failed attempt written, or its end."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
@@ -46,13 +48,15 @@ class Failing:
             return
         self._failed(unit, failure, now, gathering)
 
-    def _count_late(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
+    def _count_late(
+        self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder
+    ) -> None:
         """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
         if unit.phase is Phase.WAITING:
             unit.reads_before = self._access.reads
             self._failed(unit, failure, now, gathering)
 
-    def _failed(self, unit: Pending, failure: Failure, now: Instant, gathering: Gathering) -> None:
+    def _failed(self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder) -> None:
         """Have the attempt written, or the object's quarantine after the last one."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
@@ -74,7 +78,7 @@ class Failing:
         )
         self._books.propose(unit, entry, gathering)
 
-    def _learn(self, unit: Pending, failure: Failure) -> None:
+    def _learn(self, unit: PendingObject, failure: Failure) -> None:
         """What a failure says of more than its object."""
         match outcome_of(failure.kind).says:
             case Says.ALL_DENIED:
@@ -84,7 +88,7 @@ class Failing:
             case Says.SOURCE_ANSWERS:
                 self._access.denied = None
 
-    def _others_were_read(self, unit: Pending) -> bool:
+    def _others_were_read(self, unit: PendingObject) -> bool:
         """True when something was read since this object's last attempt that counted, or its first."""
         found = self._access.reads > unit.reads_before
         if found:
@@ -93,18 +97,18 @@ class Failing:
 
     def _end(
         self,
-        unit: Pending,
+        unit: PendingObject,
         state: State,
         reason: str,
         error: str,
         now: Instant,
-        gathering: Gathering,
+        gathering: EffectsBuilder,
         *,
         attempts: int | None = None,
     ) -> None:
         """Write the object's end, unless that would not be final and its content was seen again since."""
         entry = entry_for(unit, state, now_ms=now.wall_ms, reason=reason, error=error, attempts=attempts)
-        if unit.parent is None and self._books.look_again(unit, entry):
+        if unit.parent is None and self._books.revive_if_seen_since(unit, entry):
             self._table.move(unit, Phase.WAITING)
             return
         if state is State.SKIPPED and entry.records:
@@ -115,7 +119,7 @@ class Failing:
         self._books.propose(unit, entry, gathering)
 
     @staticmethod
-    def _attempts(unit: Pending, reason: str) -> int:
+    def _attempts(unit: PendingObject, reason: str) -> int:
         """Attempts including the one that just failed; another reason begins to count anew."""
         known = unit.entry
         if known is not None and known.state is State.FAILED and known.reason != reason:

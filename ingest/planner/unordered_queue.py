@@ -4,31 +4,31 @@ import heapq
 from collections import deque
 from itertools import count
 
-from ingest.catalogue.pending import Pending, PendingTable, Phase, Suspicion
-from ingest.planner.limits import Kind, Limits, Room
+from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
 
 
-class Lane:
+class LazyQueue:
     """A queue in which places go stale: only the last place that a unit was given counts."""
 
     def __init__(self) -> None:
-        self._places: deque[tuple[Pending, int]] = deque()
+        self._places: deque[tuple[PendingObject, int]] = deque()
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def put(self, unit: Pending) -> None:
+    def put(self, unit: PendingObject) -> None:
         """Queue it at the end."""
         self._places.append((unit, unit.ticket))
         self.bytes += unit.size
 
-    def put_back(self, unit: Pending) -> None:
+    def put_back(self, unit: PendingObject) -> None:
         """Queue it in front."""
         self._places.appendleft((unit, unit.ticket))
         self.bytes += unit.size
 
-    def pop(self, table: PendingTable) -> Pending | None:
+    def pop(self, table: PendingTable) -> PendingObject | None:
         """The first that can be worked on now. The others lose their places: the table wakes them in time."""
         while self._places:
             unit, ticket = self._places.popleft()
@@ -38,26 +38,26 @@ class Lane:
         return None
 
 
-class FreeLanes:
+class UnorderedQueue:
     """`ordering=object` and `none`: fresh events first, the backlog of listings behind them with its share.
 
     What travels alone alternates with batches of light objects when both wait.
     """
 
-    def __init__(self, limits: Limits, table: PendingTable) -> None:
+    def __init__(self, limits: BatchLimits, table: PendingTable) -> None:
         self._limits = limits
         self._table = table
-        self._fresh = Lane()
-        self._backlog = Lane()
-        self._fresh_big = Lane()
-        self._backlog_big = Lane()
-        self._alone = Lane()
-        self._delayed: list[tuple[int, int, Pending, int]] = []
+        self._fresh = LazyQueue()
+        self._backlog = LazyQueue()
+        self._fresh_big = LazyQueue()
+        self._backlog_big = LazyQueue()
+        self._alone = LazyQueue()
+        self._delayed: list[tuple[int, int, PendingObject, int]] = []
         self._order = count()
         self._was_light = False
         self.warnings: list[str] = []
 
-    def put(self, unit: Pending, now_ms: int) -> None:
+    def put(self, unit: PendingObject, now_ms: int) -> None:
         """Queue a waiting unit: now, or when its delay is over. An unarmed suspect is not queued."""
         if unit.phase is not Phase.WAITING or unit.suspicion is Suspicion.SUSPECT:
             return
@@ -66,15 +66,15 @@ class FreeLanes:
             heapq.heappush(self._delayed, (unit.due_ms, next(self._order), unit, unit.ticket))
             return
         match self._limits.kind_of(unit):
-            case Kind.ALONE:
+            case SplitKind.ALONE:
                 lane = self._alone
-            case Kind.BIG:
+            case SplitKind.BIG:
                 lane = self._fresh_big if unit.is_fresh else self._backlog_big
-            case Kind.LIGHT:
+            case SplitKind.LIGHT:
                 lane = self._fresh if unit.is_fresh else self._backlog
         lane.put(unit)
 
-    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[Pending]:
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
         """Units for one batch; none when nothing may be worked on now."""
         self.wake(now_ms)
         has_light = bool(self._fresh or self._backlog)
@@ -90,7 +90,7 @@ class FreeLanes:
         lonely = self._pop_lonely(may_take_big=may_take_big)
         return [] if lonely is None else [lonely]
 
-    def over(self, units: list[Pending]) -> None:
+    def over(self, units: list[PendingObject]) -> None:
         """A plan is over; here nothing waits for that by itself."""
 
     def ready(self, now_ms: int, *, big: int) -> int:
@@ -99,7 +99,7 @@ class FreeLanes:
         big_ones = len(self._fresh_big) + len(self._backlog_big)
         return len(self._fresh) + len(self._backlog) + len(self._alone) + min(big, big_ones)
 
-    def is_next(self, unit: Pending) -> bool:
+    def is_next(self, unit: PendingObject) -> bool:
         """True when the unit may be taken out of turn."""
         return self._table.is_clear(unit)
 
@@ -114,39 +114,39 @@ class FreeLanes:
             if ticket == unit.ticket and unit.phase is Phase.WAITING:
                 self.put(unit, now_ms)
 
-    def _pop_lonely(self, *, may_take_big: bool) -> Pending | None:
+    def _pop_lonely(self, *, may_take_big: bool) -> PendingObject | None:
         lanes = [self._alone]
         if may_take_big:
             lanes += [self._fresh_big, self._backlog_big]
         return next((unit for lane in lanes if (unit := lane.pop(self._table)) is not None), None)
 
-    def _take_light(self, idle_slots: int) -> list[Pending]:
+    def _take_light(self, idle_slots: int) -> list[PendingObject]:
         limits = self._limits
         kept_objects = limits.backlog_objects if self._backlog else 0
         kept_bytes = limits.backlog_bytes if self._backlog else 0
-        fresh = Room.of(
+        fresh = BatchBudget.of(
             len(self._fresh),
             self._fresh.bytes,
             idle_slots=idle_slots,
             objects=max(1, limits.max_objects - kept_objects),
             cap_bytes=limits.max_bytes - kept_bytes,
-        ).leave_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
+        ).reserve_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
         taken = self._fill(self._fresh, fresh)
-        backlog = Room.of(
+        backlog = BatchBudget.of(
             len(self._backlog),
             self._backlog.bytes,
             idle_slots=idle_slots,
             objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
             cap_bytes=limits.backlog_bytes,
-        ).leave_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
+        ).reserve_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
         return taken + self._fill(self._backlog, backlog)
 
-    def _fill(self, lane: Lane, room: Room) -> list[Pending]:
-        taken: list[Pending] = []
+    def _fill(self, lane: LazyQueue, room: BatchBudget) -> list[PendingObject]:
+        taken: list[PendingObject] = []
         while room.objects > room.taken and (unit := lane.pop(self._table)) is not None:
             if not room.fits(unit.size):
                 lane.put_back(unit)
                 break
-            room.take(unit.size)
+            room.add(unit.size)
             taken.append(unit)
         return taken

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
+from ingest.catalogue.deduplication import Source
 from ingest.catalogue.effects import HeadRequest
-from ingest.catalogue.standing import Source
 from ingest.notification import EventKind, ObjectEvent
 from ingest.objects import ObjectId, S3Object
 
@@ -14,7 +14,7 @@ OUTDATED: Final = "outdated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class OpenHeadRequest:
     """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`."""
 
     token: str
@@ -35,12 +35,12 @@ class Question:
         return source_of(self.event)
 
 
-class Questions:
+class HeadRequests:
     """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least."""
 
     def __init__(self, *, retention_ms: int) -> None:
         self._retention_ms = retention_ms
-        self._open: dict[str, Question] = {}
+        self._open: dict[str, OpenHeadRequest] = {}
         self._numbers = count(1)
 
     def __len__(self) -> int:
@@ -55,9 +55,9 @@ class Questions:
             or self._is_old(event, now_ms)
         )
 
-    def ask(self, event: ObjectEvent, keys: list[str]) -> Question:
+    def open(self, event: ObjectEvent, keys: list[str]) -> OpenHeadRequest:
         """A new question, about the first of `keys` and then about the second."""
-        question = Question(
+        question = OpenHeadRequest(
             token=f"head-{next(self._numbers)}",
             event=event,
             key=keys[0],
@@ -66,19 +66,19 @@ class Questions:
         self._open[question.token] = question
         return question
 
-    def take(self, token: str) -> Question | None:
+    def pop(self, token: str) -> OpenHeadRequest | None:
         """The question with this token, which is closed by that."""
         return self._open.pop(token, None)
 
-    def ask_on(self, question: Question) -> Question:
+    def ask_alternate(self, question: OpenHeadRequest) -> OpenHeadRequest:
         """The same question about the alternate key."""
         assert question.alternate_key is not None
         again = replace(question, key=question.alternate_key, alternate_key=None)
         self._open[again.token] = again
         return again
 
-    def believed(
-        self, question: Question, found: S3Object | None, now_ms: int, *, is_forbidden: bool
+    def confirmed_object(
+        self, question: OpenHeadRequest, found: S3Object | None, now_ms: int, *, is_forbidden: bool
     ) -> S3Object | str:
         """The object that event and HEAD together speak of, or why there is none."""
         event = question.event

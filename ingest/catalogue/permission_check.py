@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
 
-from ingest.catalogue.effects import Ended, Gathering, HeadRequest
-from ingest.catalogue.pending import Pending
+from ingest.catalogue.effects import EffectsBuilder, FinishedObject, HeadRequest
+from ingest.catalogue.pending import PendingObject
 from ingest.clock import Instant
 from ingest.ledger import State
 from ingest.objects import ObjectId
@@ -26,10 +26,10 @@ _MAX_DOUBTS: Final = 10
 class Access:
     """Of one catalogue and its planner. `recent` gives the objects that ended last, the newest at the end."""
 
-    count: Callable[[Pending, Failure, Instant, Gathering], None]
+    count: Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
     """How the planner counts an attempt; it says so when it is made."""
 
-    def __init__(self, recent: Callable[[], Iterable[Ended]]) -> None:
+    def __init__(self, recent: Callable[[], Iterable[FinishedObject]]) -> None:
         self.reads = 0
         """How often something was read."""
         self.denied: str | None = None
@@ -41,7 +41,7 @@ class Access:
         self._asked: HeadRequest | None = None
         self._said = ""
         self._left: list[ObjectId] = []
-        self._in_doubt: dict[Pending, Failure] = {}
+        self._in_doubt: dict[PendingObject, Failure] = {}
         self._doubts = 0
 
     def has_read(self) -> None:
@@ -64,7 +64,7 @@ class Access:
         if topic is not None:
             self.missing_topics.pop(topic, None)
 
-    def doubt(self, unit: Pending, failure: Failure, gathering: Gathering) -> None:
+    def doubt(self, unit: PendingObject, failure: Failure, gathering: EffectsBuilder) -> None:
         """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
         self._said = failure.message
         if self.denied is not None:
@@ -83,7 +83,7 @@ class Access:
         """True when this HEAD was asked here, and its answer is waited for."""
         return self._asked is not None and token == self._asked.token
 
-    def headed(self, now: Instant, gathering: Gathering, *, is_found: bool, is_forbidden: bool) -> None:
+    def headed(self, now: Instant, gathering: EffectsBuilder, *, is_found: bool, is_forbidden: bool) -> None:
         """Take the answer to the HEAD: attempts count after all when others can be read."""
         self._asked = None
         if is_found:
@@ -100,7 +100,7 @@ class Access:
         self.denied = self._said
         self._in_doubt.clear()
 
-    def _ask(self, gathering: Gathering) -> None:
+    def _ask(self, gathering: EffectsBuilder) -> None:
         if not self._left:
             self._believe()
             return

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ingest.catalogue.pending import Pending, Suspicion
+from ingest.catalogue.pending import PendingObject, Suspicion
 from ingest.outcome import MAX_LONELY_DEATHS
 from ingest.settings.choices import Ordering
 
@@ -20,7 +20,7 @@ _BACKLOG_BYTES: Final = 4
 _LEAST_SHARE: Final = 32
 
 
-class Kind(Enum):
+class SplitKind(Enum):
     """How a unit travels."""
 
     LIGHT = auto()  # with others
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """The planner's options: `tasks.max`, `job.max.*`, `ordering`, `errors.max.attempts`.
 
     `can_cut` says that the format lets a large object be split (used with `ordering=none` only).
@@ -43,13 +43,13 @@ class Limits:
     max_attempts: int = 5
     max_lonely_deaths: int = MAX_LONELY_DEATHS
 
-    def kind_of(self, unit: Pending) -> Kind:
+    def kind_of(self, unit: PendingObject) -> SplitKind:
         """How this unit travels now. Big is what would fill a batch by itself."""
         if unit.suspicion is Suspicion.ARMED or unit.parent is not None or self.pieces_wanted(unit):
-            return Kind.ALONE
-        return Kind.BIG if unit.size > self.max_bytes else Kind.LIGHT
+            return SplitKind.ALONE
+        return SplitKind.BIG if unit.size > self.max_bytes else SplitKind.LIGHT
 
-    def pieces_wanted(self, unit: Pending) -> int:
+    def pieces_wanted(self, unit: PendingObject) -> int:
         """Into how many slices to cut this object, 0 when it is to be read as a whole."""
         if (
             not self.can_cut
@@ -85,7 +85,7 @@ class Limits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Room:
+class BatchBudget:
     """What still fits into a lane's part of a batch: `share` is fair to idle slots, `cap` is a bound."""
 
     objects: int
@@ -94,7 +94,9 @@ class Room:
     taken: int = 0
 
     @classmethod
-    def of(cls, ready: int, ready_bytes: int, *, idle_slots: int, objects: int, cap_bytes: int) -> "Room":
+    def of(
+        cls, ready: int, ready_bytes: int, *, idle_slots: int, objects: int, cap_bytes: int
+    ) -> "BatchBudget":
         """An idle slot's fair part of what is ready."""
         return cls(
             objects=min(objects, -(-ready // idle_slots)),
@@ -102,7 +104,7 @@ class Room:
             cap_bytes=cap_bytes,
         )
 
-    def leave_for(self, slots: int, ready_bytes: int, *, least: int) -> "Room":
+    def reserve_for(self, slots: int, ready_bytes: int, *, least: int) -> "BatchBudget":
         """The same, but no more than a part of what is ready that is fair to busy slots too."""
         self.share_bytes = min(self.share_bytes, max(least, -(-ready_bytes // slots)))
         return self
@@ -113,7 +115,7 @@ class Room:
             return self.objects > 0
         return self.taken < self.objects and self.share_bytes > 0 and size <= self.cap_bytes
 
-    def take(self, size: int) -> None:
+    def add(self, size: int) -> None:
         """One more is in."""
         self.taken += 1
         self.share_bytes -= size

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from ingest.catalogue.pending import Pending
+from ingest.catalogue.pending import PendingObject
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import ObjectId
 from ingest.work import UNRECORDED_OPTIONS
@@ -33,7 +33,7 @@ def concluded(entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int) -> L
     )
 
 
-def options_of(piece: Pending) -> str | None:
+def options_of(piece: PendingObject) -> str | None:
     """The hash of the settings under which this split has to be read; None where any will do.
 
     Rows are neither lost nor repeated when all splits of an object are read under the settings of its cuts.
@@ -54,11 +54,11 @@ def options_of(piece: Pending) -> str | None:
 
 
 def pieces_of(
-    unit: Pending, cuts: tuple[int, ...], known: dict[SliceKey, LedgerEntry]
-) -> tuple[Pending, ...]:
+    unit: PendingObject, cuts: tuple[int, ...], known: dict[SliceKey, LedgerEntry]
+) -> tuple[PendingObject, ...]:
     """The slices of an object as units of work, with what the ledger knows of each."""
     return tuple(
-        Pending(
+        PendingObject(
             unit.object,
             route=unit.route,
             since_ms=unit.since_ms,

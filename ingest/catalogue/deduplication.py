@@ -18,7 +18,7 @@ class Source(Enum):
     LISTING = auto()
 
 
-class Standing(Enum):
+class LedgerVerdict(Enum):
     """What the ledger makes of it."""
 
     UNKNOWN = auto()
@@ -32,18 +32,18 @@ def has_other_version(seen: S3Object, known: S3Object | LedgerEntry) -> bool:
     return seen.version_id is not None and seen.version_id != known.version_id
 
 
-def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> Standing:
+def verdict_of(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> LedgerVerdict:
     """Where an object stands that `source` has just shown (contract, section 5).
 
     An event is newer when its time is above the one known, both being S3's clock, or when it names another
     version: a repeated event is neither.
     """
     if entry is None:
-        return Standing.UNKNOWN
+        return LedgerVerdict.UNKNOWN
     if not entry.is_settled:
-        return Standing.UNFINISHED
+        return LedgerVerdict.UNFINISHED
     if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
-        return Standing.SETTLED
+        return LedgerVerdict.SETTLED
     is_newer = seen.last_modified_ms > entry.last_modified_ms or has_other_version(seen, entry)
     if entry.reason == "archived":
         match source:
@@ -56,4 +56,4 @@ def standing(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: 
                 revived = is_readable and (is_newer or now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS)
     else:
         revived = source is Source.LISTING or (source is Source.EVENT and is_newer)
-    return Standing.REVIVED if revived else Standing.SETTLED
+    return LedgerVerdict.REVIVED if revived else LedgerVerdict.SETTLED
