@@ -52,7 +52,7 @@ class Work:
     pieces_wanted: int = 0
 
     @property
-    def is_slice(self) -> bool:
+    def is_part(self) -> bool:
         """True when only the rows beginning between `begin` and `end` are this work's."""
         return self.begin is not None
 
@@ -67,7 +67,7 @@ class Batch:
     checkpoint and goes back.
     """
 
-    plan: int
+    number: int
     slot: int
     group: bytes
     works: tuple[Work, ...]
@@ -140,7 +140,7 @@ class Committed:
     `fetched` is what was fetched from S3 since the message before, bytes by object.
     """
 
-    plan: int
+    batch: int
     checkpoints: tuple[Checkpoint, ...]
     records_by_topic: dict[str, int]
     bad_by_reason: dict[str, int]
@@ -157,7 +157,7 @@ class Finished:
     `fetched` as in `Committed`: what no message has told of yet.
     """
 
-    plan: int
+    batch: int
     outcome: Outcome
     failures: tuple[Failure, ...] = ()
     returned: tuple[Work, ...] = ()

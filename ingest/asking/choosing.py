@@ -66,7 +66,7 @@ def chosen_for_mark(
 
     AccessDenied, SourceUnavailable; ConfigurationUnfit when the selection lies outside `aws.s3.prefix`.
     """
-    intake = intake_of(settings)
+    object_filter = intake_of(settings)
     wanted = selection.prefix if selection.key is None else selection.key
     if not wanted.startswith(settings.s3.prefix) and not settings.s3.prefix.startswith(wanted):
         raise ConfigurationUnfit(
@@ -81,7 +81,7 @@ def chosen_for_mark(
             if (
                 state is not State.DONE
                 and selection.matches(seen.id, seen.last_modified_ms, state)
-                and not isinstance(intake.route_or_reason(seen.id.key), ExclusionReason)
+                and not isinstance(object_filter.route_or_reason(seen.id.key), ExclusionReason)
             ):
                 yield Chosen(object=seen, entry=entry, records=0 if entry is None else entry.records)
 
@@ -138,4 +138,4 @@ def _records(cache: LedgerCache, known: Known, entry: LedgerEntry) -> int:
     """How many records of the object were committed; of a split one they are its slices'."""
     if entry.cuts is None:
         return entry.records
-    return max(entry.records, sum(part.records for part in cache.slices(known.id).values()))
+    return max(entry.records, sum(part.records for part in cache.splits(known.id).values()))

@@ -74,8 +74,8 @@ Place = tuple[str, int | None]
 class Forecast:
     """What `run` would make of a listing now."""
 
-    def __init__(self, intake: ObjectFilter, *, now_ms: int) -> None:
-        self._intake = intake
+    def __init__(self, object_filter: ObjectFilter, *, now_ms: int) -> None:
+        self._object_filter = object_filter
         self._now_ms = now_ms
         self.listed = Amount()
         self.archived = Set()
@@ -118,9 +118,9 @@ class Forecast:
     def _add(self, seen: S3Object, entry: LedgerEntry | None) -> None:
         # The baseline is for what nobody has begun, as in `run`.
         route = (
-            self._intake.listed_route_or_reason(seen)
+            self._object_filter.listed_route_or_reason(seen)
             if entry is None
-            else self._intake.route_or_reason(seen.id.key)
+            else self._object_filter.route_or_reason(seen.id.key)
         )
         if isinstance(route, ExclusionReason):
             self.left_out.setdefault(route.value, Set()).add(seen)

@@ -42,8 +42,8 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Errand:
     settings: Settings
-    reading: LedgerReading
-    letters: Sequence[Letter]
+    ledger_reader: LedgerReading
+    messages: Sequence[Letter]
     tell: Tell
     deadline: float
 
@@ -54,16 +54,21 @@ class _Errand:
 
 
 def hand_over(
-    settings: Settings, reading: LedgerReading, letters: Sequence[Letter], *, tell: Tell, timeout: float
+    settings: Settings,
+    ledger_reader: LedgerReading,
+    messages: Sequence[Letter],
+    *,
+    tell: Tell,
+    timeout: float,
 ) -> Outcome:
     """What became of these orders: applied, or at least committed, exactly once. Blocks.
 
     Unusable after `timeout` seconds without one or the other, AccessDenied, LedgerUnfit.
     """
-    errand = _Errand(
+    submission = _Errand(
         settings=settings,
-        reading=reading,
-        letters=letters,
+        ledger_reader=ledger_reader,
+        messages=messages,
         tell=tell,
         deadline=time.monotonic() + timeout,
     )
@@ -74,19 +79,19 @@ def hand_over(
             if not is_sent:
                 send(
                     client_properties(settings),
-                    reading,
-                    letters,
+                    ledger_reader,
+                    messages,
                     name=settings.name,
                     topic=settings.kafka.ledger_topic,
-                    timeout=errand.left,
+                    timeout=submission.left,
                 )
                 is_sent = True
-                errand = _with_patience(errand)
-            if _watch(errand, admin):
+                submission = _with_patience(submission)
+            if _watch(submission, admin):
                 return Outcome.APPLIED_BY_LEADER
-        elif _lead_and_apply(errand, is_sent=is_sent):
+        elif _lead_and_apply(submission, is_sent=is_sent):
             return Outcome.APPLIED_HERE
-        if time.monotonic() >= errand.deadline:
+        if time.monotonic() >= submission.deadline:
             if is_sent:
                 return Outcome.HANDED_OVER
             raise Unusable(
@@ -95,41 +100,41 @@ def hand_over(
             )
 
 
-def _with_patience(errand: _Errand) -> _Errand:
+def _with_patience(submission: _Errand) -> _Errand:
     return _Errand(
-        settings=errand.settings,
-        reading=errand.reading,
-        letters=errand.letters,
-        tell=errand.tell,
+        settings=submission.settings,
+        ledger_reader=submission.ledger_reader,
+        messages=submission.messages,
+        tell=submission.tell,
         deadline=time.monotonic() + APPLY_SECONDS,
     )
 
 
-def _watch(errand: _Errand, admin: Admin) -> bool:
+def _watch(submission: _Errand, admin: Admin) -> bool:
     """Whether the orders, which were sent, are applied; False when patience or the leader is gone."""
-    reading = errand.reading
-    all_objects = sum(len(order.objects) for _, order in errand.letters)
+    ledger_reader = submission.ledger_reader
+    all_objects = sum(len(order.objects) for _, order in submission.messages)
 
     def is_done() -> bool:
-        controls = reading.cache.controls()
-        left = sum(len(order.objects) for key, order in errand.letters if key in controls)
+        controls = ledger_reader.cache.controls()
+        left = sum(len(order.objects) for key, order in submission.messages if key in controls)
         # What was sent has been seen before its absence means that it was applied.
-        if not all(reading.has_seen(key) for key, _ in errand.letters):
+        if not all(ledger_reader.has_seen(key) for key, _ in submission.messages):
             left = all_objects
-        errand.tell(all_objects - left, all_objects)
+        submission.tell(all_objects - left, all_objects)
         return left == 0
 
-    while time.monotonic() < errand.deadline:
-        if reading.wait_for(is_done, min(_LOOK_SECONDS, errand.left)):
+    while time.monotonic() < submission.deadline:
+        if ledger_reader.wait_for(is_done, min(_LOOK_SECONDS, submission.left)):
             return True
-        if not has_leader(admin, errand.settings.name):
+        if not has_leader(admin, submission.settings.name):
             return False
     return False
 
 
-def _lead_and_apply(errand: _Errand, *, is_sent: bool) -> bool:
+def _lead_and_apply(submission: _Errand, *, is_sent: bool) -> bool:
     """Whether this process got the lead and applied every command there is; False when another leads."""
-    settings = errand.settings
+    settings = submission.settings
     clients = client_properties(settings)
     lead = Leadership(
         clients.consumer,
@@ -142,7 +147,7 @@ def _lead_and_apply(errand: _Errand, *, is_sent: bool) -> bool:
     try:
         # A member that died holds the lead for a session timeout still.
         patience = settings.identity.lead_session_timeout_ms / _MS + 5
-        if not lead.wait_for_lead(min(patience, errand.left), threading.Event()):
+        if not lead.wait_for_lead(min(patience, submission.left), threading.Event()):
             if lead.problem is not None:
                 raise Unusable(lead.problem)
             return False
@@ -156,8 +161,8 @@ def _lead_and_apply(errand: _Errand, *, is_sent: bool) -> bool:
             boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
         )
         try:
-            ledger.take_over(timeout=max(errand.left, 30.0))
-            _apply(errand, ledger, is_sent=is_sent)
+            ledger.take_over(timeout=max(submission.left, 30.0))
+            _apply(submission, ledger, is_sent=is_sent)
         finally:
             ledger.close()
     finally:
@@ -165,33 +170,33 @@ def _lead_and_apply(errand: _Errand, *, is_sent: bool) -> bool:
     return True
 
 
-def _apply(errand: _Errand, ledger: DriverLedger, *, is_sent: bool) -> None:
+def _apply(submission: _Errand, ledger: DriverLedger, *, is_sent: bool) -> None:
     """Every command that the ledger holds, and ours if they are not among them, as the service would."""
     cache = ledger.cache
     # No room: nothing becomes pending here, the next leader finds it in the ledger.
     catalogue = Catalogue(
-        bucket=errand.settings.s3.bucket,
+        bucket=submission.settings.s3.bucket,
         view=CacheView(cache),
-        intake=intake_of(errand.settings),
+        object_filter=intake_of(submission.settings),
         max_pending_objects=0,
-        retention_ms=errand.settings.ledger.retention_ms,
+        retention_ms=submission.settings.ledger.retention_ms,
     )
     if not is_sent:
         # Into the ledger first, as if sent: should the lead go in the middle, the next leader does the rest.
-        for begin in range(0, len(errand.letters), LETTERS_AT_ONCE):
-            part = errand.letters[begin : begin + LETTERS_AT_ONCE]
+        for begin in range(0, len(submission.messages), LETTERS_AT_ONCE):
+            part = submission.messages[begin : begin + LETTERS_AT_ONCE]
             ledger.commit([(key, encode_control(order)) for key, order in part])
     commands = Commands(catalogue)
     for key, raw in cache.controls().items():
         commands.take(key, raw)
-    for key, order in errand.letters if not is_sent else ():
+    for key, order in submission.messages if not is_sent else ():
         commands.take(key, encode_control(order))
-    all_objects = sum(len(order.objects) for _, order in errand.letters)
+    all_objects = sum(len(order.objects) for _, order in submission.messages)
     done = 0
     while (step := commands.step(clock.now())) is not None:
         writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
         ledger.commit([*writes, step.record])
         catalogue.on_written(step.effects.writes, clock.now())
         commands.written()
-        done += sum(len(order.objects) for key, order in errand.letters if key == step.record[0])
-        errand.tell(min(done, all_objects), all_objects)
+        done += sum(len(order.objects) for key, order in submission.messages if key == step.record[0])
+        submission.tell(min(done, all_objects), all_objects)

@@ -46,11 +46,11 @@ _CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
 }
 
 
-def look_at_bucket(settings: Settings, clients: AwsClients, intake: ObjectFilter) -> BucketFacts:
+def look_at_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectFilter) -> BucketFacts:
     """What the bucket answers; blocks on a handful of calls."""
     s3 = settings.s3
     region, skew_ms = _region_and_skew(clients.s3, s3.bucket)
-    survey = _survey(clients.s3, s3, intake)
+    survey = _survey(clients.s3, s3, object_filter)
     get: bool | Refused | None = None
     get_version: bool | Refused | None = None
     if isinstance(survey, Survey) and survey.sample is not None:
@@ -129,11 +129,11 @@ def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
     return region, skew_ms
 
 
-def _survey(client: Any, settings: S3Settings, intake: ObjectFilter) -> Survey | Refused:
+def _survey(client: Any, settings: S3Settings, object_filter: ObjectFilter) -> Survey | Refused:
     survey = Survey()
     try:
         for page in list_pages(client, settings, prefix=settings.prefix):
-            survey.add(page.objects, intake)
+            survey.add(page.objects, object_filter)
             if survey.listed >= _MAX_KEYS:
                 survey.is_whole = page.through_key is None
                 break

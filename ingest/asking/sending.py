@@ -36,8 +36,8 @@ Letter = tuple[ControlKey, Order]
 
 def send(
     clients: ClientProperties,
-    reading: LedgerReading,
-    letters: Sequence[Letter],
+    ledger_reader: LedgerReading,
+    messages: Sequence[Letter],
     *,
     name: str,
     topic: str,
@@ -48,16 +48,20 @@ def send(
     Unusable when they could not be committed or nobody can tell; AccessDenied. `reading` must be live.
     """
     deadline = time.monotonic() + timeout
-    for begin in range(0, len(letters), LETTERS_AT_ONCE):
+    for begin in range(0, len(messages), LETTERS_AT_ONCE):
         _send_together(
-            clients, reading, letters[begin : begin + LETTERS_AT_ONCE], (name, topic), deadline=deadline
+            clients,
+            ledger_reader,
+            messages[begin : begin + LETTERS_AT_ONCE],
+            (name, topic),
+            deadline=deadline,
         )
 
 
 def _send_together(
     clients: ClientProperties,
-    reading: LedgerReading,
-    letters: Sequence[Letter],
+    ledger_reader: LedgerReading,
+    messages: Sequence[Letter],
     place: tuple[str, str],
     *,
     deadline: float,
@@ -79,12 +83,12 @@ def _send_together(
                 # The init has decided what was in doubt. Writing it again after the leader has applied and
                 # removed it would apply it twice, so the ledger is asked.
                 _, end = Admin(clients.admin).ends(topic)
-                reading.read_to(end, max(1.0, deadline - time.monotonic()))
-                if reading.has_seen(letters[0][0]):
+                ledger_reader.read_to(end, max(1.0, deadline - time.monotonic()))
+                if ledger_reader.has_seen(messages[0][0]):
                     producer.close()
                     return
                 is_open_question = False
-            _transact(producer, topic, letters, deadline)
+            _transact(producer, topic, messages, deadline)
         except CommitUnknown:
             is_open_question = True
         except (Fenced, TransactionAborted, Unusable) as error:
@@ -105,11 +109,11 @@ def _send_together(
             )
 
 
-def _transact(producer: Producer, topic: str, letters: Sequence[Letter], deadline: float) -> None:
+def _transact(producer: Producer, topic: str, messages: Sequence[Letter], deadline: float) -> None:
     what = f"writing a command to the ledger {topic!r}"
     try:
         producer.begin_transaction()
-        for key, order in letters:
+        for key, order in messages:
             assert is_command(key), f"{key} is no command, and nothing else is written without the lead"
             producer.produce(topic, key=encode_key(key), value=encode_control(order), partition=0)
         while not _is_committed(producer, deadline):

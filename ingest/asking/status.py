@@ -25,7 +25,7 @@ class Asking:
     def __init__(self, settings: Settings, *, timeout: float) -> None:
         self._settings = settings
         self._timeout = timeout
-        self._reading: LedgerReading | None = None
+        self._ledger_reader: LedgerReading | None = None
 
     def status(self) -> Shape:
         """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` beside it.
@@ -50,14 +50,14 @@ class Asking:
 
     def close(self) -> None:
         """Close the ledger, if it was opened."""
-        if self._reading is not None:
-            self._reading.close()
+        if self._ledger_reader is not None:
+            self._ledger_reader.close()
 
     def _cache(self) -> LedgerCache | None:
         """The ledger's cache; None when there is no ledger yet."""
-        if self._reading is None:
-            self._reading = open_reading(self._settings, timeout=self._timeout)
-        return None if self._reading is None else self._reading.cache
+        if self._ledger_reader is None:
+            self._ledger_reader = open_reading(self._settings, timeout=self._timeout)
+        return None if self._ledger_reader is None else self._ledger_reader.cache
 
     def _from_ledger(self) -> Shape:
         admin = Admin(client_properties(self._settings).admin)

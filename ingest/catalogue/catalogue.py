@@ -34,78 +34,80 @@ class Catalogue:
         *,
         bucket: str,
         view: LedgerView,
-        intake: ObjectFilter,
+        object_filter: ObjectFilter,
         max_pending_objects: int = 100_000,
         retention_ms: int = 2_592_000_000,
     ) -> None:
-        self.states = ObjectStates(view=view, intake=intake, max_pending_objects=max_pending_objects)
+        self.states = ObjectStates(
+            view=view, object_filter=object_filter, max_pending_objects=max_pending_objects
+        )
         self._bucket = bucket
-        self._intake = intake
+        self._object_filter = object_filter
         self._max_pending_objects = max_pending_objects
-        self._expiry = Expiry(prefix=intake.prefix, retention_ms=retention_ms)
+        self._expiry = Expiry(prefix=object_filter.prefix, retention_ms=retention_ms)
         self._questions = HeadRequests(retention_ms=retention_ms)
         self._wants_listing = True
 
     # What the listeners tell
 
-    def on_message(self, delivery_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
+    def on_message(self, message_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
         """What follows from one message; its events settle together, with the end of their last object.
 
         The same message may be announced again (redelivery); other messages may name the same objects.
         """
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         owed: set[Owed] = set()
         for event in events:
             if event.bucket != self._bucket:
-                gathering.ignored["other_bucket"] += 1
-                self.states.messages.abandon(delivery_id)
+                effects.ignored["other_bucket"] += 1
+                self.states.messages.abandon(message_id)
             elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
-                gathering.ignored[event.kind.value] += 1
-            elif (item := self._object_of_event(event, now, gathering)) is not None:
+                effects.ignored[event.kind.value] += 1
+            elif (item := self._object_of_event(event, now, effects)) is not None:
                 owed.add(item)
-        self.states.messages.hold(delivery_id, owed, gathering)
-        return gathering.effects()
+        self.states.messages.hold(message_id, owed, effects)
+        return effects.effects()
 
     def on_head_answer(
         self, token: str, found: S3Object | None, now: Instant, *, is_forbidden: bool = False
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         access = self.states.permissions
         if access.has_asked(token):
-            access.headed(now, gathering, is_found=found is not None, is_forbidden=is_forbidden)
-            return gathering.effects()
+            access.headed(now, effects, is_found=found is not None, is_forbidden=is_forbidden)
+            return effects.effects()
         question = self._questions.pop(token)
         if question is None:
-            return gathering.effects()
+            return effects.effects()
         if found is None and question.alternate_key is not None and not is_forbidden:
-            gathering.heads.append(self._questions.ask_alternate(question).request)
-            return gathering.effects()
-        deliveries = self.states.messages
+            effects.heads.append(self._questions.ask_alternate(question).request)
+            return effects.effects()
+        messages = self.states.messages
         item = None
         if is_forbidden and (question.event.etag is None or question.event.size is None):
             # Neither identity nor size: the queue keeps the message until somebody grants the permission.
-            gathering.ignored["forbidden"] += 1
-            deliveries.abandon_all(token)
+            effects.ignored["forbidden"] += 1
+            messages.abandon_all(token)
         else:
             seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
             if isinstance(seen, str):
-                gathering.ignored[seen] += 1
+                effects.ignored[seen] += 1
             else:
-                item = self._pending_after_event(seen, question.source, now, gathering)
+                item = self._pending_after_event(seen, question.source, now, effects)
         if item is None:
-            deliveries.finish(token, gathering)
+            messages.finish(token, effects)
         else:
-            deliveries.replace(token, item, gathering)
-        return gathering.effects()
+            messages.replace(token, item, effects)
+        return effects.effects()
 
-    def forget_delivery(self, delivery_id: str) -> None:
+    def forget_delivery(self, message_id: str) -> None:
         """The listener does not hold this message any more (it will come again, or never)."""
-        self.states.messages.forget(delivery_id)
+        self.states.messages.forget(message_id)
 
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         self._expiry.begin_page(page, now)
         for seen, object_id, entry in self._compared(page):
             if seen is None:
@@ -117,12 +119,12 @@ class Catalogue:
                 self._expiry.listed()
                 if entry.state is State.DONE:
                     continue
-            self._pending_after_listing(seen, entry, now, gathering)
+            self._pending_after_listing(seen, entry, now, effects)
         expired, warning = self._expiry.end_page(page)
         if warning is not None:
-            gathering.warnings.append(warning)
-        self._expire(expired, now, gathering)
-        return gathering.effects()
+            effects.warnings.append(warning)
+        self._expire(expired, now, effects)
+        return effects.effects()
 
     # What the ledger tells
 
@@ -131,18 +133,18 @@ class Catalogue:
 
         Call it on taking the lead; `Planner.tick` calls it again when there is room for more.
         """
-        gathering = EffectsBuilder()
-        books = self.states
+        effects = EffectsBuilder()
+        states = self.states
         last = None
-        for object_id, entry in books.ledger.unfinished(books.unfinished_after):
-            if len(books.table) >= self._max_pending_objects:
-                books.unfinished_after = last or books.unfinished_after
-                return gathering.effects()
+        for object_id, entry in states.ledger.unfinished(states.unfinished_after):
+            if len(states.table) >= self._max_pending_objects:
+                states.unfinished_after = last or states.unfinished_after
+                return effects.effects()
             last = object_id
-            if object_id.bucket == self._bucket and books.table.find(object_id) is None:
-                books.add_unfinished(object_id, entry, now, gathering)
-        books.has_unfinished, books.unfinished_after = False, None
-        return gathering.effects()
+            if object_id.bucket == self._bucket and states.table.find(object_id) is None:
+                states.add_unfinished(object_id, entry, now, effects)
+        states.has_unfinished, states.unfinished_after = False, None
+        return effects.effects()
 
     def on_ledger_record(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
         """The follower has read this record and the view shows it."""
@@ -160,11 +162,11 @@ class Catalogue:
         For `Replay` the objects come from `known_objects`, for `Mark` from a listing. Call it with some
         thousand objects at a time: one Effects is one transaction.
         """
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         for seen in objects:
             if seen.id.bucket == self._bucket:
-                self.states.apply_command(command, seen, now, gathering)
-        return gathering.effects()
+                self.states.apply_command(command, seen, now, effects)
+        return effects.effects()
 
     def known_objects(self, prefix: str = "") -> Iterator[tuple[S3Object, LedgerEntry]]:
         """The ledger's objects under `prefix`, in key order; read to the end before anything is written."""
@@ -186,9 +188,9 @@ class Catalogue:
     @property
     def is_idle(self) -> bool:
         """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
-        books = self.states
+        states = self.states
         return not (
-            books.table or books.has_unfinished or books.unwritten or books.deferred or self._questions
+            states.table or states.has_unfinished or states.unwritten or states.deferred or self._questions
         )
 
     @property
@@ -229,22 +231,24 @@ class Catalogue:
     def waiting_reasons(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
         found: dict[str, int] = {}
-        for unit in self.states.table:
-            for part in (unit, *unit.slices):
+        for pending in self.states.table:
+            for part in (pending, *pending.slices):
                 if part.trouble is not None and part.phase is not Phase.GONE:
                     found[part.trouble] = found.get(part.trouble, 0) + 1
         return found
 
     # Inside
 
-    def _object_of_event(self, event: ObjectEvent, now: Instant, gathering: EffectsBuilder) -> Owed | None:
+    def _object_of_event(self, event: ObjectEvent, now: Instant, effects: EffectsBuilder) -> Owed | None:
         """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
         candidates = [key for key in (event.key, event.alternate_key) if key is not None]
         keys = [
-            key for key in candidates if not isinstance(self._intake.route_or_reason(key), ExclusionReason)
+            key
+            for key in candidates
+            if not isinstance(self._object_filter.route_or_reason(key), ExclusionReason)
         ]
         if not keys:
-            gathering.ignored[str(self._intake.route_or_reason(event.key))] += 1
+            effects.ignored[str(self._object_filter.route_or_reason(event.key))] += 1
             return None
         source = source_of(event)
         if event.etag is not None:
@@ -252,38 +256,38 @@ class Catalogue:
                 object_id = ObjectId(self._bucket, key, event.etag)
                 if self.states.table.find(object_id) or self.states.ledger.get(object_id):
                     return self._pending_after_event(
-                        as_announced(event, object_id, now.wall_ms), source, now, gathering
+                        as_announced(event, object_id, now.wall_ms), source, now, effects
                     )
             if source is Source.RESTORE:
-                gathering.ignored["restored"] += 1
+                effects.ignored["restored"] += 1
                 return None
         if event.etag is None or self._questions.is_needed(event, now.wall_ms):
             question = self._questions.open(event, keys)
-            gathering.heads.append(question.request)
+            effects.heads.append(question.request)
             return question.token
         seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now.wall_ms)
-        return self._pending_after_event(seen, source, now, gathering)
+        return self._pending_after_event(seen, source, now, effects)
 
     def _pending_after_event(
-        self, seen: S3Object, source: Source, now: Instant, gathering: EffectsBuilder
+        self, seen: S3Object, source: Source, now: Instant, effects: EffectsBuilder
     ) -> ObjectId | None:
         """The announced object if it is pending now; None when its end is known."""
-        unit = self.states.table.find(seen.id)
-        if unit is not None:
-            self._announced_again(unit, seen)
+        pending = self.states.table.find(seen.id)
+        if pending is not None:
+            self._announced_again(pending, seen)
             return seen.id
         entry = self.states.ledger.get(seen.id)
         is_at = verdict_of(entry, seen, source, now.wall_ms)
         if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
-            gathering.ignored["known" if entry is not None else "restored"] += 1
+            effects.ignored["known" if entry is not None else "restored"] += 1
             return None
-        route = self._intake.route_or_reason(seen.id.key)
+        route = self._object_filter.route_or_reason(seen.id.key)
         if isinstance(route, ExclusionReason):
-            gathering.ignored[route.value] += 1
+            effects.ignored[route.value] += 1
             return None
         if entry is not None:
             seen = replace(seen, size=entry.size)
-        self._begin(seen, route, entry, now, gathering, is_fresh=True)
+        self._begin(seen, route, entry, now, effects, is_fresh=True)
         return seen.id
 
     def _begin(
@@ -292,26 +296,24 @@ class Catalogue:
         route: Route,
         entry: LedgerEntry | None,
         now: Instant,
-        gathering: EffectsBuilder,
+        effects: EffectsBuilder,
         *,
         is_fresh: bool,
     ) -> None:
-        self.states.add_pending(
-            seen, route=route, entry=entry, is_fresh=is_fresh, now=now, gathering=gathering
-        )
+        self.states.add_pending(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects)
 
-    def _announced_again(self, unit: PendingObject, seen: S3Object) -> None:
-        known = unit.object
+    def _announced_again(self, pending: PendingObject, seen: S3Object) -> None:
+        known = pending.object
         says_more = known.sequencer is None and (
             seen.sequencer is not None or seen.last_modified_ms >= known.last_modified_ms
         )
-        is_waiting = unit.phase is Phase.WAITING
-        is_promoted = not unit.is_fresh
+        is_waiting = pending.phase is Phase.WAITING
+        is_promoted = not pending.is_fresh
         if is_waiting and says_more:
-            unit.object = _seen_again(known, seen)
+            pending.object = _seen_again(known, seen)
         elif seen.last_modified_ms > known.last_modified_ms or has_other_version(seen, known):
-            unit.newer = _seen_again(known, seen)
-        for part in (unit, *unit.slices):
+            pending.newer = _seen_again(known, seen)
+        for part in (pending, *pending.slices):
             part.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.
@@ -330,38 +332,38 @@ class Catalogue:
         return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
 
     def _pending_after_listing(
-        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, gathering: EffectsBuilder
+        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
     ) -> None:
-        unit = self.states.table.find(seen.id)
-        if unit is not None:
-            if unit.phase is not Phase.WAITING:
-                unit.relisted = _seen_again(unit.object, seen)
+        pending = self.states.table.find(seen.id)
+        if pending is not None:
+            if pending.phase is not Phase.WAITING:
+                pending.relisted = _seen_again(pending.object, seen)
             return
         if verdict_of(entry, seen, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
-        judge = self._intake.listed_route_or_reason if entry is None else self._judge_known
+        judge = self._object_filter.listed_route_or_reason if entry is None else self._judge_known
         route = judge(seen)
         if isinstance(route, ExclusionReason):
-            gathering.ignored[route.value] += 1
+            effects.ignored[route.value] += 1
         else:
-            self._begin(seen, route, entry, now, gathering, is_fresh=False)
+            self._begin(seen, route, entry, now, effects, is_fresh=False)
 
     def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
         """The baseline is for what nobody has begun."""
-        return self._intake.route_or_reason(seen.id.key)
+        return self._object_filter.route_or_reason(seen.id.key)
 
-    def _expire(self, expired: Sequence[ObjectId], now: Instant, gathering: EffectsBuilder) -> None:
-        books = self.states
+    def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:
+        states = self.states
         for object_id in expired:
-            entry = books.ledger.get(object_id)
+            entry = states.ledger.get(object_id)
             # Between its page and the end of the listing an entry may have got a new life.
             if entry is None or not self._expiry.is_old(entry, now.wall_ms):
                 continue
-            if books.table.find(object_id) is None and not books.is_held(object_id):
+            if states.table.find(object_id) is None and not states.is_held(object_id):
                 if entry.cuts is not None:
-                    for key in books.ledger.slices(object_id):
-                        books.write(key, None, gathering)
-                books.write(object_id, None, gathering)
+                    for key in states.ledger.splits(object_id):
+                        states.write(key, None, effects)
+                states.write(object_id, None, effects)
 
 
 def _seen_again(known: S3Object, seen: S3Object) -> S3Object:

@@ -29,7 +29,7 @@ class LedgerView(Protocol):
         It is read to the end before anything is written to the view.
         """
 
-    def slices(self, object_id: ObjectId, /) -> Sequence[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> Sequence[tuple[SliceKey, LedgerEntry]]:
         """The entries of an object's slices, in any order."""
 
     def unfinished(self, after: ObjectId | None, /) -> Entries:
@@ -89,7 +89,7 @@ class Overlay:
 
     def _shown(self, key: LedgerKey) -> LedgerEntry | None:
         if isinstance(key, SliceKey):
-            return dict(self._view.slices(key.id)).get(key)
+            return dict(self._view.splits(key.id)).get(key)
         return self._view.get(key) if isinstance(key, ObjectId) else None
 
     def applied(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
@@ -128,9 +128,9 @@ class Overlay:
         }
         return _overlaid(self._view.scan(bucket, after_key, through_key), ahead)
 
-    def slices(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
+    def splits(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
         """The newest entries known of an object's slices."""
-        known: dict[SliceKey, LedgerEntry] = dict(self._view.slices(object_id))
+        known: dict[SliceKey, LedgerEntry] = dict(self._view.splits(object_id))
         for key, entry in self._ahead.items():
             if isinstance(key, SliceKey) and key.id == object_id:
                 if entry is None:

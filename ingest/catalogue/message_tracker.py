@@ -18,20 +18,20 @@ class MessageTracker:
     def __len__(self) -> int:
         return len(self._owed)
 
-    def hold(self, delivery_id: str, owed: set[Owed], gathering: EffectsBuilder) -> None:
+    def hold(self, message_id: str, owed: set[Owed], effects: EffectsBuilder) -> None:
         """Settle a delivery when all of `owed` have come to their end; at once when there is nothing.
 
         A message that is delivered again while it is held keeps its place.
         """
-        held = self._owed.setdefault(delivery_id, set())
+        held = self._owed.setdefault(message_id, set())
         for item in owed - held:
-            self._waiting.setdefault(item, []).append(delivery_id)
+            self._waiting.setdefault(item, []).append(message_id)
         held |= owed
-        self._settle_if_free(delivery_id, gathering)
+        self._settle_if_free(message_id, effects)
 
-    def abandon(self, delivery_id: str) -> None:
+    def abandon(self, message_id: str) -> None:
         """The message stays on the queue, whatever becomes of its objects."""
-        self._left.add(delivery_id)
+        self._left.add(message_id)
 
     def abandon_all(self, item: Owed) -> None:
         """The same for every delivery that waits for `item`."""
@@ -41,34 +41,34 @@ class MessageTracker:
         """True when a delivery waits for this."""
         return item in self._waiting
 
-    def finish(self, item: Owed, gathering: EffectsBuilder) -> None:
+    def finish(self, item: Owed, effects: EffectsBuilder) -> None:
         """An object has come to its end, or a HEAD needs no object."""
-        for delivery_id in self._waiting.pop(item, ()):
-            self._owed[delivery_id].discard(item)
-            self._settle_if_free(delivery_id, gathering)
+        for message_id in self._waiting.pop(item, ()):
+            self._owed[message_id].discard(item)
+            self._settle_if_free(message_id, effects)
 
-    def replace(self, item: Owed, successor: Owed, gathering: EffectsBuilder) -> None:
+    def replace(self, item: Owed, successor: Owed, effects: EffectsBuilder) -> None:
         """A HEAD has answered: its deliveries wait for the object now."""
-        for delivery_id in self._waiting.pop(item, ()):
-            self._owed[delivery_id].discard(item)
-            self.hold(delivery_id, {successor}, gathering)
+        for message_id in self._waiting.pop(item, ()):
+            self._owed[message_id].discard(item)
+            self.hold(message_id, {successor}, effects)
 
-    def forget(self, delivery_id: str) -> None:
+    def forget(self, message_id: str) -> None:
         """The listener does not hold this message any more."""
-        self._left.discard(delivery_id)
-        for item in self._owed.pop(delivery_id, ()):
-            rest = [other for other in self._waiting[item] if other != delivery_id]
+        self._left.discard(message_id)
+        for item in self._owed.pop(message_id, ()):
+            rest = [other for other in self._waiting[item] if other != message_id]
             if rest:
                 self._waiting[item] = rest
             else:
                 del self._waiting[item]
 
-    def _settle_if_free(self, delivery_id: str, gathering: EffectsBuilder) -> None:
-        if self._owed[delivery_id]:
+    def _settle_if_free(self, message_id: str, effects: EffectsBuilder) -> None:
+        if self._owed[message_id]:
             return
-        del self._owed[delivery_id]
-        if delivery_id in self._left:
-            self._left.discard(delivery_id)
-            gathering.abandoned.append(delivery_id)
+        del self._owed[message_id]
+        if message_id in self._left:
+            self._left.discard(message_id)
+            effects.abandoned.append(message_id)
         else:
-            gathering.settled.append(delivery_id)
+            effects.settled.append(message_id)

@@ -166,68 +166,70 @@ class PendingTable:
 
     def find(self, object_id: ObjectId) -> PendingObject | None:
         """The pending object with this identity."""
-        return next((unit for unit in self.of_key(object_id.key) if unit.object.id == object_id), None)
+        return next(
+            (pending for pending in self.of_key(object_id.key) if pending.object.id == object_id), None
+        )
 
-    def find_slice(self, key: SliceKey) -> PendingObject | None:
+    def find_split(self, key: SliceKey) -> PendingObject | None:
         """The pending slice with this key."""
         parent = self.find(key.id)
-        return next((piece for piece in parent.slices if piece.key == key), None) if parent else None
+        return next((split for split in parent.slices if split.key == key), None) if parent else None
 
-    def find_unit(self, key: LedgerKey) -> PendingObject | None:
+    def find_pending(self, key: LedgerKey) -> PendingObject | None:
         """The pending object or slice whose checkpoints have this ledger key."""
         if isinstance(key, ObjectId):
             return self.find(key)
-        return self.find_slice(key) if isinstance(key, SliceKey) else None
+        return self.find_split(key) if isinstance(key, SliceKey) else None
 
-    def add(self, unit: PendingObject) -> None:
+    def add(self, pending: PendingObject) -> None:
         """Take in a new object."""
-        found = self._by_key.get(unit.object.id.key)
+        found = self._by_key.get(pending.object.id.key)
         if found is None:
-            self._by_key[unit.object.id.key] = unit
+            self._by_key[pending.object.id.key] = pending
         elif isinstance(found, list):
-            found.append(unit)
+            found.append(pending)
         else:
-            self._by_key[unit.object.id.key] = [found, unit]
+            self._by_key[pending.object.id.key] = [found, pending]
         self._count += 1
-        self.bytes += unit.object.size
-        self.relabel(unit)
-        self.arrivals.append(unit)
+        self.bytes += pending.object.size
+        self.relabel(pending)
+        self.arrivals.append(pending)
 
-    def remove(self, unit: PendingObject) -> None:
+    def remove(self, pending: PendingObject) -> None:
         """Let go of an object that has come to its end, and wake the next version of its key."""
-        key = unit.object.id.key
-        rest = [other for other in self.of_key(key) if other is not unit]
+        key = pending.object.id.key
+        rest = [other for other in self.of_key(key) if other is not pending]
         if not rest:
             del self._by_key[key]
         else:
             self._by_key[key] = rest if len(rest) > 1 else rest[0]
         self._count -= 1
-        self.bytes -= unit.object.size
-        self.labels[unit.label] -= 1
-        unit.phase = Phase.GONE
+        self.bytes -= pending.object.size
+        self.labels[pending.label] -= 1
+        pending.phase = Phase.GONE
         self.wake(key)
 
-    def move(self, unit: PendingObject, phase: Phase) -> None:
+    def move(self, pending: PendingObject, phase: Phase) -> None:
         """Change the phase; what waits again is queued again, and so is the first of its key."""
-        unit.phase = phase
-        if unit.parent is None:
-            self.relabel(unit)
+        pending.phase = phase
+        if pending.parent is None:
+            self.relabel(pending)
         if phase is Phase.WAITING:
-            self.arrivals.append(unit)
-            self.wake_rivals(unit.object.id.key)
+            self.arrivals.append(pending)
+            self.wake_rivals(pending.object.id.key)
 
-    def relabel(self, unit: PendingObject) -> None:
+    def relabel(self, pending: PendingObject) -> None:
         """Count an object under what it is now: pending, active or failed."""
         label = "pending"
-        if unit.phase in {Phase.ACTIVE, Phase.SPLIT}:
+        if pending.phase in {Phase.ACTIVE, Phase.SPLIT}:
             label = "active"
-        elif unit.entry is not None and unit.entry.state is State.FAILED:
+        elif pending.entry is not None and pending.entry.state is State.FAILED:
             label = "failed"
-        if label != unit.label:
-            if unit.label:
-                self.labels[unit.label] -= 1
+        if label != pending.label:
+            if pending.label:
+                self.labels[pending.label] -= 1
             self.labels[label] += 1
-            unit.label = label
+            pending.label = label
 
     def wake(self, key: str) -> None:
         """Queue the first version of a key, or its slices, where they wait."""
@@ -242,22 +244,22 @@ class PendingTable:
         if isinstance(self._by_key.get(key), list):
             self.wake(key)
 
-    def is_clear(self, unit: PendingObject) -> bool:
+    def is_clear(self, pending: PendingObject) -> bool:
         """True when nothing of the same key goes before this unit or is under way."""
-        if unit.key in self.held:
+        if pending.key in self.held:
             return False
-        versions = self.of_key(unit.object.id.key)
+        versions = self.of_key(pending.object.id.key)
         if len(versions) <= 1:
             return True
-        whole = unit.parent or unit
+        whole = pending.parent or pending
         return _first(versions) is whole and not any(
             self._is_under_way(other) for other in versions if other is not whole
         )
 
-    def _is_under_way(self, unit: PendingObject) -> bool:
-        if unit.phase is Phase.SPLIT:
-            return any(piece.phase is Phase.WRITING or piece.key in self.held for piece in unit.slices)
-        return unit.phase is not Phase.WAITING
+    def _is_under_way(self, pending: PendingObject) -> bool:
+        if pending.phase is Phase.SPLIT:
+            return any(split.phase is Phase.WRITING or split.key in self.held for split in pending.slices)
+        return pending.phase is not Phase.WAITING
 
     def release(self, keys: list[LedgerKey]) -> None:
         """A plan is over: its keys are free, and what waited for that is queued."""
@@ -273,12 +275,12 @@ class PendingTable:
         found = next(iter(self._by_key.values()), None)
         if found is None:
             return None
-        return min(unit.since_ms for unit in found) if isinstance(found, list) else found.since_ms
+        return min(pending.since_ms for pending in found) if isinstance(found, list) else found.since_ms
 
 
 def _first(versions: list[PendingObject]) -> PendingObject:
     first = versions[0]
-    for unit in versions[1:]:
-        if unit.comes_before(first):
-            first = unit
+    for pending in versions[1:]:
+        if pending.comes_before(first):
+            first = pending
     return first

@@ -64,12 +64,12 @@ class Access:
         if topic is not None:
             self.missing_topics.pop(topic, None)
 
-    def doubt(self, unit: PendingObject, failure: Failure, gathering: EffectsBuilder) -> None:
+    def doubt(self, pending: PendingObject, failure: Failure, effects: EffectsBuilder) -> None:
         """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
         self._said = failure.message
         if self.denied is not None:
             return
-        self._in_doubt[unit] = failure
+        self._in_doubt[pending] = failure
         self._doubts += 1
         if self._doubts > _MAX_DOUBTS:
             self._believe()
@@ -77,33 +77,33 @@ class Access:
             self._left = [
                 ended.id for ended in self._recent() if ended.entry.state is State.DONE and ended.entry.size
             ]
-            self._ask(gathering)
+            self._ask(effects)
 
     def has_asked(self, token: str) -> bool:
         """True when this HEAD was asked here, and its answer is waited for."""
         return self._asked is not None and token == self._asked.token
 
-    def headed(self, now: Instant, gathering: EffectsBuilder, *, is_found: bool, is_forbidden: bool) -> None:
+    def headed(self, now: Instant, effects: EffectsBuilder, *, is_found: bool, is_forbidden: bool) -> None:
         """Take the answer to the HEAD: attempts count after all when others can be read."""
         self._asked = None
         if is_found:
             self.has_read()
             counted, self._in_doubt = self._in_doubt, {}
-            for unit, failure in counted.items():
-                self.count(unit, failure, now, gathering)
+            for pending, failure in counted.items():
+                self.count(pending, failure, now, effects)
         elif is_forbidden:
             self._believe()
         else:
-            self._ask(gathering)
+            self._ask(effects)
 
     def _believe(self) -> None:
         self.denied = self._said
         self._in_doubt.clear()
 
-    def _ask(self, gathering: EffectsBuilder) -> None:
+    def _ask(self, effects: EffectsBuilder) -> None:
         if not self._left:
             self._believe()
             return
         known = self._left.pop()
         self._asked = HeadRequest(token=f"access-{next(self._numbers)}", bucket=known.bucket, key=known.key)
-        gathering.heads.append(self._asked)
+        effects.heads.append(self._asked)

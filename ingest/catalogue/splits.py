@@ -10,7 +10,7 @@ from ingest.objects import ObjectId
 from ingest.work import UNRECORDED_OPTIONS
 
 
-def slice_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SliceKey]:
+def split_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SliceKey]:
     """The slices between neighbouring cuts, the first cut being the beginning and the last the end."""
     return [SliceKey(object_id, begin, end) for begin, end in pairwise(cuts)]
 
@@ -33,40 +33,40 @@ def concluded(entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int) -> L
     )
 
 
-def options_of(piece: PendingObject) -> str | None:
+def options_of(split: PendingObject) -> str | None:
     """The hash of the settings under which this split has to be read; None where any will do.
 
     Rows are neither lost nor repeated when all splits of an object are read under the settings of its cuts.
     Older entries have cuts without a hash: there the splits that were begun show it, and while none was, all
     will be read alike. UNRECORDED_OPTIONS where the ledger shows several hashes, or none.
     """
-    assert piece.parent is not None
-    assert piece.parent.entry is not None
-    hashes: set[str | None] = {piece.parent.entry.options}
+    assert split.parent is not None
+    assert split.parent.entry is not None
+    hashes: set[str | None] = {split.parent.entry.options}
     if hashes == {None}:
-        begun = (each.entry for each in piece.parent.slices if each.entry is not None)
+        begun = (each.entry for each in split.parent.slices if each.entry is not None)
         hashes = {entry.options for entry in begun if entry.position is not None or entry.state is State.DONE}
-    if piece.entry is not None and piece.entry.position is not None:
-        hashes.add(piece.entry.options)
+    if split.entry is not None and split.entry.position is not None:
+        hashes.add(split.entry.options)
     if not hashes:
         return None
     return next(iter(hashes)) if len(hashes) == 1 and None not in hashes else UNRECORDED_OPTIONS
 
 
-def pieces_of(
-    unit: PendingObject, cuts: tuple[int, ...], known: dict[SliceKey, LedgerEntry]
+def splits_of(
+    pending: PendingObject, cuts: tuple[int, ...], known: dict[SliceKey, LedgerEntry]
 ) -> tuple[PendingObject, ...]:
     """The slices of an object as units of work, with what the ledger knows of each."""
     return tuple(
         PendingObject(
-            unit.object,
-            route=unit.route,
-            since_ms=unit.since_ms,
+            pending.object,
+            route=pending.route,
+            since_ms=pending.since_ms,
             entry=known.get(key),
-            is_fresh=unit.is_fresh,
-            parent=unit,
+            is_fresh=pending.is_fresh,
+            parent=pending,
             begin=key.begin,
             end=key.end,
         )
-        for key in slice_keys(unit.object.id, cuts)
+        for key in split_keys(pending.object.id, cuts)
     )

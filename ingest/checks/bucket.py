@@ -38,11 +38,11 @@ class Survey:
     sample: S3Object | None = None
     """An object that can be tried to be read: taken, not empty, not archived."""
 
-    def add(self, objects: Iterable[S3Object], intake: ObjectFilter) -> None:
+    def add(self, objects: Iterable[S3Object], object_filter: ObjectFilter) -> None:
         """Judge some more."""
         for seen in objects:
             self.listed += 1
-            route = intake.listed_route_or_reason(seen)
+            route = object_filter.listed_route_or_reason(seen)
             if isinstance(route, ExclusionReason):
                 self.left_out.setdefault(route, []).append(seen.id.key)
                 continue

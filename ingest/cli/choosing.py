@@ -77,9 +77,11 @@ def carry_out(request: Request, reading: LedgerReading | None) -> None:
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(int(Exit.FAILED))
     assert reading is not None, "there is a ledger to write to"
-    letters = letters_for(request)
-    with progress(request.action, unit="objects", total=len(request.chosen)) as tell:
-        outcome = hand_over(request.settings, reading, letters, tell=tell, timeout=request.timeout)
+    messages = letters_for(request)
+    with progress(request.action, unit="objects", total=len(request.chosen)) as report_progress:
+        outcome = hand_over(
+            request.settings, reading, messages, tell=report_progress, timeout=request.timeout
+        )
     _say(request, outcome)
 
 

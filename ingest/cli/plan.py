@@ -85,10 +85,10 @@ def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | No
     forecast = Forecast(intake_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
-    with progress("listing", unit="objects", total=known) as tell:
+    with progress("listing", unit="objects", total=known) as report_progress:
         for page in list_pages(clients.s3, settings.s3, prefix=settings.s3.prefix):
             forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
-            tell(forecast.listed.objects, known)
+            report_progress(forecast.listed.objects, known)
     return forecast
 
 

@@ -141,7 +141,7 @@ class LedgerCache:
         """All contents of one key that the ledger knows, by ETag."""
         return _known(self._select(sql.OF_KEY, (bucket, key)))
 
-    def slices(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
+    def splits(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
         """The entries of the object's slices, in the order of the object."""
         found = self._select(sql.SLICES, (object_id.bucket, object_id.key, object_id.etag))
         return {SliceKey(object_id, begin, end): decode_entry(value) for begin, end, value in found}

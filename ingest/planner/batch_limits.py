@@ -43,25 +43,25 @@ class BatchLimits:
     max_attempts: int = 5
     max_lonely_deaths: int = MAX_LONELY_DEATHS
 
-    def kind_of(self, unit: PendingObject) -> SplitKind:
+    def kind_of(self, pending: PendingObject) -> SplitKind:
         """How this unit travels now. Big is what would fill a batch by itself."""
-        if unit.suspicion is Suspicion.ARMED or unit.parent is not None or self.pieces_wanted(unit):
+        if pending.suspicion is Suspicion.ARMED or pending.parent is not None or self.pieces_wanted(pending):
             return SplitKind.ALONE
-        return SplitKind.BIG if unit.size > self.max_bytes else SplitKind.LIGHT
+        return SplitKind.BIG if pending.size > self.max_bytes else SplitKind.LIGHT
 
-    def pieces_wanted(self, unit: PendingObject) -> int:
+    def pieces_wanted(self, pending: PendingObject) -> int:
         """Into how many slices to cut this object, 0 when it is to be read as a whole."""
         if (
             not self.can_cut
             or self.ordering is not Ordering.NONE
             or self.slots == 1
-            or unit.parent is not None
-            or unit.is_whole
-            or unit.size <= self.max_bytes
-            or (unit.entry is not None and unit.entry.position is not None)
+            or pending.parent is not None
+            or pending.is_whole
+            or pending.size <= self.max_bytes
+            or (pending.entry is not None and pending.entry.position is not None)
         ):
             return 0
-        return min(_MAX_SLICES, -(-unit.size // max(1, self.max_bytes // _SLICES_IN_A_BATCH)))
+        return min(_MAX_SLICES, -(-pending.size // max(1, self.max_bytes // _SLICES_IN_A_BATCH)))
 
     @property
     def backlog_objects(self) -> int:

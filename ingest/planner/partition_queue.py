@@ -25,11 +25,11 @@ class _Partition:
     highest: int = _NO_OFFSET
     """The highest start offset that has come to its end."""
 
-    def put(self, unit: PendingObject) -> None:
-        key = unit.object.id.key
+    def put(self, pending: PendingObject) -> None:
+        key = pending.object.id.key
         if key not in self.keys:
             self.keys.add(key)
-            heapq.heappush(self.heap, (_offset_of(unit), key))
+            heapq.heappush(self.heap, (_offset_of(pending), key))
 
     def pop(self) -> None:
         self.keys.discard(heapq.heappop(self.heap)[1])
@@ -53,14 +53,14 @@ class PartitionQueue:
         self._order = count()
         self.warnings: list[str] = []
 
-    def put(self, unit: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
+    def put(self, pending: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
         """Give a unit its place in its topic-partition, or keep it there, whatever phase it is in."""
-        place = (unit.route.topic, unit.route.partition)
+        place = (pending.route.topic, pending.route.partition)
         partition = self._partitions.get(place)
         if partition is None:
             partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
-        partition.put(unit)
-        self._queue(partition, is_fresh=unit.is_fresh)
+        partition.put(pending)
+        self._queue(partition, is_fresh=pending.is_fresh)
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
         """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
@@ -72,7 +72,7 @@ class PartitionQueue:
         for ring, ready in (fresh, backlog):
             is_fresh = ring is self._fresh
             limits = self._limits
-            room = BatchBudget.of(
+            budget = BatchBudget.of(
                 ready,
                 limits.max_bytes,
                 idle_slots=idle_slots,
@@ -82,39 +82,39 @@ class PartitionQueue:
             for _ in range(len(ring)):
                 partition = ring.popleft()
                 partition.is_queued = False
-                self._pull(partition, room, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
+                self._pull(partition, budget, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
                 if taken and self._limits.kind_of(taken[0]) is not SplitKind.LIGHT:
                     return taken
         return taken
 
     def over(self, units: list[PendingObject]) -> None:
         """A plan is over: its topic-partitions are free for any slot."""
-        for unit in units:
-            partition = self._partitions[unit.route.topic, unit.route.partition]
-            whole = unit.parent or unit
+        for pending in units:
+            partition = self._partitions[pending.route.topic, pending.route.partition]
+            whole = pending.parent or pending
             if whole.phase is Phase.GONE:
                 partition.highest = max(partition.highest, _offset_of(whole))
             else:
                 # Also while its failure is written and not acknowledged: the next one must not pass it.
                 partition.put(whole)
             partition.is_held = False
-            self._queue(partition, is_fresh=unit.is_fresh)
+            self._queue(partition, is_fresh=pending.is_fresh)
 
     def ready(self, now_ms: int, *, big: int) -> int:
         """How many topic-partitions could begin, at most `big` of them with a big object."""
         self.wake(now_ms)
         kinds = [
-            self._limits.kind_of(unit)
+            self._limits.kind_of(pending)
             for partition in (*self._fresh, *self._backlog)
-            if (unit := self._first_of(partition)) is not None and unit.due_ms <= now_ms
+            if (pending := self._first_of(partition)) is not None and pending.due_ms <= now_ms
         ]
         big_ones = kinds.count(SplitKind.BIG)
         return len(kinds) - big_ones + min(big, big_ones)
 
-    def is_next(self, unit: PendingObject) -> bool:
+    def is_next(self, pending: PendingObject) -> bool:
         """True when nothing of its topic-partition goes before this waiting unit."""
-        partition = self._partitions.get((unit.route.topic, unit.route.partition))
-        return partition is not None and self._head_of(partition) is unit
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return partition is not None and self._head_of(partition) is pending
 
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
@@ -127,22 +127,24 @@ class PartitionQueue:
 
     def _first_of(self, partition: _Partition) -> PendingObject | None:
         """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
-        unit = self._head_of(partition)
+        pending = self._head_of(partition)
         is_ready = (
-            unit is not None and unit.phase is Phase.WAITING and unit.suspicion is not Suspicion.SUSPECT
+            pending is not None
+            and pending.phase is Phase.WAITING
+            and pending.suspicion is not Suspicion.SUSPECT
         )
-        return unit if is_ready else None
+        return pending if is_ready else None
 
     def _head_of(self, partition: _Partition) -> PendingObject | None:
         """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
             versions = self._table.of_key(partition.heap[0][1])
             if versions:
-                unit = next((each for each in versions if self._table.is_clear(each)), None)
-                if unit is not None and unit.phase is Phase.SPLIT:
+                pending = next((each for each in versions if self._table.is_clear(each)), None)
+                if pending is not None and pending.phase is Phase.SPLIT:
                     # Cut under another ordering: its splits go one after the other now.
-                    unit = next((part for part in unit.slices if part.phase is not Phase.GONE), unit)
-                return unit
+                    pending = next((part for part in pending.slices if part.phase is not Phase.GONE), pending)
+                return pending
             partition.pop()  # its end was written meanwhile
         return None
 
@@ -159,7 +161,7 @@ class PartitionQueue:
     def _pull(
         self,
         partition: _Partition,
-        room: BatchBudget,
+        budget: BatchBudget,
         taken: list[PendingObject],
         now_ms: int,
         *,
@@ -167,32 +169,32 @@ class PartitionQueue:
         may_take_big: bool,
     ) -> None:
         """Move units from the head of one topic-partition into the batch; what stays is queued again."""
-        while (unit := self._first_of(partition)) is not None:
-            if unit.due_ms > now_ms:
-                heapq.heappush(self._delayed, (unit.due_ms, next(self._order), partition))
+        while (pending := self._first_of(partition)) is not None:
+            if pending.due_ms > now_ms:
+                heapq.heappush(self._delayed, (pending.due_ms, next(self._order), partition))
                 return
-            kind = self._limits.kind_of(unit)
+            kind = self._limits.kind_of(pending)
             if kind is not SplitKind.LIGHT and (taken or (kind is SplitKind.BIG and not may_take_big)):
                 break
-            if not room.fits(unit.size):
+            if not budget.fits(pending.size):
                 break
-            room.add(unit.size)
+            budget.add(pending.size)
             partition.pop()
             partition.is_held = True
-            self._warn_if_late(partition, unit)
-            taken.append(unit)
-            if kind is not SplitKind.LIGHT or len(self._table.of_key(unit.object.id.key)) > 1:
+            self._warn_if_late(partition, pending)
+            taken.append(pending)
+            if kind is not SplitKind.LIGHT or len(self._table.of_key(pending.object.id.key)) > 1:
                 return
         self._queue(partition, is_fresh=is_fresh)
 
-    def _warn_if_late(self, partition: _Partition, unit: PendingObject) -> None:
-        offset = _offset_of(unit)
+    def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
+        offset = _offset_of(pending)
         if _NO_OFFSET < offset < partition.highest:
             self.warnings.append(
-                f"{unit.object.id.url} has the start offset {offset}, below {partition.highest}, which "
+                f"{pending.object.id.url} has the start offset {offset}, below {partition.highest}, which "
                 f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
             )
 
 
-def _offset_of(unit: PendingObject) -> int:
-    return _NO_OFFSET if unit.route.start_offset is None else unit.route.start_offset
+def _offset_of(pending: PendingObject) -> int:
+    return _NO_OFFSET if pending.route.start_offset is None else pending.route.start_offset

@@ -28,12 +28,12 @@ class _WaitingQueue(Protocol):
 
     warnings: list[str]
 
-    def put(self, unit: PendingObject, now_ms: int) -> None: ...
+    def put(self, pending: PendingObject, now_ms: int) -> None: ...
     def wake(self, now_ms: int) -> None: ...
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]: ...
     def over(self, units: list[PendingObject]) -> None: ...
     def ready(self, now_ms: int, *, big: int) -> int: ...
-    def is_next(self, unit: PendingObject) -> bool: ...
+    def is_next(self, pending: PendingObject) -> bool: ...
     def next_due_ms(self) -> int | None: ...
 
 
@@ -52,7 +52,7 @@ class Planner:
         self.is_paused = False
         """True: nothing is planned; what is under way goes on."""
         self._catalogue = catalogue
-        self._books: ObjectStates = catalogue.states
+        self._states: ObjectStates = catalogue.states
         self.access = catalogue.states.permissions
         self._table = catalogue.states.table
         self._limits = limits
@@ -65,8 +65,8 @@ class Planner:
         self._plans: dict[int, _Plan] = {}
         self._held_until_ms = 0
         self._held_tries = 0
-        self._suspects = PoisonSuspects(self._books, limits, self._lanes.is_next)
-        self._failing = RetryPolicy(self._books, limits, backoff)
+        self._suspects = PoisonSuspects(self._states, limits, self._lanes.is_next)
+        self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out
 
@@ -85,15 +85,15 @@ class Planner:
         )
         if not units:
             return ()
-        works = tuple(self._work(unit) for unit in units)
+        splits = tuple(self._work(unit) for unit in units)
         is_big = any(self._limits.kind_of(unit) is SplitKind.BIG for unit in units)
         self._plans[plan] = _Plan(slot=slot, units={unit.key: unit for unit in units}, is_big=is_big)
-        for unit in units:
-            if unit.reads_before < 0:
-                unit.reads_before = self.access.reads
-            self._table.move(unit, Phase.ACTIVE)
-            self._table.held.add(unit.key)
-        return works
+        for pending in units:
+            if pending.reads_before < 0:
+                pending.reads_before = self.access.reads
+            self._table.move(pending, Phase.ACTIVE)
+            self._table.held.add(pending.key)
+        return splits
 
     def ready(self, now: Instant) -> int:
         """How many units could begin now: no more slots than that are of use. At times a few too many.
@@ -122,54 +122,54 @@ class Planner:
 
         A plan that is void by now says nothing new: the ledger was read after its fence.
         """
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         live = self._plans.get(plan)
         if live is None:
-            return gathering.effects()
+            return effects.effects()
         self._held_until_ms, self._held_tries = 0, 0
         for checkpoint in checkpoints:
-            unit = live.units[checkpoint.key]
-            self._books.ledger.committed(checkpoint.key, checkpoint.entry)
+            pending = live.units[checkpoint.key]
+            self._states.ledger.committed(checkpoint.key, checkpoint.entry)
             self.access.has_written(checkpoint.entry.topic)
             if checkpoint.entry.size:
                 self.access.has_read()
-            if unit.phase is Phase.ACTIVE:
-                unit.trouble, unit.tries = None, 0
-                self._books.record(unit, checkpoint.entry, gathering)
-        return gathering.effects()
+            if pending.phase is Phase.ACTIVE:
+                pending.trouble, pending.tries = None, 0
+                self._states.record(pending, checkpoint.entry, effects)
+        return effects.effects()
 
     def on_finished(self, plan: int, finished: Finished, now: Instant) -> Effects:
         """What follows from the end of a batch.
 
         When a commit is in doubt, or the slot was fenced, everything stays reserved until `recovered`.
         """
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         live = self._plans.get(plan)
         if live is None:
-            return gathering.effects()
+            return effects.effects()
         if finished.outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
             live.is_lost = True
-            return gathering.effects()
+            return effects.effects()
         self._release(plan, live)
         failures = {_key_of(failure.work): failure for failure in finished.failures}
         cuts = {_key_of(work): (found, work.options) for work, found in finished.cuts}
         denied = False
-        for key, unit in live.units.items():
-            if unit.phase is not Phase.ACTIVE:
+        for key, pending in live.units.items():
+            if pending.phase is not Phase.ACTIVE:
                 continue
             if key in failures:
                 outcome = outcome_of(failures[key].kind)
                 denied |= outcome.wait is Wait.EVERYTHING
-                self._failing.on_failure(unit, failures[key], now, gathering)
+                self._failing.on_failure(pending, failures[key], now, effects)
             elif key in cuts:
-                self._cut(unit, *cuts[key], now, gathering)
+                self._cut(pending, *cuts[key], now, effects)
             else:
-                self._give_back(unit, now, gathering)
+                self._give_back(pending, now, effects)
         if denied:
             self._held_tries += 1
             self._held_until_ms = now.steady_ms + self._backoff.delay_ms(self._held_tries)
-        self._settle_down(live, now, gathering)
-        return gathering.effects()
+        self._settle_down(live, now, effects)
+        return effects.effects()
 
     def on_lost(self, plan: int) -> None:
         """The task of this plan died or went silent: its work stays reserved until `recovered`."""
@@ -181,34 +181,36 @@ class Planner:
 
         The view must show that reading. `worker_died` makes what was not finished suspect.
         """
-        gathering = EffectsBuilder()
+        effects = EffectsBuilder()
         lost = [(plan, live) for plan, live in self._plans.items() if live.slot == slot and live.is_lost]
         for plan, live in lost:
             self._release(plan, live)
-            for key, unit in live.units.items():
-                self._books.ledger.forget(key)
-                if unit.phase is not Phase.ACTIVE:
+            for key, pending in live.units.items():
+                self._states.ledger.forget(key)
+                if pending.phase is not Phase.ACTIVE:
                     continue
                 entry = self._entry(key)
                 # A revived object still has the entry of the end that was not final: that is no news.
-                if entry is not None and entry.is_settled and entry != unit.entry:
-                    self._books.record(unit, entry, gathering)
+                if entry is not None and entry.is_settled and entry != pending.entry:
+                    self._states.record(pending, entry, effects)
                     continue
-                unit.entry = entry
+                pending.entry = entry
                 if worker_died:
                     # A commit since it was armed has replaced that entry: it died at another place.
                     is_stuck = entry is not None and entry.state is State.FAILED
-                    unit.tries = unit.attempts if unit.suspicion is Suspicion.ARMED and is_stuck else 0
-                    unit.suspicion = Suspicion.SUSPECT
-                self._table.move(unit, Phase.WAITING)
-            self._settle_down(live, now, gathering)
-        return gathering.effects()
+                    pending.tries = (
+                        pending.attempts if pending.suspicion is Suspicion.ARMED and is_stuck else 0
+                    )
+                    pending.suspicion = Suspicion.SUSPECT
+                self._table.move(pending, Phase.WAITING)
+            self._settle_down(live, now, effects)
+        return effects.effects()
 
     def suspect(self, ids: Iterable[ObjectId]) -> None:
         """Have these objects run alone, each attempt in the ledger before it begins."""
         for object_id in ids:
-            unit = self._table.find(object_id)
-            for part in () if unit is None else (unit, *unit.slices):
+            pending = self._table.find(object_id)
+            for part in () if pending is None else (pending, *pending.slices):
                 if part.phase is Phase.WAITING and part.suspicion is Suspicion.NONE:
                     part.suspicion, part.tries = Suspicion.SUSPECT, 0
                     self._table.move(part, Phase.WAITING)
@@ -228,7 +230,7 @@ class Planner:
         gathering.warnings += self._lanes.warnings
         self._lanes.warnings = []
         effects = gathering.effects()
-        if self._books.has_unfinished and self._catalogue.wants_listing:
+        if self._states.has_unfinished and self._catalogue.wants_listing:
             resumed = self._catalogue.resume(now)
             effects = effects.joined(resumed)
         return effects
@@ -245,75 +247,75 @@ class Planner:
 
     def _queue_arrivals(self, now: Instant) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
-        for unit in arrivals:
-            if unit.phase is Phase.GONE:
+        for pending in arrivals:
+            if pending.phase is Phase.GONE:
                 continue
-            if unit.phase is Phase.WAITING and unit.suspicion is Suspicion.SUSPECT:
-                self._suspects.add(unit)
-            self._lanes.put(unit, now.steady_ms)
+            if pending.phase is Phase.WAITING and pending.suspicion is Suspicion.SUSPECT:
+                self._suspects.add(pending)
+            self._lanes.put(pending, now.steady_ms)
 
-    def _work(self, unit: PendingObject) -> Work:
-        entry = unit.entry or LedgerEntry(state=State.NEW)
+    def _work(self, pending: PendingObject) -> Work:
+        entry = pending.entry or LedgerEntry(state=State.NEW)
         return Work(
-            object=unit.object,
-            route=unit.route,
-            begin=unit.begin,
-            end=unit.end,
+            object=pending.object,
+            route=pending.route,
+            begin=pending.begin,
+            end=pending.end,
             start=entry.position,
-            options=entry.options if unit.parent is None else options_of(unit),
+            options=entry.options if pending.parent is None else options_of(pending),
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,
-            pieces_wanted=self._limits.pieces_wanted(unit),
+            pieces_wanted=self._limits.pieces_wanted(pending),
         )
 
     def _entry(self, key: LedgerKey) -> LedgerEntry | None:
         if isinstance(key, SliceKey):
-            return self._books.ledger.slices(key.id).get(key)
+            return self._states.ledger.splits(key.id).get(key)
         assert isinstance(key, ObjectId)
-        return self._books.ledger.get(key)
+        return self._states.ledger.get(key)
 
     def _release(self, plan: int, live: _Plan) -> None:
         del self._plans[plan]
         self._table.release(list(live.units))
 
-    def _settle_down(self, live: _Plan, now: Instant, gathering: EffectsBuilder) -> None:
+    def _settle_down(self, live: _Plan, now: Instant, effects: EffectsBuilder) -> None:
         """Everything that waited for this plan to be over."""
         self._lanes.over(list(live.units.values()))
-        for unit in live.units.values():
-            if unit.parent is not None:
-                self._books.finish_split_object(unit.parent, now, gathering)
-            self._books.apply_deferred(unit.object.id, now, gathering)
+        for pending in live.units.values():
+            if pending.parent is not None:
+                self._states.finish_split_object(pending.parent, now, effects)
+            self._states.apply_deferred(pending.object.id, now, effects)
 
-    def _give_back(self, unit: PendingObject, now: Instant, gathering: EffectsBuilder) -> None:
-        unit.due_ms = 0
-        if unit.suspicion is Suspicion.ARMED:
+    def _give_back(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
+        pending.due_ms = 0
+        if pending.suspicion is Suspicion.ARMED:
             # It survived alone. The ledger forgets its attempts, or restarts would add up to a quarantine.
-            unit.suspicion = Suspicion.NONE
-            if unit.attempts:
-                entry = entry_for(unit, State.PARTIAL, now_ms=now.wall_ms, attempts=0)
-                self._books.propose(unit, entry, gathering)
+            pending.suspicion = Suspicion.NONE
+            if pending.attempts:
+                entry = entry_for(pending, State.PARTIAL, now_ms=now.wall_ms, attempts=0)
+                self._states.propose(pending, entry, effects)
                 return
-        self._table.move(unit, Phase.WAITING)
+        self._table.move(pending, Phase.WAITING)
 
     def _cut(
         self,
-        unit: PendingObject,
+        pending: PendingObject,
         cuts: tuple[int, ...],
         options: str | None,
         now: Instant,
-        gathering: EffectsBuilder,
+        effects: EffectsBuilder,
     ) -> None:
         """`cuts` run from the beginning to the end of the object; fewer than three make no two slices.
 
         `options` is the hash of the settings that they were made under.
         """
         if len(cuts) > 2:  # noqa: PLR2004 - see above
-            entry = entry_for(unit, State.PARTIAL, now_ms=now.wall_ms, cuts=cuts)
-            self._books.propose(unit, replace(entry, options=options), gathering)
+            entry = entry_for(pending, State.PARTIAL, now_ms=now.wall_ms, cuts=cuts)
+            self._states.propose(pending, replace(entry, options=options), effects)
         else:
-            unit.is_whole = True
-            self._table.move(unit, Phase.WAITING)
+            pending.is_whole = True
+            self._table.move(pending, Phase.WAITING)
 
 
 def _key_of(work: Work) -> LedgerKey:

@@ -14,114 +14,121 @@ from ingest.work import Failure
 class RetryPolicy:
     """Judges failures; of the planner, on its thread."""
 
-    def __init__(self, books: ObjectStates, limits: BatchLimits, backoff: Backoff) -> None:
-        self._books = books
-        self._table = books.table
-        self._access = books.permissions
+    def __init__(self, states: ObjectStates, limits: BatchLimits, backoff: Backoff) -> None:
+        self._states = states
+        self._table = states.table
+        self._access = states.permissions
         self._limits = limits
         self._backoff = backoff
         self._access.count = self._count_late
 
     def on_failure(
-        self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
     ) -> None:
         """Have the object wait, its failed attempt written, or its end."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
-        unit.suspicion = Suspicion.NONE
-        unit.trouble = reason
-        self._learn(unit, failure)
+        pending.suspicion = Suspicion.NONE
+        pending.trouble = reason
+        self._learn(pending, failure)
         if outcome.state in {State.SKIPPED, State.QUARANTINED}:
-            self._end(unit, outcome.state, reason, failure.message, now, gathering)
+            self._end(pending, outcome.state, reason, failure.message, now, effects)
             return
         if outcome.wait is Wait.OBJECT:
-            unit.tries += 1
-            unit.due_ms = now.steady_ms + self._backoff.delay_ms(unit.tries)
+            pending.tries += 1
+            pending.due_ms = now.steady_ms + self._backoff.delay_ms(pending.tries)
         elif outcome.wait is Wait.SHORT:
-            unit.due_ms = now.steady_ms + self._backoff.delay_ms(1)
-        if outcome.needs_others and not self._others_were_read(unit):
-            self._access.doubt(unit, failure, gathering)
-            self._table.move(unit, Phase.WAITING)
+            pending.due_ms = now.steady_ms + self._backoff.delay_ms(1)
+        if outcome.needs_others and not self._others_were_read(pending):
+            self._access.doubt(pending, failure, effects)
+            self._table.move(pending, Phase.WAITING)
             return
         if outcome.state is None:
-            self._table.move(unit, Phase.WAITING)
+            self._table.move(pending, Phase.WAITING)
             return
-        self._failed(unit, failure, now, gathering)
+        self._failed(pending, failure, now, effects)
 
     def _count_late(
-        self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
     ) -> None:
         """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
-        if unit.phase is Phase.WAITING:
-            unit.reads_before = self._access.reads
-            self._failed(unit, failure, now, gathering)
+        if pending.phase is Phase.WAITING:
+            pending.reads_before = self._access.reads
+            self._failed(pending, failure, now, effects)
 
-    def _failed(self, unit: PendingObject, failure: Failure, now: Instant, gathering: EffectsBuilder) -> None:
+    def _failed(
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
+    ) -> None:
         """Have the attempt written, or the object's quarantine after the last one."""
         outcome = outcome_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
         assert outcome.state is not None
-        attempts = self._attempts(unit, reason) if outcome.is_counted else unit.attempts
+        attempts = self._attempts(pending, reason) if outcome.is_counted else pending.attempts
         if outcome.is_counted and attempts >= self._limits.max_attempts:
-            self._end(unit, State.QUARANTINED, reason, failure.message, now, gathering, attempts=attempts)
+            self._end(pending, State.QUARANTINED, reason, failure.message, now, effects, attempts=attempts)
             return
-        known = unit.entry
+        known = pending.entry
         if known is not None and (known.state, known.reason, known.attempts) == (
             outcome.state,
             reason,
             attempts,
         ):
-            self._table.move(unit, Phase.WAITING)
+            self._table.move(pending, Phase.WAITING)
             return
         entry = entry_for(
-            unit, outcome.state, now_ms=now.wall_ms, reason=reason, error=failure.message, attempts=attempts
+            pending,
+            outcome.state,
+            now_ms=now.wall_ms,
+            reason=reason,
+            error=failure.message,
+            attempts=attempts,
         )
-        self._books.propose(unit, entry, gathering)
+        self._states.propose(pending, entry, effects)
 
-    def _learn(self, unit: PendingObject, failure: Failure) -> None:
+    def _learn(self, pending: PendingObject, failure: Failure) -> None:
         """What a failure says of more than its object."""
         match outcome_of(failure.kind).says:
             case Says.ALL_DENIED:
                 self._access.deny(failure.message)
             case Says.TOPIC_MISSING:
-                self._access.miss_topic(unit.route.topic, failure.message)
+                self._access.miss_topic(pending.route.topic, failure.message)
             case Says.SOURCE_ANSWERS:
                 self._access.denied = None
 
-    def _others_were_read(self, unit: PendingObject) -> bool:
+    def _others_were_read(self, pending: PendingObject) -> bool:
         """True when something was read since this object's last attempt that counted, or its first."""
-        found = self._access.reads > unit.reads_before
+        found = self._access.reads > pending.reads_before
         if found:
-            unit.reads_before = self._access.reads
+            pending.reads_before = self._access.reads
         return found
 
     def _end(
         self,
-        unit: PendingObject,
+        pending: PendingObject,
         state: State,
         reason: str,
         error: str,
         now: Instant,
-        gathering: EffectsBuilder,
+        effects: EffectsBuilder,
         *,
         attempts: int | None = None,
     ) -> None:
         """Write the object's end, unless that would not be final and its content was seen again since."""
-        entry = entry_for(unit, state, now_ms=now.wall_ms, reason=reason, error=error, attempts=attempts)
-        if unit.parent is None and self._books.revive_if_seen_since(unit, entry):
-            self._table.move(unit, Phase.WAITING)
+        entry = entry_for(pending, state, now_ms=now.wall_ms, reason=reason, error=error, attempts=attempts)
+        if pending.parent is None and self._states.revive_if_seen_since(pending, entry):
+            self._table.move(pending, Phase.WAITING)
             return
         if state is State.SKIPPED and entry.records:
-            gathering.warnings.append(
-                f"{unit.object.id.url} is {reason} after {entry.records} of its rows were produced; "
+            effects.warnings.append(
+                f"{pending.object.id.url} is {reason} after {entry.records} of its rows were produced; "
                 "they stay."
             )
-        self._books.propose(unit, entry, gathering)
+        self._states.propose(pending, entry, effects)
 
     @staticmethod
-    def _attempts(unit: PendingObject, reason: str) -> int:
+    def _attempts(pending: PendingObject, reason: str) -> int:
         """Attempts including the one that just failed; another reason begins to count anew."""
-        known = unit.entry
+        known = pending.entry
         if known is not None and known.state is State.FAILED and known.reason != reason:
             return 1
-        return unit.attempts + 1
+        return pending.attempts + 1

@@ -18,23 +18,23 @@ class LazyQueue:
     def __len__(self) -> int:
         return len(self._places)
 
-    def put(self, unit: PendingObject) -> None:
+    def put(self, pending: PendingObject) -> None:
         """Queue it at the end."""
-        self._places.append((unit, unit.ticket))
-        self.bytes += unit.size
+        self._places.append((pending, pending.ticket))
+        self.bytes += pending.size
 
-    def put_back(self, unit: PendingObject) -> None:
+    def put_back(self, pending: PendingObject) -> None:
         """Queue it in front."""
-        self._places.appendleft((unit, unit.ticket))
-        self.bytes += unit.size
+        self._places.appendleft((pending, pending.ticket))
+        self.bytes += pending.size
 
     def pop(self, table: PendingTable) -> PendingObject | None:
         """The first that can be worked on now. The others lose their places: the table wakes them in time."""
         while self._places:
-            unit, ticket = self._places.popleft()
-            self.bytes = max(0, self.bytes - unit.size) if self._places else 0
-            if ticket == unit.ticket and unit.phase is Phase.WAITING and table.is_clear(unit):
-                return unit
+            pending, ticket = self._places.popleft()
+            self.bytes = max(0, self.bytes - pending.size) if self._places else 0
+            if ticket == pending.ticket and pending.phase is Phase.WAITING and table.is_clear(pending):
+                return pending
         return None
 
 
@@ -57,22 +57,22 @@ class UnorderedQueue:
         self._was_light = False
         self.warnings: list[str] = []
 
-    def put(self, unit: PendingObject, now_ms: int) -> None:
+    def put(self, pending: PendingObject, now_ms: int) -> None:
         """Queue a waiting unit: now, or when its delay is over. An unarmed suspect is not queued."""
-        if unit.phase is not Phase.WAITING or unit.suspicion is Suspicion.SUSPECT:
+        if pending.phase is not Phase.WAITING or pending.suspicion is Suspicion.SUSPECT:
             return
-        unit.ticket += 1
-        if unit.due_ms > now_ms:
-            heapq.heappush(self._delayed, (unit.due_ms, next(self._order), unit, unit.ticket))
+        pending.ticket += 1
+        if pending.due_ms > now_ms:
+            heapq.heappush(self._delayed, (pending.due_ms, next(self._order), pending, pending.ticket))
             return
-        match self._limits.kind_of(unit):
+        match self._limits.kind_of(pending):
             case SplitKind.ALONE:
-                lane = self._alone
+                queue = self._alone
             case SplitKind.BIG:
-                lane = self._fresh_big if unit.is_fresh else self._backlog_big
+                queue = self._fresh_big if pending.is_fresh else self._backlog_big
             case SplitKind.LIGHT:
-                lane = self._fresh if unit.is_fresh else self._backlog
-        lane.put(unit)
+                queue = self._fresh if pending.is_fresh else self._backlog
+        queue.put(pending)
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
         """Units for one batch; none when nothing may be worked on now."""
@@ -99,9 +99,9 @@ class UnorderedQueue:
         big_ones = len(self._fresh_big) + len(self._backlog_big)
         return len(self._fresh) + len(self._backlog) + len(self._alone) + min(big, big_ones)
 
-    def is_next(self, unit: PendingObject) -> bool:
+    def is_next(self, pending: PendingObject) -> bool:
         """True when the unit may be taken out of turn."""
-        return self._table.is_clear(unit)
+        return self._table.is_clear(pending)
 
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
@@ -110,15 +110,15 @@ class UnorderedQueue:
     def wake(self, now_ms: int) -> None:
         """Queue what has waited long enough."""
         while self._delayed and self._delayed[0][0] <= now_ms:
-            _, _, unit, ticket = heapq.heappop(self._delayed)
-            if ticket == unit.ticket and unit.phase is Phase.WAITING:
-                self.put(unit, now_ms)
+            _, _, pending, ticket = heapq.heappop(self._delayed)
+            if ticket == pending.ticket and pending.phase is Phase.WAITING:
+                self.put(pending, now_ms)
 
     def _pop_lonely(self, *, may_take_big: bool) -> PendingObject | None:
         lanes = [self._alone]
         if may_take_big:
             lanes += [self._fresh_big, self._backlog_big]
-        return next((unit for lane in lanes if (unit := lane.pop(self._table)) is not None), None)
+        return next((pending for queue in lanes if (pending := queue.pop(self._table)) is not None), None)
 
     def _take_light(self, idle_slots: int) -> list[PendingObject]:
         limits = self._limits
@@ -141,12 +141,12 @@ class UnorderedQueue:
         ).reserve_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
         return taken + self._fill(self._backlog, backlog)
 
-    def _fill(self, lane: LazyQueue, room: BatchBudget) -> list[PendingObject]:
+    def _fill(self, queue: LazyQueue, budget: BatchBudget) -> list[PendingObject]:
         taken: list[PendingObject] = []
-        while room.objects > room.taken and (unit := lane.pop(self._table)) is not None:
-            if not room.fits(unit.size):
-                lane.put_back(unit)
+        while budget.objects > budget.taken and (pending := queue.pop(self._table)) is not None:
+            if not budget.fits(pending.size):
+                queue.put_back(pending)
                 break
-            room.add(unit.size)
-            taken.append(unit)
+            budget.add(pending.size)
+            taken.append(pending)
         return taken

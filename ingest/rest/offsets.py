@@ -48,8 +48,8 @@ def as_item(known: Known) -> dict[str, Any]:
         offset |= position_as_dict(entry.position)
         if entry.options is not None:
             offset["options"] = entry.options
-    if known.slices:
-        offset |= {"slices": known.slices, "slices_done": known.slices_done}
+    if known.splits:
+        offset |= {"slices": known.splits, "slices_done": known.splits_done}
     offset |= {"records": entry.records, "bad": entry.bad}
     if entry.reason is not None:
         offset["reason"] = entry.reason

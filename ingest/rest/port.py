@@ -42,8 +42,8 @@ class Known:
 
     object: S3Object
     entry: LedgerEntry
-    slices: int = 0
-    slices_done: int = 0
+    splits: int = 0
+    splits_done: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,10 @@ _MAX_SHAPES: Final = 100
 class Announcements:
     """Reads messages about one bucket."""
 
-    def __init__(self, bucket: str, listeners: Listeners, tally: Tally) -> None:
+    def __init__(self, bucket: str, listeners: Listeners, statistics: Tally) -> None:
         self._bucket = bucket
         self._listeners = listeners
-        self._tally = tally
+        self._statistics = statistics
         self._shapes: set[str] = set()
 
     def read(self, message: Delivery) -> Sequence[ObjectEvent] | None:
@@ -41,10 +41,10 @@ class Announcements:
                     return events
                 self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")
             case TestEvent():
-                self._tally.ignored("test_event")
+                self._statistics.ignored("test_event")
                 self._listeners.settle([message.id])
             case Ignored(reason=reason):
-                self._tally.ignored(reason)
+                self._statistics.ignored(reason)
                 self._listeners.settle([message.id])
             case Unreadable(shape=shape, reason=reason):
                 self._leave(message, shape, reason)
@@ -52,7 +52,7 @@ class Announcements:
 
     def _leave(self, message: Delivery, shape: str, reason: str) -> None:
         """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
-        self._tally.left_on_queue()
+        self._statistics.left_on_queue()
         self._listeners.abandon(message.id)
         if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
             self._shapes.add(shape)

@@ -14,10 +14,12 @@ _log = structlog.get_logger(__name__)
 class EffectsApplier:
     """Carries effects out, in the service's thread; nothing here blocks."""
 
-    def __init__(self, *, writes: LedgerWrites, listeners: Listeners, tally: Tally, clock: Clock) -> None:
+    def __init__(
+        self, *, writes: LedgerWrites, listeners: Listeners, statistics: Tally, clock: Clock
+    ) -> None:
         self._writes = writes
         self._listeners = listeners
-        self._tally = tally
+        self._statistics = statistics
         self._clock = clock
 
     def apply(self, effects: Effects) -> None:
@@ -33,8 +35,8 @@ class EffectsApplier:
                 head.token, bucket=head.bucket, key=head.key, version_id=head.version_id
             )
         for reason, count in effects.ignored.items():
-            self._tally.ignored(reason, count)
+            self._statistics.ignored(reason, count)
         for warning in effects.warnings:
             _log.warning("catalogue_warning", warning=warning)
         if effects.finished:
-            self._tally.ended(effects.finished, self._clock())
+            self._statistics.ended(effects.finished, self._clock())

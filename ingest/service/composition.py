@@ -51,10 +51,12 @@ class _Composition:
         self._settings = settings
         self._options = options
         self._stop = stop
-        self._board = Board(Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms()))
-        self._metrics = Metrics(lambda: self._board.snapshot.objects)
-        self._tally = Tally(self._metrics)
-        self._connector = ServiceConnector(self._board)
+        self._snapshot_holder = Board(
+            Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
+        )
+        self._metrics = Metrics(lambda: self._snapshot_holder.snapshot.objects)
+        self._statistics = Tally(self._metrics)
+        self._connector = ServiceConnector(self._snapshot_holder)
         self._deadline = time.monotonic() + options.startup_seconds
         kafka = settings.kafka
         self._clients = ClientProperties(
@@ -70,21 +72,21 @@ class _Composition:
             accept_new_ledger=self._options.accept_new_ledger,
             deadline=self._deadline,
             stop=self._stop,
-            board=self._board,
-            tally=self._tally,
+            snapshot_holder=self._snapshot_holder,
+            statistics=self._statistics,
         ).find()
         self._connector.cluster_id = found.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
-        engine = Engine(self._settings)
-        closing.callback(engine.close)
-        engine.start()
+        spark_startup = Engine(self._settings)
+        closing.callback(spark_startup.close)
+        spark_startup.start()
         process = ProcessParts(
             settings=self._settings,
             clients=self._clients,
-            engine=engine,
-            board=self._board,
+            spark_startup=spark_startup,
+            snapshot_holder=self._snapshot_holder,
             metrics=self._metrics,
-            tally=self._tally,
+            statistics=self._statistics,
             connector=self._connector,
             stop=self._stop,
             found=found,
@@ -97,12 +99,14 @@ class _Composition:
 
     def show_end(self) -> None:
         """Show that the process is ending, and not ready."""
-        self._board.show(replace(self._board.snapshot, role="stopping", ready=False, at_ms=wall_ms()))
+        self._snapshot_holder.show(
+            replace(self._snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
+        )
 
     def _serve(self, closing: ExitStack) -> None:
         listen = self._settings.http.listen
         if listen is not None:
-            endpoints = Endpoints(listen.host, listen.port, pages(self._board, self._metrics))
+            endpoints = Endpoints(listen.host, listen.port, pages(self._snapshot_holder, self._metrics))
             endpoints.start()
             closing.callback(endpoints.close)
         rest_listen = self._settings.http.rest_listen

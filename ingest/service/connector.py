@@ -38,8 +38,8 @@ class Led:
     """What there is to ask once this process leads."""
 
     post: Callable[[OwnEvent], None]
-    steering: Steering
-    tally: Tally
+    lifecycle: Steering
+    statistics: Tally
     cache: LedgerCache
     bucket: str
 
@@ -47,8 +47,8 @@ class Led:
 class ServiceConnector:
     """`ingest.rest.port.Connector` over the service. Every method may be called from any thread."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, snapshot_holder: Board) -> None:
+        self._snapshot_holder = snapshot_holder
         self._led: Led | None = None
         self._topics_lock = threading.Lock()
         self._topics: set[str] = set()
@@ -73,9 +73,9 @@ class ServiceConnector:
 
         def look() -> Condition:
             return Condition(
-                target=led.steering.target,
-                problems=tuple(led.tally.problems.values()),
-                slots=led.steering.slots,
+                target=led.lifecycle.target,
+                problems=tuple(led.statistics.problems.values()),
+                slots=led.lifecycle.slots,
             )
 
         return self._ask(led, look)
@@ -84,18 +84,18 @@ class ServiceConnector:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
         led = self._require_led()
         told: Future[None] = Future()
-        self._ask(led, lambda: led.steering.steer(target, told))
+        self._ask(led, lambda: led.lifecycle.steer(target, told))
         self._await(told, _STOP_SECONDS if target is Target.STOPPED else REQUEST_SECONDS)
 
     def restart(self, slots: Collection[int]) -> None:
         """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
         led = self._require_led()
-        self._ask(led, lambda: led.steering.restart(slots, lists=True))
+        self._ask(led, lambda: led.lifecycle.restart(slots, lists=True))
 
     def restart_task(self, slot: int) -> None:
         """End the task of one slot at its next checkpoint."""
         led = self._require_led()
-        self._ask(led, lambda: led.steering.restart([slot], lists=False))
+        self._ask(led, lambda: led.lifecycle.restart([slot], lists=False))
 
     def topics(self) -> Sequence[str]:
         """The topics of all objects in the ledger, looked through once, and of all commits since."""
@@ -124,9 +124,9 @@ class ServiceConnector:
         told: Future[tuple[LedgerWrite, ...]] = Future()
 
         def begin() -> None:
-            if not led.steering.may_alter:
+            if not led.lifecycle.may_alter:
                 raise NotStopped("The connector is not stopped any more: no offset was changed")
-            led.steering.alter(
+            led.lifecycle.alter(
                 [change.object for change in changes],
                 {change.object.id: change.offset for change in changes},
                 told,
@@ -147,7 +147,7 @@ class ServiceConnector:
 
     def _require_led(self) -> Led:
         if self._led is None:
-            role = self._board.snapshot.role
+            role = self._snapshot_holder.snapshot.role
             raise NotLeading(
                 "Cannot complete request momentarily: "
                 + (
@@ -195,12 +195,12 @@ class ServiceConnector:
 
 
 def _known(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> Known:
-    slices = {} if entry.cuts is None else cache.slices(object_id)
+    slices = {} if entry.cuts is None else cache.splits(object_id)
     return Known(
         object=_s3_object(object_id, entry),
         entry=entry,
-        slices=0 if entry.cuts is None else len(entry.cuts) - 1,
-        slices_done=sum(found.state is State.DONE for found in slices.values()),
+        splits=0 if entry.cuts is None else len(entry.cuts) - 1,
+        splits_done=sum(found.state is State.DONE for found in slices.values()),
     )
 
 

@@ -15,7 +15,7 @@ def deciders(
     catalogue = Catalogue(
         bucket=settings.s3.bucket,
         view=view,
-        intake=intake_of(settings, baseline),
+        object_filter=intake_of(settings, baseline),
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
     )

@@ -53,15 +53,15 @@ class Engine:
         jobs = self._jobs = self._new_jobs()
         self.slots = self._settings.identity.tasks_max or jobs.slots
         # No slot is started on these, so nothing is posted.
-        lanes = self._lanes(jobs, lambda _event: None)
+        slot_pool = self._lanes(jobs, lambda _event: None)
         try:
             if not jobs.is_local:
-                lanes.check_way()
-            lanes.warm(self.slots)
+                slot_pool.check_way()
+            slot_pool.warm(self.slots)
         except JobFailed as error:
             raise Unusable(f"Spark cannot run a task: {error}") from error
         finally:
-            lanes.close(0.0)
+            slot_pool.close(0.0)
         return jobs
 
     def _lanes(self, jobs: Jobs, post: Callable[[LaneEvent], None]) -> Lanes:

@@ -52,12 +52,12 @@ class LoopParts:
     catalogue: Catalogue
     planner: Planner
     commands: Commands
-    steering: Steering
+    lifecycle: Steering
     listeners: Listeners
     writes: LedgerWrites
     applier: EffectsApplier
     supervisor: SlotSupervisor
-    tally: Tally
+    statistics: Tally
 
 
 class EventLoop:
@@ -81,7 +81,7 @@ class EventLoop:
         self._applier = parts.applier
         self._supervisor = parts.supervisor
         self._bucket = bucket
-        self._announcements = Announcements(bucket, parts.listeners, parts.tally)
+        self._message_reader = Announcements(bucket, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
         self._stop = stop
         self._until_idle = until_idle
@@ -167,7 +167,7 @@ class EventLoop:
                 for applied in event:
                     self._read_back(applied)
             case ModeChanged(mode=mode, why=why):
-                self._parts.tally.mode_changed(mode, why)
+                self._parts.statistics.mode_changed(mode, why)
             case ListingBegun(listing_id=number, kind=ListingKind.FULL) if self._first_full_listing is None:
                 self._first_full_listing = number
             case ListingFailed(error=error):
@@ -175,7 +175,7 @@ class EventLoop:
             case Asked(act):
                 act()
             case Trouble(part, sentence):
-                self._parts.tally.trouble(part, sentence)
+                self._parts.statistics.trouble(part, sentence)
             case Fatal(error) | ListenersCrashed(error=error):
                 raise error
 
@@ -193,7 +193,7 @@ class EventLoop:
         if self._until_idle is not None:
             self._until_idle.received(len(received.messages))
         for message in received.messages:
-            events = self._announcements.read(message)
+            events = self._message_reader.read(message)
             if events is not None:
                 self._applier.apply(self._parts.catalogue.on_message(message.id, events, clock.now()))
 
@@ -212,7 +212,7 @@ class EventLoop:
     def _listed(self, page: Page) -> None:
         parts = self._parts
         self._has_listed = True
-        parts.tally.trouble("bucket", None)
+        parts.statistics.trouble("bucket", None)
         listed = ListingPage(
             listing_id=page.listing_id,
             is_full=page.kind is ListingKind.FULL,
@@ -223,7 +223,7 @@ class EventLoop:
         self._applier.apply(parts.catalogue.on_listing_page(listed, clock.now()))
         parts.listeners.page_done()
         if page.is_last and page.kind is ListingKind.FULL:
-            parts.tally.full_listing_done(clock.wall_ms())
+            parts.statistics.full_listing_done(clock.wall_ms())
             if self._until_idle is not None and page.listing_id == self._first_full_listing:
                 self._until_idle.listed()
         self._hold_listing()
@@ -240,7 +240,7 @@ class EventLoop:
 
     def _listing_failed(self, error: HeadraceError) -> None:
         sentence = f"aws.s3.bucket.name = {self._bucket!r} cannot be listed: {error}"
-        self._parts.tally.trouble("bucket", sentence)
+        self._parts.statistics.trouble("bucket", sentence)
         _log.warning("listing_failed", error=str(error), detail="it goes on where it was")
 
     # -- what follows ----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class EventLoop:
     def _plan(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         parts = self._parts
-        parts.steering.turn(self._supervisor.slots)
+        parts.lifecycle.turn(self._supervisor.slots)
         self._hold_listing()
         now = clock.now()
         self._applier.apply(parts.planner.tick(now))
@@ -265,14 +265,14 @@ class EventLoop:
     def _look_around(self, now: float) -> None:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
         parts = self._parts
-        problem = parts.tally.problems.get("bucket")
+        problem = parts.statistics.problems.get("bucket")
         if not self._has_listed and problem is not None and now > self._startup_deadline:
             raise Unusable(problem)
         if self._until_idle is None:
             return
         if parts.planner.is_paused:
             raise Unusable(
-                f"--until-idle: the ingester is {parts.steering.target}, as was asked through the REST "
+                f"--until-idle: the ingester is {parts.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it go on"
             )
         if self._until_idle.is_over(is_idle=self._is_idle()):
@@ -284,5 +284,5 @@ class EventLoop:
             left = ", ".join(f"{reason} ({count} objects)" for reason, count in sorted(troubles.items()))
             raise Unusable(
                 f"--until-idle: what is left waits for something outside: {left}. "
-                f"The last error: {parts.tally.last_error or 'see the log'}"
+                f"The last error: {parts.statistics.last_error or 'see the log'}"
             )

@@ -58,10 +58,10 @@ class ProcessParts:
 
     settings: Settings
     clients: ClientProperties
-    engine: Engine
-    board: Board
+    spark_startup: Engine
+    snapshot_holder: Board
     metrics: Metrics
-    tally: Tally
+    statistics: Tally
     connector: ServiceConnector
     stop: Stop
     found: Found
@@ -78,9 +78,9 @@ class _Running:
 
     loop: EventLoop
     ledger: DriverLedger
-    lanes: Lanes
+    slot_pool: Lanes
     catalogue: Catalogue
-    steering: Steering
+    lifecycle: Steering
     recovery: Recovery
     writes: LedgerWrites
     listeners: Listeners
@@ -130,10 +130,10 @@ class LeadershipPhase:
             if process.stop.asked.is_set():
                 raise Stopped
             if lead.role is Role.STANDBY:
-                if process.board.snapshot.role != "standby":
+                if process.snapshot_holder.snapshot.role != "standby":
                     _log.info("standby", group=lead.group, detail="another instance leads")
                 # Ready is who can take over at once: a rollout must not stop the leader before.
-                self._show(role="standby", ready=process.engine.is_up())
+                self._show(role="standby", ready=process.spark_startup.is_up())
             if lead.role is Role.JOINING and lead.problem and time.monotonic() > process.startup_deadline:
                 raise Unusable(lead.problem)
 
@@ -169,26 +169,28 @@ class LeadershipPhase:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
         baseline = self._baseline(ledger)
-        lanes = process.engine.new_lanes(self._inbox.put)
-        slots = process.engine.slots
+        slot_pool = process.spark_startup.new_lanes(self._inbox.put)
+        slots = process.spark_startup.slots
         ledger.raise_slots(slots)
         catalogue, planner = deciders(settings, CacheView(ledger.cache), baseline, slots=slots)
         commands = Commands(catalogue)
         for key, raw in ledger.cache.controls().items():
             commands.take(key, raw)
         listeners = Listeners(settings, self._inbox.put, self._counters())
-        steering = Steering(
-            commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, lanes=lanes
+        lifecycle = Steering(
+            commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, slot_pool=slot_pool
         )
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
-        applier = EffectsApplier(writes=writes, listeners=listeners, tally=process.tally, clock=clock.now)
+        applier = EffectsApplier(
+            writes=writes, listeners=listeners, statistics=process.statistics, clock=clock.now
+        )
         supervisor = SlotSupervisor(
             SlotParts(
                 planner=planner,
-                lanes=lanes,
+                slot_pool=slot_pool,
                 recovery=recovery,
-                tally=process.tally,
+                statistics=process.statistics,
                 metadata=leadership.metadata,
                 remember=self._remembering(ledger),
                 apply=applier.apply,
@@ -203,12 +205,12 @@ class LeadershipPhase:
                 catalogue=catalogue,
                 planner=planner,
                 commands=commands,
-                steering=steering,
+                lifecycle=lifecycle,
                 listeners=listeners,
                 writes=writes,
                 applier=applier,
                 supervisor=supervisor,
-                tally=process.tally,
+                statistics=process.statistics,
             ),
             bucket=settings.s3.bucket,
             startup_deadline=max(time.monotonic() + 1.0, process.startup_deadline),
@@ -218,9 +220,9 @@ class LeadershipPhase:
         return _Running(
             loop=loop,
             ledger=ledger,
-            lanes=lanes,
+            slot_pool=slot_pool,
             catalogue=catalogue,
-            steering=steering,
+            lifecycle=lifecycle,
             recovery=recovery,
             writes=writes,
             listeners=listeners,
@@ -255,13 +257,13 @@ class LeadershipPhase:
         process = self._process
         process.metrics.leader.set(1)
         running.listeners.start(skip_through=running.skip_through)
-        running.steering.begin(running.ledger.cache.controls())
+        running.lifecycle.begin(running.ledger.cache.controls())
         running.loop.begin()
         process.connector.lead(
             Led(
                 post=self._inbox.put,
-                steering=running.steering,
-                tally=process.tally,
+                lifecycle=running.lifecycle,
+                statistics=process.statistics,
                 cache=running.ledger.cache,
                 bucket=self._settings.s3.bucket,
             )
@@ -278,15 +280,15 @@ class LeadershipPhase:
         return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
 
     def _publish(self, running: _Running, slots: Slots) -> None:
-        process, target = self._process, running.steering.target
+        process, target = self._process, running.lifecycle.target
         process.metrics.set_target(target)
-        process.board.show(
+        process.snapshot_holder.show(
             look(
-                replace(process.board.snapshot, target=target),
+                replace(process.snapshot_holder.snapshot, target=target),
                 catalogue=running.catalogue,
                 ledger=running.ledger.cache.counts(),
                 slots=slots,
-                tally=process.tally,
+                statistics=process.statistics,
                 metrics=process.metrics,
                 known=running.ledger.cache,
                 now=clock.now(),
@@ -295,8 +297,8 @@ class LeadershipPhase:
 
     def _show(self, *, role: str, ready: bool) -> None:
         """Show a role and readiness while there is nothing else to show."""
-        board = self._process.board
-        board.show(replace(board.snapshot, role=role, ready=ready, at_ms=clock.wall_ms()))
+        snapshot_holder = self._process.snapshot_holder
+        snapshot_holder.show(replace(snapshot_holder.snapshot, role=role, ready=ready, at_ms=clock.wall_ms()))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -304,7 +306,9 @@ class LeadershipPhase:
         """Commit at the next batch of rows, settle what that finished, release the rest."""
         stop = self._process.stop
         seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = threading.Thread(target=running.lanes.close, args=[seconds], name="lanes-close", daemon=True)
+        ending = threading.Thread(
+            target=running.slot_pool.close, args=[seconds], name="lanes-close", daemon=True
+        )
         ending.start()
         running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
         running.recovery.close()

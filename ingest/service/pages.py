@@ -17,18 +17,18 @@ from ingest.service.snapshot import Board, Snapshot
 from ingest.service.tally import Tally
 
 
-def pages(board: Board, metrics: Metrics) -> Mapping[str, Route]:
+def pages(snapshot_holder: Board, metrics: Metrics) -> Mapping[str, Route]:
     """The routes of `http.listen` (contract, section 6)."""
 
     def ready() -> Response:
-        shown = board.snapshot
+        shown = snapshot_holder.snapshot
         if shown.ready:
             return Response.of_text(f"ready: {shown.role}\n")
         reasons = "; ".join(shown.problems.values()) or shown.role
         return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def exposition() -> Response:
-        metrics.ready.set(board.snapshot.ready)
+        metrics.ready.set(snapshot_holder.snapshot.ready)
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
 
     def page() -> Response:
@@ -39,7 +39,7 @@ def pages(board: Board, metrics: Metrics) -> Mapping[str, Route]:
         "/health/live": lambda: Response.of_text("live\n"),
         "/health/ready": ready,
         "/metrics": exposition,
-        "/status": lambda: Response.of_json(board.snapshot.as_dict()),
+        "/status": lambda: Response.of_json(snapshot_holder.snapshot.as_dict()),
     }
 
 
@@ -49,7 +49,7 @@ def look(
     catalogue: Catalogue,
     ledger: Mapping[State, int],
     slots: Slots,
-    tally: Tally,
+    statistics: Tally,
     metrics: Metrics,
     known: KnownByState,
     now: Instant,
@@ -62,12 +62,12 @@ def look(
     oldest = 0.0 if oldest_ms is None else (now.steady_ms - oldest_ms) / 1000
     counts = catalogue.counts
     objects = {str(state): count for state, count in ledger.items()}
-    records_rate, bytes_rate = tally.rates()
+    records_rate, bytes_rate = statistics.rates()
     quarantined = ledger.get(State.QUARANTINED, 0)
     metrics.pending_objects.set(catalogue.pending_objects)
     metrics.pending_bytes.set(catalogue.pending_bytes)
     metrics.oldest_pending.set(oldest)
-    metrics.last_full_listing.set((tally.last_full_listing_ms or 0) / 1000)
+    metrics.last_full_listing.set((statistics.last_full_listing_ms or 0) / 1000)
     doing = {state.name.lower(): len(slots.of(state)) for state in SlotState}
     for state, count in doing.items():
         metrics.slots.labels(state).set(count)
@@ -77,25 +77,25 @@ def look(
         before,
         role="leader",
         # One topic that is missing leaves the others; what cannot be listed or read leaves nothing.
-        ready=not (tally.problems or denied),
-        mode=tally.mode,
-        mode_reason=tally.mode_reason,
+        ready=not (statistics.problems or denied),
+        mode=statistics.mode,
+        mode_reason=statistics.mode_reason,
         at_ms=now.wall_ms,
         objects=objects | {"pending": counts["pending"], "active": counts["active"]},
         pending_objects=catalogue.pending_objects,
         pending_bytes=catalogue.pending_bytes,
         oldest_pending_seconds=oldest,
         slots=doing,
-        records_total=tally.records,
+        records_total=statistics.records,
         records_per_second=round(records_rate, 1),
-        read_bytes_total=tally.bytes,
+        read_bytes_total=statistics.bytes,
         bytes_per_second=round(bytes_rate, 1),
-        transactions_total=tally.transactions,
-        bad_records=dict(tally.bad_records),
-        event_to_commit=tally.latency.shown,
-        last_full_listing_ms=tally.last_full_listing_ms,
-        problems={**tally.problems, **denied, **missing},
-        last_error=tally.last_error,
-        recent=tuple(tally.recent),
-        quarantined=tally.quarantine.newest(known, count=quarantined, ended=tally.quarantined),
+        transactions_total=statistics.transactions,
+        bad_records=dict(statistics.bad_records),
+        event_to_commit=statistics.latency.shown,
+        last_full_listing_ms=statistics.last_full_listing_ms,
+        problems={**statistics.problems, **denied, **missing},
+        last_error=statistics.last_error,
+        recent=tuple(statistics.recent),
+        quarantined=statistics.quarantine.newest(known, count=quarantined, ended=statistics.quarantined),
     )

@@ -25,9 +25,9 @@ class SlotParts:
     """What the slots are driven with."""
 
     planner: Planner
-    lanes: Lanes
+    slot_pool: Lanes
     recovery: Recovery
-    tally: Tally
+    statistics: Tally
     metadata: Callable[[], bytes]
     """The group metadata for the next batch; LeadLost without the lead."""
     remember: Callable[[str], None]
@@ -66,7 +66,7 @@ class SlotSupervisor:
         if self.slots[slot].state is not SlotState.RECOVERING:
             return
         worker_died = self.slots[slot].worker_died
-        self._parts.lanes.forget_worker(slot)
+        self._parts.slot_pool.forget_worker(slot)
         self.slots.move(slot, SlotState.FREE)
         self._parts.apply(
             self._parts.planner.on_recovered(slot, self._parts.clock(), worker_died=worker_died)
@@ -81,14 +81,16 @@ class SlotSupervisor:
                 self._void(slot)
 
     def _committed(self, event: BatchCommitted) -> None:
-        self._parts.tally.committed(event.committed)
+        self._parts.statistics.committed(event.committed)
         for topic in event.committed.records_by_topic:
             self._parts.remember(topic)
-        self._parts.apply(self._parts.planner.on_committed(event.committed.plan, event.committed.checkpoints))
+        self._parts.apply(
+            self._parts.planner.on_committed(event.committed.batch, event.committed.checkpoints)
+        )
 
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
-        self._parts.tally.batch_finished(finished, time.monotonic() - self.slots[slot].since)
+        self._parts.statistics.batch_finished(finished, time.monotonic() - self.slots[slot].since)
         for failure in finished.failures:
             _log.warning(
                 "object_failed",
@@ -98,7 +100,7 @@ class SlotSupervisor:
                 error=failure.message,
             )
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        self._parts.apply(self._parts.planner.on_finished(finished.plan, finished, self._parts.clock()))
+        self._parts.apply(self._parts.planner.on_finished(finished.batch, finished, self._parts.clock()))
         self.slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
@@ -113,13 +115,13 @@ class SlotSupervisor:
 
     def _void(self, slot: int, *, worker_died: bool = False) -> None:
         """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
-        self._parts.lanes.void(slot)
+        self._parts.slot_pool.void(slot)
         plan = self.slots[slot].plan
         if plan is not None:
             self._parts.planner.on_lost(plan)
         self.slots.move(slot, SlotState.RECOVERING)
         self.slots[slot].worker_died = worker_died
-        self._parts.tally.slot_lost()
+        self._parts.statistics.slot_lost()
         self._parts.recovery.submit(slot)
 
     # -- what slots are given --------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ class SlotSupervisor:
         if self.slots.of(SlotState.READY, SlotState.STARTING):
             return
         for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
-            self.slots.started(slot, self._parts.lanes.start(slot))
+            self.slots.started(slot, self._parts.slot_pool.start(slot))
 
     def _plan_for(self, slot: int, now: Instant) -> bool:
         """False when there is nothing for this slot now, and so for no other."""
@@ -144,17 +146,17 @@ class SlotSupervisor:
             return False
         self._plans = plan
         batch = Batch(
-            plan=plan,
+            number=plan,
             slot=slot,
             group=parts.metadata(),
             works=works,
             max_seconds=self._max_batch_seconds,
         )
-        if parts.lanes.grant(slot, batch):
+        if parts.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
         else:
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
-            never = Finished(plan=plan, outcome=Outcome.ABORTED, returned=works)
+            never = Finished(batch=plan, outcome=Outcome.ABORTED, returned=works)
             parts.apply(parts.planner.on_finished(plan, never, now))
         return True

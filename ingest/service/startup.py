@@ -49,16 +49,16 @@ class Startup:
         accept_new_ledger: bool,
         deadline: float,
         stop: Stop,
-        board: Board,
-        tally: Tally,
+        snapshot_holder: Board,
+        statistics: Tally,
     ) -> None:
         self._settings = settings
         self._clients = clients
         self._accept_new_ledger = accept_new_ledger
         self._deadline = deadline
         self._stop = stop
-        self._board = board
-        self._tally = tally
+        self._snapshot_holder = snapshot_holder
+        self._statistics = statistics
 
     def find(self) -> Found:
         """Everything, once it is there. Blocks; Stopped, TopicMissing, LedgerUnfit, Unusable."""
@@ -84,11 +84,13 @@ class Startup:
                     seconds = round(self._deadline - time.monotonic())
                     _log.warning("start_waits", error=str(error), seconds=seconds)
                 warned = True
-                self._tally.trouble("start", str(error))
-                self._board.show(replace(self._board.snapshot, problems=dict(self._tally.problems)))
+                self._statistics.trouble("start", str(error))
+                self._snapshot_holder.show(
+                    replace(self._snapshot_holder.snapshot, problems=dict(self._statistics.problems))
+                )
                 self._stop.asked.wait(_TRY_AGAIN_SECONDS)
             finally:
-                self._tally.trouble("start", None)
+                self._statistics.trouble("start", None)
 
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""

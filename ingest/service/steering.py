@@ -64,13 +64,13 @@ class Steering:
         catalogue: Catalogue,
         planner: Planner,
         listeners: Holding,
-        lanes: Ending,
+        slot_pool: Ending,
     ) -> None:
         self._commands = commands
         self._catalogue = catalogue
         self._planner = planner
         self._listeners = listeners
-        self._lanes = lanes
+        self._slot_pool = slot_pool
         self._slots = Slots(0)
         self._ended: set[tuple[int, int | None]] = set()
         self._waiting: list[Future[None]] = []
@@ -141,7 +141,7 @@ class Steering:
         """End the tasks of these slots at their next checkpoint; what there is to do starts them anew."""
         alive = set(self._slots.of(*_ALIVE))
         for slot in sorted(alive.intersection(slots)):
-            self._lanes.end(slot)
+            self._slot_pool.end(slot)
         if lists:
             self._listeners.request_listing()
         _log.info("restarted", slots=len(alive.intersection(slots)), lists=lists)
@@ -188,4 +188,4 @@ class Steering:
             which = (number, self._slots[number].start)
             if which not in self._ended:
                 self._ended.add(which)
-                self._lanes.end(number)
+                self._slot_pool.end(number)

@@ -27,9 +27,9 @@ class CacheView:
         """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag."""
         return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
 
-    def slices(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
         """The entries of an object's slices."""
-        return list(self._cache.slices(object_id).items())
+        return list(self._cache.splits(object_id).items())
 
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
         """Entries in partial, failed or new of the objects behind `after`, in order."""

@@ -33,12 +33,12 @@ class BlockReader:
     """
 
     def __init__(
-        self, node: Node, options: DecodeOptions, shaper: Shaper, *, name: str, prefix: bytes = b""
+        self, node: Node, options: DecodeOptions, record_builder: Shaper, *, name: str, prefix: bytes = b""
     ) -> None:
         settings = options.format
         self._node = node
         self._style = settings.json_format
-        self._shaper = shaper
+        self._record_builder = record_builder
         self._name = name
         self._prefix = prefix
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
@@ -91,7 +91,9 @@ class BlockReader:
             for first in range(skip, total, step):
                 part = array.slice(first, min(step, total - first))
                 texts = column_texts(part, self._node, self._style)
-                batches.append(self._shaper.shape(_good_batch(self._as_values(texts), first, position)))
+                batches.append(
+                    self._record_builder.shape(_good_batch(self._as_values(texts), first, position))
+                )
         except (ValueFault, pa.ArrowInvalid):
             return None  # some value is wrong; one by one it is found
         return batches
@@ -159,7 +161,7 @@ class BlockReader:
             return position(first + good[index]) if index < len(good) else after
 
         batch = RowBatch(values=values, after=after, positions=positions, bad=bad)
-        return self._shaper.shape(batch, rows)
+        return self._record_builder.shape(batch, rows)
 
     def _texts(self, values: list[Any]) -> list[str | None]:
         """JSON of each value, None for one that its schema's type cannot hold."""

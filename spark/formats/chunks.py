@@ -42,17 +42,17 @@ def decode(
         offset = start.byte if start is not None else 0
         stream = plain_stream(source, offset, sniffed=options.format.compression is not Compression.NONE)
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // size))
-    shaper = Shaper.of(options)
+    record_builder = Shaper.of(options)
     carry = b""
     for chunk in stream:
         buffer = carry + chunk if carry else chunk
         whole = len(buffer) // size * size
         for at in range(0, whole, rows * size):
-            yield shaper.shape(_batch(buffer, at, min(at + rows * size, whole), offset, size))
+            yield record_builder.shape(_batch(buffer, at, min(at + rows * size, whole), offset, size))
         offset += whole
         carry = buffer[whole:]
     if carry:
-        yield shaper.shape(_batch(carry, 0, len(carry), offset, size))
+        yield record_builder.shape(_batch(carry, 0, len(carry), offset, size))
 
 
 def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:

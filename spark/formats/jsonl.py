@@ -40,17 +40,17 @@ def decode(
     if begin is None:
         chunks = plain_stream(source, offset)
     else:
-        chunks, offset = _slice_stream(source, start, begin, source.size if end is None else end)
+        chunks, offset = _split_stream(source, start, begin, source.size if end is None else end)
     if offset == 0:
         chunks, offset = _without_bom(chunks)
-    shaper = Shaper.of(options)
+    record_builder = Shaper.of(options)
     for found in lines(chunks, offset=offset, limit=options.row_max_bytes):
         if end is not None and (found.offset if isinstance(found, Stretch) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
             yield _too_long(found, options)
         else:
-            yield from map(shaper.shape, _batches(found, options, end))
+            yield from map(record_builder.shape, _batches(found, options, end))
             if end is not None and found.offset + len(found.buffer) >= end:
                 return
 
@@ -66,7 +66,7 @@ def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, .
     return tuple(sorted(marks)) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 
 
-def _slice_stream(
+def _split_stream(
     source: Source, start: BytePosition | None, begin: int, end: int
 ) -> tuple[Iterator[bytes], int]:
     """Chunks from the first line that begins in the slice (or from `start`) on, and the byte they begin at.

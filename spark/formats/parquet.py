@@ -83,7 +83,7 @@ class _Writer:
 
     def __init__(self, schema: Any, options: DecodeOptions) -> None:
         self._style = options.format.json_format
-        self._shaper = Shaper.of(options, lambda path: _is_bytes(schema, path))
+        self._record_builder = Shaper.of(options, lambda path: _is_bytes(schema, path))
         self._wants_json = True
         self._avro: AvroRows | None = None
         self._prefix = b""
@@ -123,7 +123,9 @@ class _Writer:
         texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
         values = texts if self._avro is None else self._avro.write(batch, self._prefix)
         assert values is not None
-        return self._shaper.shape(RowBatch(values=values, after=after, positions=positions, bad=bad), texts)
+        return self._record_builder.shape(
+            RowBatch(values=values, after=after, positions=positions, bad=bad), texts
+        )
 
 
 def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:

@@ -109,12 +109,12 @@ class Lanes:
             start = self._starts.get(slot)
             if start is None or start.stage is not Stage.READY or start.wire is None:
                 return False
-            if batch.slot != slot or batch.plan <= self._highest_plan.get(slot, -1):
+            if batch.slot != slot or batch.number <= self._highest_plan.get(slot, -1):
                 raise ValueError(
-                    f"plan {batch.plan} of slot {batch.slot} was granted before, or is not slot {slot}'s"
+                    f"plan {batch.number} of slot {batch.slot} was granted before, or is not slot {slot}'s"
                 )
-            self._highest_plan[slot] = batch.plan
-            start.stage, start.plan = Stage.BUSY, batch.plan
+            self._highest_plan[slot] = batch.number
+            start.stage, start.plan = Stage.BUSY, batch.number
             wire = start.wire
         try:
             wire.send(batch)
@@ -262,9 +262,9 @@ class Lanes:
                 case Ready(), Stage.GREETED:
                     self._set_ready(start)
                     self._post(SlotReady(slot=start.slot, start=start.number))
-                case Committed(plan=plan), _ if plan == start.plan:
+                case Committed(batch=plan), _ if plan == start.plan:
                     self._post(BatchCommitted(slot=start.slot, start=start.number, committed=message))
-                case Finished(plan=plan), _ if plan == start.plan:
+                case Finished(batch=plan), _ if plan == start.plan:
                     self._finish(start, message)
                 case _:
                     raise Disconnected(f"the task said {type(message).__name__} while {start.stage.name}")

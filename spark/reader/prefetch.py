@@ -26,9 +26,9 @@ class Prefetch:
     `streams`: the format reads large objects from their position to their end, so they may begin early.
     """
 
-    def __init__(self, calls: S3Calls, works: Sequence[Work], pace: Pace, *, streams: bool) -> None:
+    def __init__(self, calls: S3Calls, splits: Sequence[Work], pace: Pace, *, streams: bool) -> None:
         self._calls = calls
-        self._works = works
+        self._splits = splits
         self._pace = pace
         self._streams = streams
         self._pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="prefetch")
@@ -61,9 +61,9 @@ class Prefetch:
 
     def _look_ahead(self, *, need: bool) -> None:
         """Start works as the window allows; one at least when `need`."""
-        while self._next < len(self._works) and len(self._ready) < _WORKS_AHEAD:
-            work = self._works[self._next]
-            size = work.object.size
+        while self._next < len(self._splits) and len(self._ready) < _WORKS_AHEAD:
+            split = self._splits[self._next]
+            size = split.object.size
             small = size <= SMALL_BYTES
             must = need and not self._ready
             if small and self._held + size > WINDOW_BYTES and not must:
@@ -72,11 +72,11 @@ class Prefetch:
                 # One stream ahead at most: it has a window of its own.
                 return
             self._next += 1
-            source = S3Source(self._calls, work.object, self._pace)
+            source = S3Source(self._calls, split.object, self._pace)
             if small:
                 self._held += size
                 if size:
                     source.use_whole(self._pool.submit(source.whole))
-            elif self._streams and not work.is_slice and not work.pieces_wanted:
-                source.fetch_ahead(work.start.byte if isinstance(work.start, BytePosition) else 0)
+            elif self._streams and not split.is_part and not split.pieces_wanted:
+                source.fetch_ahead(split.start.byte if isinstance(split.start, BytePosition) else 0)
             self._ready.append(source)

@@ -24,10 +24,10 @@ class S3Calls:
     """Calls of S3 about single objects; thread-safe. All block, and raise classes of `ingest.errors` only."""
 
     def __init__(
-        self, client: Any, *, backoff: BackoffSettings, requester_pays: bool, lean: LeanGets | None = None
+        self, client: Any, *, backoff: BackoffSettings, requester_pays: bool, fast_get: LeanGets | None = None
     ) -> None:
         self._client = client
-        self._lean = lean
+        self._fast_get = fast_get
         self._backoff = backoff
         self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
         self.has_warned_of_versions = False
@@ -65,7 +65,7 @@ class S3Calls:
             range=f"bytes={begin}-{'' if end is None else end - 1}" if begin or end is not None else None,
             requester_pays=bool(self._fixed),
         )
-        answer = None if self._lean is None else self._lean.get(asked)
+        answer = None if self._fast_get is None else self._fast_get.get(asked)
         return self._get_by_botocore(asked) if answer is None else answer
 
     def _get_by_botocore(self, asked: Asked) -> Answer:
@@ -152,8 +152,10 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
             verify=settings.ca_bundle,
         )
     client.meta.events.register("after-call.s3", credentials.on_answer)
-    lean = LeanGets(client, credentials)
-    return S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays, lean=lean)
+    fast_get = LeanGets(client, credentials)
+    return S3Calls(
+        client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
+    )
 
 
 def _version_id(told: str | None) -> str | None:

@@ -41,7 +41,7 @@ _ITS_OWN: Final = frozenset({"amz-sdk-invocation-id", "amz-sdk-request"})
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    road: Road
+    endpoint: Road
     signer: Signer | None
     connections: Connections
 
@@ -87,9 +87,9 @@ class LeanGets:
 
     def _send(self, asked: Asked, known: _Known) -> Reply:
         at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        path, query = known.road.path(asked), query_of(asked)
+        path, query = known.endpoint.path(asked), query_of(asked)
         try:
-            headers = self._headers(asked, known.road, known.signer, path=path, query=query, at=at)
+            headers = self._headers(asked, known.endpoint, known.signer, path=path, query=query, at=at)
             return known.connections.get(f"{path}?{query}" if query else path, headers)
         except BOTOCORES as error:
             raise translate_s3(error, what=asked.what) from error
@@ -100,15 +100,15 @@ class LeanGets:
             raise unreachable(error, what=asked.what) from None
 
     def _headers(
-        self, asked: Asked, road: Road, signer: Signer | None, *, path: str, query: str, at: str
+        self, asked: Asked, endpoint: Road, signer: Signer | None, *, path: str, query: str, at: str
     ) -> dict[str, str]:
-        headers = road.headers(asked)
+        headers = endpoint.headers(asked)
         if signer is not None:
             # Asked for each time: this is where roles and profiles are renewed.
             frozen = self._credentials.get_frozen_credentials()
             keys = Keys(frozen.access_key or "", frozen.secret_key or "", frozen.token)
             headers = signer.signed(headers, path=path, query=query, keys=keys, at=at)
-        headers["user-agent"] = road.user_agent
+        headers["user-agent"] = endpoint.user_agent
         # Content comes as it is stored, whatever is between here and S3; urllib3 says it for botocore.
         headers["accept-encoding"] = "identity"
         return headers
@@ -137,23 +137,23 @@ class LeanGets:
             name.lower(): value.decode() if isinstance(value, bytes) else str(value)
             for name, value in request.headers.items()
         }
-        road = road_of(request.url, told, asked)
+        endpoint = road_of(request.url, told, asked)
         verify = self._http._verify  # noqa: SLF001  # True: botocore's own choice; a path otherwise
         proxy = self._http._proxy_config.proxy_url_for(request.url)  # noqa: SLF001  # as botocore asks it
-        if road is None or not verify or proxy is not None:
+        if endpoint is None or not verify or proxy is not None:
             return None
-        signer = None if road.region is None else Signer(road.region)
-        path, query, at = road.path(asked), query_of(asked), told.get("x-amz-date", "")
-        ours = self._headers(asked, road, signer, path=path, query=query, at=at)
+        signer = None if endpoint.region is None else Signer(endpoint.region)
+        path, query, at = endpoint.path(asked), query_of(asked), told.get("x-amz-date", "")
+        ours = self._headers(asked, endpoint, signer, path=path, query=query, at=at)
         theirs = {name: value for name, value in told.items() if name not in _ITS_OWN}
-        if ours != {**theirs, "host": road.host, "accept-encoding": "identity"}:
+        if ours != {**theirs, "host": endpoint.host, "accept-encoding": "identity"}:
             # It is not the same request down to its signature: something is asked that is not known here.
             return None
-        connections = self._origins.get(road.origin)
+        connections = self._origins.get(endpoint.origin)
         if connections is None:
-            tls = verifying(str(get_cert_path(verify))) if road.origin.scheme == "https" else None
-            connections = self._origins.setdefault(road.origin, Connections(road.origin, tls))
-        return _Known(road, signer, connections)
+            tls = verifying(str(get_cert_path(verify))) if endpoint.origin.scheme == "https" else None
+            connections = self._origins.setdefault(endpoint.origin, Connections(endpoint.origin, tls))
+        return _Known(endpoint, signer, connections)
 
 
 def _answer(reply: Reply, asked: Asked) -> Answer:

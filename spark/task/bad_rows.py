@@ -29,7 +29,7 @@ class BadRowLog:
         self._silent_until = 0.0
         self._held_back = 0
 
-    def note(self, work: Work, bad: BadRow, *, becomes: str) -> None:
+    def note(self, split: Work, bad: BadRow, *, becomes: str) -> None:
         """Log this bad row, or count it towards the next line."""
         now = time.monotonic()
         if now < self._silent_until:
@@ -37,7 +37,7 @@ class BadRowLog:
             return
         log.warning(
             "bad_record",
-            object=work.object.id.url,
+            object=split.object.id.url,
             position=position_as_dict(bad.position),
             reason=bad.reason,
             detail=bad.message,
@@ -54,16 +54,19 @@ def bad_row_log() -> BadRowLog:
 
 
 def dead_letter(
-    work: Work, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
+    split: Work, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """Key, value and headers of the dead letter for a bad row (contract section 4), cut so that it fits.
 
     Raw bytes as they stood; empty, with `headrace.size`, when they could not be cut out or are too large.
     """
-    identity = work.object.id
+    identity = split.object.id
     headers: list[Header] = [
-        ("__connect.errors.topic", work.route.topic.encode()),
-        ("__connect.errors.partition", b"" if work.route.partition is None else b"%d" % work.route.partition),
+        ("__connect.errors.topic", split.route.topic.encode()),
+        (
+            "__connect.errors.partition",
+            b"" if split.route.partition is None else b"%d" % split.route.partition,
+        ),
         ("__connect.errors.connector.name", settings.name.encode()),
         ("__connect.errors.task.id", b"%d" % slot),
         ("__connect.errors.stage", b"VALUE_CONVERTER"),
@@ -73,7 +76,7 @@ def dead_letter(
         ("headrace.bucket", identity.bucket.encode()),
         ("headrace.key", identity.key.encode()),
         ("headrace.etag", identity.etag.encode()),
-        ("headrace.version_id", (work.object.version_id or "").encode()),
+        ("headrace.version_id", (split.object.version_id or "").encode()),
         ("headrace.position", msgspec.json.encode(position_as_dict(bad.position))),
     ]
     taken = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in headers)

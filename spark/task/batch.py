@@ -54,7 +54,7 @@ class BatchRun:
         self._settings = settings
         self._limits = topic_limits(settings.kafka)
         self._decoding = Decoding(settings.format, self._limits)
-        self._progress = tuple(Progress(work) for work in batch.works)
+        self._progress = tuple(Progress(split) for split in batch.works)
         for progress in self._progress:
             self._refuse_other_meaning(progress)
         self._targets: dict[int, Target] = {}
@@ -101,10 +101,10 @@ class BatchRun:
 
         A split that was not begun is refused, too: what its neighbours read decides what is left for it.
         """
-        work = progress.work
-        if (work.start is None and not work.is_slice) or work.options in {None, self._settings.options}:
+        split = progress.split
+        if (split.start is None and not split.is_part) or split.options in {None, self._settings.options}:
             return
-        if work.options == UNRECORDED_OPTIONS:
+        if split.options == UNRECORDED_OPTIONS:
             sentence = (
                 "was split under a configuration that the ledger does not show, so rows between its splits "
                 "may be missing. Replay the object with --from-start."
@@ -115,35 +115,35 @@ class BatchRun:
                 "template), so its position means something else now. Set it back and replay the object, or "
                 "replay it with --from-start."
             )
-        progress.fail(ObjectUnfit(f"{work.object.id.url} {sentence}", reason="configuration_changed"))
+        progress.fail(ObjectUnfit(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
 
     def _pass(self) -> bool:
         """Go through what is not over yet; False when a record was refused and the search for it goes on."""
-        works = [(i, progress.rest) for i, progress in enumerate(self._progress) if not progress.is_over]
-        if not works:
+        splits = [(i, progress.rest) for i, progress in enumerate(self._progress) if not progress.is_over]
+        if not splits:
             return True
         try:
             calls = s3_calls(self._settings.s3)
         except AccessDenied as error:
             # Nothing of the batch can be read, and the driver has to know why.
-            for index, _ in works:
+            for index, _ in splits:
                 self._progress[index].fail(error)
             return True
         sources = Prefetch(
             calls,
-            [work for _, work in works],
+            [split for _, split in splits],
             pace(self._settings.bytes_per_second),
             streams=self._decoding.streams,
         )
         self._pipeline = Pipeline(
-            works,
+            splits,
             sources,
             decode=self._decoding.decode,
             cuts=self._decoding.cuts,
             can_resume=self._decoding.can_resume,
         )
         try:
-            if any(work.object.size and not work.pieces_wanted for _, work in works):
+            if any(work.object.size and not work.pieces_wanted for _, work in splits):
                 # There will be rows, as good as surely: begun while the first object is on its way.
                 self._transaction.open()
             self._drain(self._pipeline)
@@ -198,7 +198,7 @@ class BatchRun:
                 else:
                     progress.fail(error)
             case Cut(_, marks):
-                self._cuts.append((replace(progress.work, options=self._settings.options), marks))
+                self._cuts.append((replace(progress.split, options=self._settings.options), marks))
                 progress.is_answered = True
         if progress.is_over:
             pipeline.skip(step.index)
@@ -210,7 +210,7 @@ class BatchRun:
     def _rows(self, index: int, progress: Progress, rows: RowBatch) -> None:
         """Send the rows of a batch and what becomes of its bad ones, in order."""
         try:
-            target = self._target(index, progress.work)
+            target = self._target(index, progress.split)
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
@@ -258,15 +258,15 @@ class BatchRun:
         # Blank lines may lie behind the last row.
         progress.move(then)
 
-    def _target(self, index: int, work: Work) -> Target:
+    def _target(self, index: int, split: Work) -> Target:
         """Where the work's rows go. TopicMissing; ObjectUnfit when its partition does not exist."""
         known = self._targets.get(index)
         if known is None:
-            known = self._decoding.target(work)
+            known = self._decoding.target(split)
             count = self._producer.partitions(known.topic)
             if known.partition is not None and known.partition >= count:
                 raise ObjectUnfit(
-                    f"{work.object.id.url}: partition {known.partition} does not exist, "
+                    f"{split.object.id.url}: partition {known.partition} does not exist, "
                     f"topic {known.topic!r} has {count}. Add partitions, or correct file.name.template.",
                     reason="unknown_partition",
                 )
@@ -289,7 +289,7 @@ class BatchRun:
                 topic = errors.dead_letter.topic
                 letter = (progress, bad.position)
                 key, value, headers = dead_letter(
-                    progress.work,
+                    progress.split,
                     bad,
                     settings=self._settings,
                     slot=self._batch.slot,
@@ -301,13 +301,13 @@ class BatchRun:
                 becomes = "dead letter"
             progress.move(bad.after, bad=1)
         if errors.log_enable:
-            self._bad_log.note(progress.work, bad, becomes=becomes)
+            self._bad_log.note(progress.split, bad, becomes=becomes)
 
     def _end(self, progress: Progress) -> None:
         """The work has no more rows: its end is part of the open transaction, with rows or without."""
         self._transaction.open()
         self._transaction.touch(progress)
-        found = progress.work.object
+        found = progress.split.object
         if found.size == 0 or found.id.key.endswith("/"):
             progress.finish(State.SKIPPED, reason="empty")
         else:
@@ -317,9 +317,9 @@ class BatchRun:
         """With `ordering=partition`, return what follows a failed object in its topic-partition untouched."""
         if self._settings.ordering is not Ordering.PARTITION:
             return
-        held = (failed.work.route.topic, failed.work.route.partition)
+        held = (failed.split.route.topic, failed.split.route.partition)
         for index, progress in enumerate(self._progress):
-            if not progress.is_over and (progress.work.route.topic, progress.work.route.partition) == held:
+            if not progress.is_over and (progress.split.route.topic, progress.split.route.partition) == held:
                 progress.leave()
                 pipeline.skip(index)
 
@@ -373,7 +373,7 @@ class BatchRun:
 
     def _finished(self, outcome: Outcome, error: HeadraceError | None) -> Finished:
         return Finished(
-            plan=self._batch.plan,
+            batch=self._batch.number,
             outcome=outcome,
             failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
             returned=tuple(progress.rest for progress in self._progress if progress.is_returned),

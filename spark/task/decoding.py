@@ -33,38 +33,38 @@ class Decoding:
         """True when objects are read from front to back, not by ranges."""
         return self._settings.input_format is not InputFormat.PARQUET
 
-    def target(self, work: Work) -> Target:
+    def target(self, split: Work) -> Target:
         """Where the work's rows go, and what is the same for all of them."""
-        timestamp = constant_timestamp(work.object, work.route, self._settings)
+        timestamp = constant_timestamp(split.object, split.route, self._settings)
         return Target(
-            topic=work.route.topic,
-            partition=work.route.partition,
-            key=constant_key(work.object, work.route, self._settings),
-            headers=constant_headers(work.object, work.route, self._settings),
+            topic=split.route.topic,
+            partition=split.route.partition,
+            key=constant_key(split.object, split.route, self._settings),
+            headers=constant_headers(split.object, split.route, self._settings),
             timestamp_ms=None if timestamp == PRODUCE_TIME else timestamp,
         )
 
-    def decode(self, source: S3Source, work: Work) -> Iterator[RowBatch]:
+    def decode(self, source: S3Source, split: Work) -> Iterator[RowBatch]:
         """The rows of the work, from where it starts."""
         decoder = DECODERS[self._settings.input_format]
-        return decoder(source, work.start, options=self._options(work), begin=work.begin, end=work.end)
+        return decoder(source, split.start, options=self._options(split), begin=split.begin, end=split.end)
 
-    def cuts(self, source: S3Source, work: Work) -> tuple[int, ...]:
+    def cuts(self, source: S3Source, split: Work) -> tuple[int, ...]:
         """Where the object can be cut in the pieces wanted; empty when it cannot be."""
         cutter = CUTTERS.get(self._settings.input_format)
         if cutter is None:
             return ()
-        return cutter(source, work.pieces_wanted, options=self._options(work)) or ()
+        return cutter(source, split.pieces_wanted, options=self._options(split)) or ()
 
     def can_resume(self, source: Source) -> bool:
         """True when reading can go on in the middle of the object without reading what is before."""
         return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 
-    def _options(self, work: Work) -> DecodeOptions:
-        target = self.target(work)
+    def _options(self, split: Work) -> DecodeOptions:
+        target = self.target(split)
         return DecodeOptions(
             format=self._settings,
-            topic=work.route.topic,
+            topic=split.route.topic,
             overhead_bytes=overhead_bytes(target.key, target.headers),
-            topic_max_bytes=self._limits.of(work.route.topic),
+            topic_max_bytes=self._limits.of(split.route.topic),
         )

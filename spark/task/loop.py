@@ -97,7 +97,7 @@ def _leave(link: Link, batch: Batch) -> None:
     error = "a call of librdkafka does not return; the worker ends, and the slot begins anew in another"
     log.error("kafka_call_stuck", slot=batch.slot, detail=error)
     with contextlib.suppress(Voided):
-        link.say(Finished(plan=batch.plan, outcome=Outcome.ABORTED, returned=batch.works, error=error))
+        link.say(Finished(batch=batch.number, outcome=Outcome.ABORTED, returned=batch.works, error=error))
     os._exit(1)
 
 

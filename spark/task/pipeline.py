@@ -72,14 +72,14 @@ class Pipeline:
 
     def __init__(
         self,
-        works: Sequence[tuple[int, Work]],
+        splits: Sequence[tuple[int, Work]],
         sources: Prefetch,
         *,
         decode: Decode,
         cuts: Cuts,
         can_resume: CanResume,
     ) -> None:
-        self._works = works
+        self._splits = splits
         self._sources = sources
         self._decode = decode
         self._cuts = cuts
@@ -145,10 +145,10 @@ class Pipeline:
     def _run(self) -> None:
         last: Step | _Crashed = Stopped()
         try:
-            for index, work in self._works:
+            for index, split in self._splits:
                 source = self._sources.next()
-                self._read.append((work.object.id, source))
-                if index not in self._skipped and not self._work(index, work, source):
+                self._read.append((split.object.id, source))
+                if index not in self._skipped and not self._work(index, split, source):
                     break
                 if self._stop.is_set():
                     break
@@ -158,12 +158,12 @@ class Pipeline:
             self._sources.close()
         self._put(last)
 
-    def _work(self, index: int, work: Work, source: S3Source) -> bool:
+    def _work(self, index: int, split: Work, source: S3Source) -> bool:
         """Decode one work; False when there is nothing to go on for."""
         try:
-            if work.pieces_wanted:
-                return self._put(Cut(index, self._cuts(source, work)))
-            batches = self._decode(source, work)
+            if split.pieces_wanted:
+                return self._put(Cut(index, self._cuts(source, split)))
+            batches = self._decode(source, split)
             for rows in batches:
                 if not self._put(Rows(index, rows)):
                     return False

@@ -24,11 +24,11 @@ class Standing:
 class Progress:
     """One work of a batch. `now` runs ahead of `committed` by what the open transaction holds."""
 
-    __slots__ = ("committed", "error", "is_answered", "is_left", "now", "work")
+    __slots__ = ("committed", "error", "is_answered", "is_left", "now", "split")
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.now = Standing(records=work.records, bad=work.bad, position=work.start)
+    def __init__(self, split: Work) -> None:
+        self.split = split
+        self.now = Standing(records=split.records, bad=split.bad, position=split.start)
         self.committed = self.now
         self.error: HeadraceError | None = None
         self.is_left = False
@@ -51,11 +51,11 @@ class Progress:
     def rest(self) -> Work:
         """The work as it goes on from what is committed."""
         committed = self.committed
-        if committed.position == self.work.start:
-            return replace(self.work, records=committed.records, bad=committed.bad)
+        if committed.position == self.split.start:
+            return replace(self.split, records=committed.records, bad=committed.bad)
         # What this task committed has the meaning that its own settings give it.
         return replace(
-            self.work,
+            self.split,
             start=committed.position,
             options=None,
             records=committed.records,
@@ -95,10 +95,10 @@ class Progress:
 
     def checkpoint(self, options: str) -> Checkpoint:
         """The ledger record of where the work stands now."""
-        work, now = self.work, self.now
-        key: LedgerKey = work.object.id
-        if work.begin is not None and work.end is not None:
-            key = SliceKey(work.object.id, work.begin, work.end)
+        split, now = self.split, self.now
+        key: LedgerKey = split.object.id
+        if split.begin is not None and split.end is not None:
+            key = SliceKey(split.object.id, split.begin, split.end)
         entry = LedgerEntry(
             state=now.state,
             reason=now.reason,
@@ -106,13 +106,13 @@ class Progress:
             bad=now.bad,
             position=now.position,
             options=None if now.position is None else options,
-            topic=work.route.topic,
-            partition=work.route.partition,
-            attempts=work.attempts,
+            topic=split.route.topic,
+            partition=split.route.partition,
+            attempts=split.attempts,
             error=now.error,
-            size=work.object.size,
-            version_id=work.object.version_id,
-            last_modified_ms=work.object.last_modified_ms,
+            size=split.object.size,
+            version_id=split.object.version_id,
+            last_modified_ms=split.object.last_modified_ms,
             updated_ms=wall_ms(),
         )
         return Checkpoint(key=key, entry=entry)

@@ -97,7 +97,7 @@ class Transaction:
         for progress in self._touched.values():
             progress.committed = progress.now
         committed = Committed(
-            plan=self._batch.plan,
+            batch=self._batch.number,
             checkpoints=checkpoints,
             records_by_topic=dict(self._records),
             bad_by_reason=dict(self._bad),

@@ -44,7 +44,7 @@ class View:
                     return
                 yield key, self.entries[key]
 
-    def slices(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
         """The entries of an object's slices."""
         return [
             (key, entry)
@@ -74,7 +74,7 @@ class Ledger:
     def leader(self) -> "Leader":
         """A process that has just taken the lead."""
         catalogue = Catalogue(
-            bucket=BUCKET, view=self.view, intake=ObjectFilter(route=lambda _key: Route(topic="t"))
+            bucket=BUCKET, view=self.view, object_filter=ObjectFilter(route=lambda _key: Route(topic="t"))
         )
         leader = Leader(ledger=self, catalogue=catalogue, commands=Commands(catalogue))
         for key, raw in self.controls.items():

@@ -52,7 +52,7 @@ class Leading:
         catalogue = Catalogue(
             bucket=self.settings.s3.bucket,
             view=CacheView(self.ledger.cache),
-            intake=intake_of(self.settings),
+            object_filter=intake_of(self.settings),
             max_pending_objects=0,
         )
         commands = Commands(catalogue)

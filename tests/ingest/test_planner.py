@@ -292,7 +292,7 @@ class TestPartitions:
         desk.announce("m", *(event(f"a-0-{number}") for number in range(3)))
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind=kind, message="why", reason="unfit")
-        finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, desk.now)
         assert len(effects.writes) == 1
         assert (desk.works[desk.plan()], desk.planner.ready(desk.now)) == ((), 0)
@@ -480,7 +480,7 @@ class TestDelays:
     def test_min_age(self) -> None:
         """A writer that overwrites gets its time, from events and from listings."""
         desk = Desk()
-        desk.catalogue.states.intake.min_age_ms = 5000
+        desk.catalogue.states.object_filter.min_age_ms = 5000
         desk.announce("m", event("a", event_time_ms=NOW - 1))
         desk.observe(page(listed("b", last_modified_ms=NOW - 5999)))
         assert desk.keys(desk.plan()) == ["b"]
@@ -492,7 +492,7 @@ class TestDelays:
     def test_min_age_of_a_time_in_whole_seconds(self) -> None:
         """Listings cut times to seconds: it may have been written as late as the second ended."""
         desk = Desk()
-        desk.catalogue.states.intake.min_age_ms = 5000
+        desk.catalogue.states.object_filter.min_age_ms = 5000
         desk.now_ms = NOW + 2000
         desk.observe(page(listed("a", last_modified_ms=NOW)))
         desk.now_ms = NOW + 5998

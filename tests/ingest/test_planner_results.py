@@ -558,7 +558,7 @@ class TestSlices:
         self.cut(desk)
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
-        finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("n", event("a", "0", sequencer="00"))
         assert desk.works[desk.plan()] == ()

@@ -54,7 +54,7 @@ def test_a_cache_gives_back_what_was_applied(home: CacheHome) -> None:
         cache.apply(Rows({}, {"slots": b'{"v":1,"slots":2}'}), 8)
     with LedgerCache(home, OURS) as cache:
         assert cache.get(whole) == entry(State.PARTIAL, size=20)
-        assert cache.slices(whole) == {cut: entry(size=10)}
+        assert cache.splits(whole) == {cut: entry(size=10)}
         assert cache.controls() == {ControlKey("slots"): b'{"v":1,"slots":2}'}
         assert (cache.position, cache.at_end_ms()) == (8, 5)
         assert cache.counts()[State.PARTIAL] == 1, "slices are not counted"
@@ -138,7 +138,7 @@ def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, Stat
             assert cache.counts() == {state: states.count(state) for state in State}
             for key in "abc":
                 slices = {k: v for k, v in model.items() if isinstance(k, SliceKey) and k.id == thing(key)}
-                assert cache.slices(thing(key)) == slices
+                assert cache.splits(thing(key)) == slices
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def test_an_object_in_slices_says_how_many_are_done() -> None:
     known = Known(
         object=S3Object(id=A, size=1, last_modified_ms=1),
         entry=LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9)),
-        slices=2,
-        slices_done=1,
+        splits=2,
+        splits_done=1,
     )
 
     offset = as_item(known)["offset"]

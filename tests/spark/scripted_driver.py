@@ -116,7 +116,7 @@ class ScriptedDriver:
     ) -> Batch:
         """The next plan, with the group's metadata of now."""
         return Batch(
-            plan=next(self._plans),
+            number=next(self._plans),
             slot=slot,
             group=self.leadership.metadata() if group is None else group,
             works=works,

@@ -227,9 +227,9 @@ class TestConnections:
 
     def test_nothing_is_connected_before_it_is_needed(self, server: ScriptedS3, calls: S3Calls) -> None:
         """Learning where to ask asks nobody."""
-        assert calls._lean is not None
-        calls._lean._learn(Asked(bucket="bucket", key="key", etag="e"))
-        assert calls._lean._buckets["bucket"] is not None
+        assert calls._fast_get is not None
+        calls._fast_get._learn(Asked(bucket="bucket", key="key", etag="e"))
+        assert calls._fast_get._buckets["bucket"] is not None
         assert server.connections == 0
 
     def test_each_waits_so_long_and_no_longer(self, server: ScriptedS3, calls: S3Calls) -> None:
@@ -249,8 +249,8 @@ class TestConnections:
 
 
 def _kept(calls: S3Calls) -> Any:
-    assert calls._lean is not None
-    (connections,) = calls._lean._origins.values()
+    assert calls._fast_get is not None
+    (connections,) = calls._fast_get._origins.values()
     return connections._kept
 
 
@@ -281,12 +281,12 @@ class TestCredentials:
                 "expiry_time": expiry,
             }
 
-        assert calls._lean is not None
+        assert calls._fast_get is not None
         found = RefreshableCredentials.create_from_metadata(
             metadata=renew(), refresh_using=renew, method="test"
         )
         vars(found)["_time_fetcher"] = lambda: now[0]
-        calls._lean._credentials._found = found
+        calls._fast_get._credentials._found = found
         for _ in range(2):
             read(calls)
         now[0] += dt.timedelta(minutes=58)
@@ -304,8 +304,8 @@ class TestCredentials:
         """http.client quotes the header that it refuses."""
         calls = calls_by("lean", settings(server.url))
         read(calls)
-        assert calls._lean is not None
-        calls._lean._credentials._found = Credentials("AKIA", "secret", "hid\nden")
+        assert calls._fast_get is not None
+        calls._fast_get._credentials._found = Credentials("AKIA", "secret", "hid\nden")
 
         with pytest.raises(SourceUnavailable, match="ValueError") as found:
             read(calls)

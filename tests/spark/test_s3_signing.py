@@ -178,7 +178,12 @@ def test_the_road_is_botocores_or_none(
     lean._learn(Asked(bucket=bucket, key="in/key", etag="e"))
 
     known = lean._buckets[bucket]
-    found = known and (known.road.origin.scheme, known.road.host, known.road.prefix, known.road.region)
+    found = known and (
+        known.endpoint.origin.scheme,
+        known.endpoint.host,
+        known.endpoint.prefix,
+        known.endpoint.region,
+    )
     assert found == expected
 
 

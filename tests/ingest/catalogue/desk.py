@@ -76,7 +76,7 @@ class Desk:
         self.ledger = ledger or FakeLedger()
         self.ledger.follow()
         self.catalogue = Catalogue(
-            bucket=BUCKET, view=self.ledger.view, intake=intake or ObjectFilter(route=route), **options
+            bucket=BUCKET, view=self.ledger.view, object_filter=intake or ObjectFilter(route=route), **options
         )
         self.planner = Planner(
             self.catalogue,
@@ -151,7 +151,7 @@ class Desk:
         cuts: tuple[tuple[Work, tuple[int, ...]], ...] = (),
     ) -> Effects:
         """The batch is over."""
-        finished = Finished(plan=plan, outcome=outcome, failures=tuple(failures), cuts=cuts)
+        finished = Finished(batch=plan, outcome=outcome, failures=tuple(failures), cuts=cuts)
         return self.do(self.planner.on_finished(plan, finished, self.now))
 
     def fail(self, plan: int, kind: str, **fields: Any) -> Effects:

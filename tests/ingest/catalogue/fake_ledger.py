@@ -52,8 +52,8 @@ class FakeView:
         for key in self._sorted[first:end]:
             yield key, self.entries[key]
 
-    def slices(self, object_id: ObjectId) -> Sequence[tuple[SliceKey, LedgerEntry]]:
-        """As `LedgerView.slices`."""
+    def splits(self, object_id: ObjectId) -> Sequence[tuple[SliceKey, LedgerEntry]]:
+        """As `LedgerView.splits`."""
         return [
             (key, entry)
             for key, entry in self.entries.items()

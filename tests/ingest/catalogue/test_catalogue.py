@@ -323,7 +323,7 @@ class TestRevival:
         desk.announce("m", event("a"))
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectMissing", message="gone")
-        finished = Finished(plan=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("again", event("a", event_time_ms=NOW))
         desk.do(effects)

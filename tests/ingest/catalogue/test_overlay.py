@@ -50,7 +50,7 @@ def test_a_tombstone_hides_what_the_view_is_about_to_show(key: LedgerKey) -> Non
     view.apply(key, PARTIAL)
     overlay.applied(key, PARTIAL)
     assert overlay.get(OBJECT) is None
-    assert overlay.slices(OBJECT) == {}
+    assert overlay.splits(OBJECT) == {}
     view.apply(key, None)
     overlay.applied(key, None)
     assert len(overlay) == 0
@@ -265,7 +265,7 @@ class _Scene:
     def shows_the_newest(self) -> None:
         """What was reported last of each key, or what came after it."""
         for key in _KEYS:
-            entry = self.overlay.slices(key.id).get(key) if isinstance(key, SliceKey) else self._get(key)
+            entry = self.overlay.splits(key.id).get(key) if isinstance(key, SliceKey) else self._get(key)
             newer = [
                 value for at, (one, value) in enumerate(self.log) if one == key and at >= self.reported[key]
             ]

@@ -26,7 +26,7 @@ def test_pending_objects_are_small() -> None:
     catalogue = Catalogue(
         bucket="bucket",
         view=FakeView(),
-        intake=ObjectFilter(
+        object_filter=ObjectFilter(
             route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))
         ),
     )
@@ -68,7 +68,7 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
     view = FakeView()
     view.fill(entries)
     catalogue = Catalogue(
-        bucket="bucket", view=view, intake=ObjectFilter(route=lambda _: Route(topic="topic"))
+        bucket="bucket", view=view, object_filter=ObjectFilter(route=lambda _: Route(topic="topic"))
     )
     seconds = 0.0
     for first in range(0, count, PAGE):

@@ -108,7 +108,7 @@ class World:
         self.catalogue = Catalogue(
             bucket=BUCKET,
             view=self.ledger.view,
-            intake=ObjectFilter(route=route),
+            object_filter=ObjectFilter(route=route),
             max_pending_objects=6,
             retention_ms=RETENTION,
         )
@@ -311,7 +311,7 @@ class World:
             for held in other.works:
                 if held.object.id.key in keys:
                     same = [work for work in works if work.object.id.key == held.object.id.key]
-                    assert all(work.object.id == held.object.id and work.is_slice for work in same)
+                    assert all(work.object.id == held.object.id and work.is_part for work in same)
                 if self.ordering is Ordering.PARTITION:
                     assert (held.route.topic, held.route.partition) not in mine
         if self.ordering is Ordering.PARTITION:
@@ -391,7 +391,7 @@ class World:
         """The batch is over."""
         running = self.running.pop(slot)
         finished = Finished(
-            plan=running.plan,
+            batch=running.plan,
             outcome=outcome,
             failures=tuple(running.failures),
             returned=tuple(running.works),

@@ -68,7 +68,7 @@ class Desk:
             catalogue=self.leader.catalogue,
             planner=self.planner,
             listeners=self.asked,
-            lanes=self.asked,
+            slot_pool=self.asked,
         )
         self.steering.begin(self.ledger.controls)
 
@@ -167,7 +167,7 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
 
     assert not told.done()
     assert not desk.steering.may_alter
-    desk.planner.on_finished(1, Finished(plan=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
+    desk.planner.on_finished(1, Finished(batch=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
     desk.steering.turn(desk.slots)
     assert told.done()
     assert desk.steering.may_alter
@@ -180,7 +180,7 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
     works = desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
     desk.steer(Target.PAUSED)
-    finished = Finished(plan=1, outcome=Outcome.CLEAN, returned=works)
+    finished = Finished(batch=1, outcome=Outcome.CLEAN, returned=works)
     desk.planner.on_finished(1, finished, at(desk.leader.now_ms))
 
     assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()

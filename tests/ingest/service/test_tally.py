@@ -23,7 +23,7 @@ def committed(**fetched: int) -> Committed:
     """A transaction of plan 1 before which so much was fetched, by key."""
     of = {"large": LARGE, "small": SMALL}
     return Committed(
-        plan=1,
+        batch=1,
         checkpoints=(),
         records_by_topic={"t": 1},
         bad_by_reason={},
@@ -42,7 +42,7 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
     tally = Tally(Metrics(dict))
     tally.committed(committed(large=300, small=7))
     tally.committed(committed(large=500))
-    tally.batch_finished(Finished(plan=1, outcome=Outcome.CLEAN, fetched={LARGE: 11}), 1.0)
+    tally.batch_finished(Finished(batch=1, outcome=Outcome.CLEAN, fetched={LARGE: 11}), 1.0)
 
     with capture_logs() as lines:
         tally.ended([ended(LARGE), ended(SMALL)], now=at(5))
