@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ingest.kafka.clients import new_transactional_producer
+from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.settings import load
 from spark.formats import DECODERS, DecodeOptions
 from spark.producer.buffer import best_path

@@ -1,8 +1,8 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
 from ingest.catalogue import Baseline, ObjectFilter
-from ingest.kafka import controls
-from ingest.kafka.cache import LedgerCache
+from ingest.kafka import control_records
+from ingest.kafka.ledger_cache import LedgerCache
 from ingest.routes import Routes
 from ingest.settings import Settings
 from ingest.template import KeyTemplate
@@ -28,14 +28,14 @@ def intake_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilt
 def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> Baseline:
     """What the first start left to the past; where there was none yet, what it would leave if it were now."""
     discovery = settings.discovery
-    raw = None if cache is None else cache.controls().get(controls.FIRST_START)
-    found = None if raw is None else controls.decode_control(controls.FIRST_START, raw)
-    if not isinstance(found, controls.FirstStart):
-        found = controls.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
+    raw = None if cache is None else cache.controls().get(control_records.FIRST_START)
+    found = None if raw is None else control_records.decode_control(control_records.FIRST_START, raw)
+    if not isinstance(found, control_records.FirstStart):
+        found = control_records.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
     return left_by(settings, found)
 
 
-def left_by(settings: Settings, first: controls.FirstStart) -> Baseline:
+def left_by(settings: Settings, first: control_records.FirstStart) -> Baseline:
     """What this first start left to the past."""
     return Baseline(
         existing_before_ms=None if settings.discovery.include_existing else first.at_ms,

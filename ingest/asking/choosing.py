@@ -9,7 +9,7 @@ from ingest.asking.bucket import list_pages
 from ingest.catalogue import ExclusionReason, Selection
 from ingest.exits import ConfigurationUnfit
 from ingest.intake import intake_of
-from ingest.kafka.cache import Known, LedgerCache
+from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import S3Object
 from ingest.settings import Settings
@@ -119,7 +119,7 @@ def states_of(names: Iterable[str]) -> frozenset[State]:
 
 def _known(
     cache: LedgerCache, bucket: str, selection: Selection, states: frozenset[State]
-) -> Iterator[Known]:
+) -> Iterator[CachedEntry]:
     if selection.key is not None:
         yield from cache.of_key(bucket, selection.key)
     elif State.DONE not in states:
@@ -134,7 +134,7 @@ def _known(
                 return
 
 
-def _records(cache: LedgerCache, known: Known, entry: LedgerEntry) -> int:
+def _records(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> int:
     """How many records of the object were committed; of a split one they are its slices'."""
     if entry.cuts is None:
         return entry.records

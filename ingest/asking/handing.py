@@ -13,11 +13,11 @@ from ingest.asking.sending import LETTERS_AT_ONCE, Letter, send
 from ingest.catalogue import Catalogue
 from ingest.errors import Unusable
 from ingest.intake import intake_of
-from ingest.kafka.admin import Admin
-from ingest.kafka.controls import encode_control
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import encode_control
+from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.leadership import Leadership
-from ingest.kafka.ledger import DriverLedger
-from ingest.kafka.writer import Write
+from ingest.kafka.ledger_writer import Write
 from ingest.service.commands import Commands
 from ingest.service.view import CacheView
 from ingest.settings import Settings
@@ -72,7 +72,7 @@ def hand_over(
         tell=tell,
         deadline=time.monotonic() + timeout,
     )
-    admin = Admin(client_properties(settings).admin)
+    admin = KafkaAdmin(client_properties(settings).admin)
     is_sent = False
     while True:
         if has_leader(admin, settings.name):
@@ -110,7 +110,7 @@ def _with_patience(submission: _Errand) -> _Errand:
     )
 
 
-def _watch(submission: _Errand, admin: Admin) -> bool:
+def _watch(submission: _Errand, admin: KafkaAdmin) -> bool:
     """Whether the orders, which were sent, are applied; False when patience or the leader is gone."""
     ledger_reader = submission.ledger_reader
     all_objects = sum(len(order.objects) for _, order in submission.messages)

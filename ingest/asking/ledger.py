@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from typing import Final, Self
 
 from ingest.errors import TopicMissing, Unusable
-from ingest.kafka.admin import Admin
-from ingest.kafka.cache import LedgerCache, open_cache
-from ingest.kafka.cache_home import find_home
-from ingest.kafka.clients import ClientProperties
-from ingest.kafka.follower import Applied, Follower
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.cache_directory import find_cache_directory
+from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.leadership import group_id
-from ingest.kafka.ledger_topic import look_at_ledger_topic
+from ingest.kafka.ledger_cache import LedgerCache, open_cache
+from ingest.kafka.ledger_follower import Applied, Follower
+from ingest.kafka.ledger_topic import describe_ledger_topic
 from ingest.ledger import ControlKey
 from ingest.settings import Settings
 
@@ -28,7 +28,7 @@ def client_properties(settings: Settings) -> ClientProperties:
     )
 
 
-def has_leader(admin: Admin, name: str) -> bool:
+def has_leader(admin: KafkaAdmin, name: str) -> bool:
     """Whether a member of the ingester's group holds the ledger. Blocks on one call.
 
     A process that was killed still counts for a session timeout (`lead.session.timeout.ms`).
@@ -50,12 +50,12 @@ class LedgerReading:
         """
         self._news = threading.Condition()
         self._seen: set[ControlKey] = set()
-        admin = Admin(clients.admin)
-        found = look_at_ledger_topic(admin, topic)
+        admin = KafkaAdmin(clients.admin)
+        found = describe_ledger_topic(admin, topic)
         low, high = admin.ends(topic)
         with ExitStack() as undoing:
             # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
-            home = find_home(None, name)
+            home = find_cache_directory(None, name)
             undoing.callback(home.close)
             self.cache: LedgerCache = open_cache(
                 home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms

@@ -19,12 +19,12 @@ from ingest.checks.kafka import KafkaFacts, TopicFacts
 from ingest.checks.queue import QueueFacts
 from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, HeadraceError, LedgerUnfit, TopicMissing
-from ingest.kafka.admin import Admin
-from ingest.kafka.clients import ClientProperties, new_admin, new_transactional_producer
-from ingest.kafka.errors import translate
+from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.fencing import initialise
-from ingest.kafka.identity import recall, refuse_other_members
+from ingest.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
+from ingest.kafka.kafka_errors import translate
 from ingest.kafka.leadership import group_id
+from ingest.kafka.ledger_identity import read_remembered_ledgers, refuse_other_members
 from ingest.objects import S3Object
 from ingest.settings import Settings
 from ingest.settings.model import S3Settings
@@ -92,7 +92,7 @@ def look_at_kafka(settings: Settings, seen: Mapping[str, Seen]) -> KafkaFacts:
     for named in (settings.routing.topic, None if dead is None else dead.topic):
         if named is not None:
             wanted.setdefault(named, None)
-    admin = Admin(clients.admin, timeout=_CALL_SECONDS)
+    admin = KafkaAdmin(clients.admin, timeout=_CALL_SECONDS)
     try:
         cluster: str | Refused = admin.cluster_id()
     except HeadraceError as error:
@@ -177,7 +177,7 @@ def _kafka_refused(error: HeadraceError) -> Refused:
     return Refused(cause, str(error))
 
 
-def _topic(admin: Admin, clients: ClientProperties, topic: str) -> TopicFacts | Refused:
+def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFacts | Refused:
     try:
         configuration = admin.topic_configuration(topic)
         partitions = admin.partition_count(topic)
@@ -220,13 +220,13 @@ def _group(clients: ClientProperties, group: str) -> bool | Refused | None:
     return None if not allowed else AclOperation.READ in allowed
 
 
-def _memory(admin: Admin, settings: Settings, ledger: TopicFacts | Refused) -> str | None:
+def _memory(admin: KafkaAdmin, settings: Settings, ledger: TopicFacts | Refused) -> str | None:
     topic, group = settings.kafka.ledger_topic, group_id(settings.name)
     if isinstance(ledger, Refused) and ledger.cause is not Cause.MISSING:
         return None
     is_there = not isinstance(ledger, Refused)
     try:
-        recall(admin, group).refuse_other(topic, admin.topic_id(topic) if is_there else None)
+        read_remembered_ledgers(admin, group).refuse_other(topic, admin.topic_id(topic) if is_there else None)
         refuse_other_members(admin, group, topic)
     except LedgerUnfit as error:
         return str(error)

@@ -12,7 +12,7 @@ import msgspec
 from ingest.catalogue import Mark, Replay, Selection
 from ingest.catalogue import ObjectCommand as Change
 from ingest.errors import LedgerUnfit
-from ingest.kafka.controls import Command, command_key
+from ingest.kafka.control_records import CommandRecord, command_key
 from ingest.ledger import VERSION, ControlKey, State
 from ingest.objects import ObjectId, S3Object
 
@@ -33,7 +33,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True):
     version_id: str | None = None
 
 
-class Order(Command, frozen=True, kw_only=True):
+class Order(CommandRecord, frozen=True, kw_only=True):
     """A command with its objects and what was known of them.
 
     `states` are those in which an object is still meant when the leader comes to it (none: any): what came

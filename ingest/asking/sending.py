@@ -15,11 +15,11 @@ from confluent_kafka import KafkaException, Producer
 from ingest.asking.ledger import LedgerReading
 from ingest.asking.orders import Order
 from ingest.errors import Fenced, HeadraceError, TransactionAborted, Unusable
-from ingest.kafka.admin import Admin
-from ingest.kafka.clients import ClientProperties, new_transactional_producer
-from ingest.kafka.controls import encode_control, is_command
-from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import encode_control, is_command
 from ingest.kafka.fencing import command_id, initialise
+from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
+from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import ControlKey, encode_key
 
 _log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ def _send_together(
             if is_open_question:
                 # The init has decided what was in doubt. Writing it again after the leader has applied and
                 # removed it would apply it twice, so the ledger is asked.
-                _, end = Admin(clients.admin).ends(topic)
+                _, end = KafkaAdmin(clients.admin).ends(topic)
                 ledger_reader.read_to(end, max(1.0, deadline - time.monotonic()))
                 if ledger_reader.has_seen(messages[0][0]):
                     producer.close()

@@ -7,8 +7,8 @@ from typing import Any
 from ingest.asking.ledger import LedgerReading, client_properties, has_leader, open_reading
 from ingest.asking.service import Silent, ask_service
 from ingest.clock import wall_ms
-from ingest.kafka.admin import Admin
-from ingest.kafka.cache import Known, LedgerCache
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.ledger import State
 from ingest.positions import position_as_dict
 from ingest.service.snapshot import Snapshot
@@ -60,7 +60,7 @@ class Asking:
         return None if self._ledger_reader is None else self._ledger_reader.cache
 
     def _from_ledger(self) -> Shape:
-        admin = Admin(client_properties(self._settings).admin)
+        admin = KafkaAdmin(client_properties(self._settings).admin)
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
         counts = {} if cache is None else cache.counts()
@@ -78,7 +78,7 @@ class Asking:
         return snapshot.as_dict()
 
 
-def entry_shape(known: Known) -> Shape:
+def entry_shape(known: CachedEntry) -> Shape:
     """An entry of the ledger as `status --json` shows it."""
     entry = known.entry
     return {
@@ -100,7 +100,9 @@ def entry_shape(known: Known) -> Shape:
     }
 
 
-def _chosen(cache: LedgerCache, bucket: str, key: str | None, states: Iterable[State]) -> Iterator[Known]:
+def _chosen(
+    cache: LedgerCache, bucket: str, key: str | None, states: Iterable[State]
+) -> Iterator[CachedEntry]:
     if key is not None:
         yield from cache.of_key(bucket, key)
         return

@@ -18,7 +18,7 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.kafka.ledger import prepare_ledger
+from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.settings import Settings
 
 

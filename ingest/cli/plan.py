@@ -26,7 +26,7 @@ from ingest.cli.options import (
 from ingest.cli.progress import progress
 from ingest.clock import wall_ms
 from ingest.intake import baseline_of, intake_of
-from ingest.kafka.cache import LedgerCache
+from ingest.kafka.ledger_cache import LedgerCache
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId, S3Object
 from ingest.printable import json_text, printable

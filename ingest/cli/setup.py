@@ -9,7 +9,7 @@ from ingest import logs
 from ingest.asking.aws import aws_clients
 from ingest.cli.configuration import read_settings
 from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
-from ingest.kafka.admin import Admin
+from ingest.kafka.admin import KafkaAdmin
 from ingest.printable import json_text, printable
 from ingest.settings import Settings
 from ingest.setup import Step, plan
@@ -35,7 +35,7 @@ def setup(
             settings,
             s3=clients.s3,
             sqs=clients.sqs,
-            topics=lambda: topic_steps(settings, Admin(settings.kafka.client("admin"))),
+            topics=lambda: topic_steps(settings, KafkaAdmin(settings.kafka.client("admin"))),
         )
         for step in steps:
             if not dry_run:
@@ -55,7 +55,7 @@ def shape_of(step: Step, *, done: bool) -> dict[str, Any]:
     return {"step": step.sentence, "done": done}
 
 
-def topic_steps(settings: Settings, admin: Admin) -> Sequence[Step]:
+def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
     """A step for each output topic that the configuration names and the cluster does not have.
 
     Without `topic.creation.default.*` the brokers' own defaults are used: setup was asked to make things.
@@ -77,7 +77,7 @@ def topic_steps(settings: Settings, admin: Admin) -> Sequence[Step]:
     ]
 
 
-def _creation(admin: Admin, topic: str, partitions: int, factor: int | None) -> Callable[[], None]:
+def _creation(admin: KafkaAdmin, topic: str, partitions: int, factor: int | None) -> Callable[[], None]:
     def create() -> None:
         admin.create_topic(topic, partitions=partitions, replication_factor=factor)
 

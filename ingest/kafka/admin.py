@@ -23,9 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 )
 
 from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unusable
-from ingest.kafka.clients import Properties, new_admin, new_consumer
-from ingest.kafka.errors import is_log_in, kafka_error, kind_of, translate
-from ingest.kafka.membership import assigned_topics
+from ingest.kafka.group_metadata import assigned_topics
+from ingest.kafka.kafka_clients import Properties, new_admin, new_consumer
+from ingest.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ _NOT_YET: Final = frozenset(
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
-class Admin:
+class KafkaAdmin:
     """Every call blocks for `timeout` seconds at most.
 
     Raises Unusable when the brokers do not answer, AccessDenied when they refuse, TopicMissing for a topic
@@ -61,7 +61,7 @@ class Admin:
 
     def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
         self._properties = properties
-        self._client: AdminClient = new_admin(properties, on_error=self._hear)
+        self._client: AdminClient = new_admin(properties, on_error=self._on_error)
         self._timeout = timeout
         # What connections last failed with, and whether none is left: a question only times out.
         self._trouble: KafkaError | None = None
@@ -69,7 +69,7 @@ class Admin:
 
     def cluster_id(self) -> str:
         """The id that the cluster was given when its storage was formatted."""
-        cluster = self._ask(
+        cluster = self._answer(
             lambda seconds: self._client.describe_cluster(request_timeout=seconds),
             "the cluster could not be described",
         )
@@ -94,7 +94,7 @@ class Admin:
     def topic_configuration(self, topic: str) -> dict[str, str]:
         """The topic's settings in force, the brokers' defaults included."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        entries = self._ask(
+        entries = self._answer(
             lambda seconds: self._client.describe_configs([resource], request_timeout=seconds)[resource],
             f"the configuration of topic {topic!r} could not be read",
         )
@@ -148,7 +148,9 @@ class Admin:
         try:
             names = consumer.list_topics(timeout=self._timeout).topics
             places = [TopicPartition(name, 0) for name in names]
-            found = self._again(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+            found = (
+                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+            )
         except KafkaException as error:
             raise self._refused(consumer, what) or translate(error, what=what) from error
         finally:
@@ -209,14 +211,14 @@ class Admin:
 
     def _describe(self, topic: str) -> Any:
         wanted = TopicCollection([topic])
-        return self._ask(
+        return self._answer(
             lambda seconds: self._client.describe_topics(wanted, request_timeout=seconds)[topic],
             f"topic {topic!r} could not be described",
         )
 
     def _offset(self, topic: str, spec: OffsetSpec) -> int:
         where = TopicPartition(topic, 0)
-        found = self._ask(
+        found = self._answer(
             lambda seconds: self._client.list_offsets(
                 {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds
             )[where],
@@ -224,15 +226,15 @@ class Admin:
         )
         return int(found.offset)
 
-    def _ask(self, question: "Callable[[float], Future[Any]]", what: str) -> Any:
+    def _answer(self, question: "Callable[[float], Future[Any]]", what: str) -> Any:
         """The answer to a question of the admin client; errors are ours."""
         try:
             # The client has its own timeout; ours is for a client that keeps none.
-            return self._again(lambda seconds: self._await(question(seconds), seconds + 1, what))
+            return self._retried(lambda seconds: self._await(question(seconds), seconds + 1, what))
         except KafkaException as error:
             raise self._translated(error, what) from error
 
-    def _again(self, question: Callable[[float], T]) -> T:
+    def _retried(self, question: Callable[[float], T]) -> T:
         """What a question gives, put again while a broker says that it cannot tell yet; KafkaException."""
         deadline = time.monotonic() + self._timeout
         while True:
@@ -258,7 +260,7 @@ class Admin:
                 if time.monotonic() > deadline:
                     raise self._unanswered(what) from None
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - how the library names local codes
             self._is_alone = True
         else:

@@ -8,8 +8,8 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer
 
 from ingest.errors import Fenced, LeadLost, Unusable
-from ingest.kafka.clients import Properties, new_transactional_producer
-from ingest.kafka.errors import is_unanswered, translate
+from ingest.kafka.kafka_clients import Properties, new_transactional_producer
+from ingest.kafka.kafka_errors import is_unanswered, translate
 
 # In parallel: aborting an open transaction takes the broker 0.6 s (24 at once: 1.0 s, 8 in a row: 6.3 s).
 _AT_ONCE: Final = 32

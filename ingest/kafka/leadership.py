@@ -10,10 +10,10 @@ import structlog
 from confluent_kafka import KafkaError
 
 from ingest.errors import AccessDenied, LeadLost
-from ingest.kafka.clients import Properties
-from ingest.kafka.errors import kind_of, translate
-from ingest.kafka.member import Events, Member
-from ingest.kafka.membership import Membership, read_membership
+from ingest.kafka.group_member import GroupMember, MemberCallbacks
+from ingest.kafka.group_metadata import GroupMetadata, parse_group_metadata
+from ingest.kafka.kafka_clients import Properties
+from ingest.kafka.kafka_errors import kind_of, translate
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Leadership:
         self._before_loss: Callable[[], None] | None = None
         self._changed = threading.Condition()
         self._role = Role.JOINING
-        self._member: Member | None = None
+        self._member: GroupMember | None = None
         self._metadata: bytes | None = None
         self._reason = ""
         self._problem: str | None = None
@@ -121,9 +121,9 @@ class Leadership:
                 raise LeadLost(self._lost_sentence())
             return self._metadata
 
-    def membership(self) -> Membership:
+    def membership(self) -> GroupMetadata:
         """What `metadata` says, for people and for the members list; LeadLost without the lead."""
-        return read_membership(self.metadata())
+        return parse_group_metadata(self.metadata())
 
     def rotate(self, timeout: float = 10.0) -> None:
         """Become another member under the same instance id, so that all that carries the old one is refused.
@@ -165,11 +165,11 @@ class Leadership:
                 "group_left_late", group=self.group, detail="a standby waits for the session timeout"
             )
 
-    def _new_member(self) -> Member:
-        events = Events(
+    def _new_member(self) -> GroupMember:
+        events = MemberCallbacks(
             on_held=self._held, on_waiting=self._waiting, on_gone=self._gone, on_problem=self._met_problem
         )
-        return Member(
+        return GroupMember(
             self._properties,
             group=self.group,
             topic=self._ledger_topic,
@@ -180,25 +180,25 @@ class Leadership:
 
     # A member's thread may speak before `_new_member` has returned; it then waits for the lock.
 
-    def _held(self, member: Member, metadata: bytes) -> None:
+    def _held(self, member: GroupMember, metadata: bytes) -> None:
         with self._changed:
             if member is self._member and self._role not in {Role.LOST, Role.CLOSED}:
                 self._role, self._metadata, self._problem = Role.LEADER, metadata, None
                 self._changed.notify_all()
 
-    def _waiting(self, member: Member) -> None:
+    def _waiting(self, member: GroupMember) -> None:
         with self._changed:
             if member is self._member and self._role is Role.JOINING:
                 self._role, self._problem = Role.STANDBY, None
                 self._changed.notify_all()
 
-    def _gone(self, member: Member, reason: str) -> None:
+    def _gone(self, member: GroupMember, reason: str) -> None:
         with self._changed:
             current = member is self._member
         if current:
             self._lose(reason)
 
-    def _met_problem(self, member: Member, error: KafkaError) -> None:
+    def _met_problem(self, member: GroupMember, error: KafkaError) -> None:
         found = translate(error, what=f"consumer group {self.group!r}")
         with self._changed:
             if member is not self._member or self._metadata is not None:

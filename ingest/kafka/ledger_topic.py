@@ -7,11 +7,11 @@ import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from ingest.errors import LedgerUnfit, TopicMissing
-from ingest.kafka.admin import Admin
+from ingest.kafka.admin import KafkaAdmin
 
 _log = structlog.get_logger(__name__)
 
-# Tombstones have to outlive every cache that has not read them (see ingest.kafka.cache); small and young
+# Tombstones have to outlive every cache that has not read them (see ingest.kafka.ledger_cache); small and young
 # segments keep a restart's read short, since only closed segments are compacted.
 CONFIGURATION: Final = {
     "cleanup.policy": "compact",
@@ -39,7 +39,9 @@ class LedgerTopic:
     is_new: bool
 
 
-def prepare_ledger_topic(admin: Admin, topic: str, *, replication_factor: int | None = None) -> LedgerTopic:
+def prepare_ledger_topic(
+    admin: KafkaAdmin, topic: str, *, replication_factor: int | None = None
+) -> LedgerTopic:
     """The ledger's topic, created when it is missing; None leaves the replication to the broker.
 
     LedgerUnfit when the topic cannot serve. Blocks on a few calls.
@@ -51,11 +53,11 @@ def prepare_ledger_topic(admin: Admin, topic: str, *, replication_factor: int | 
         )
         if is_new:
             _log.info("ledger_topic_created", topic=topic)
-    found = _found_after_creation(admin, topic) if is_new else look_at_ledger_topic(admin, topic)
+    found = _found_after_creation(admin, topic) if is_new else describe_ledger_topic(admin, topic)
     return LedgerTopic(identity=found.identity, delete_retention_ms=found.delete_retention_ms, is_new=is_new)
 
 
-def look_at_ledger_topic(admin: Admin, topic: str) -> LedgerTopic:
+def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
     """The ledger's topic as it is; LedgerUnfit when it cannot serve, TopicMissing when it is not there."""
     partitions = admin.partition_count(topic)
     if partitions != 1:
@@ -77,7 +79,7 @@ def look_at_ledger_topic(admin: Admin, topic: str) -> LedgerTopic:
     )
 
 
-def _found_after_creation(admin: Admin, topic: str) -> LedgerTopic:
+def _found_after_creation(admin: KafkaAdmin, topic: str) -> LedgerTopic:
     # The controller has made the topic before every broker has heard of it.
     settled: Retrying = Retrying(
         retry=retry_if_exception_type(TopicMissing),
@@ -85,4 +87,4 @@ def _found_after_creation(admin: Admin, topic: str) -> LedgerTopic:
         wait=wait_fixed(0.1),
         reraise=True,
     )
-    return settled(look_at_ledger_topic, admin, topic)
+    return settled(describe_ledger_topic, admin, topic)

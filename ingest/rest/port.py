@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from ingest.ledger import LedgerEntry
 from ingest.objects import ObjectId, S3Object
 
@@ -31,7 +31,7 @@ class Condition:
     slots back.
     """
 
-    target: Target
+    target: TargetState
     problems: tuple[str, ...]
     slots: tuple[tuple[int, bool], ...]
 
@@ -64,7 +64,7 @@ class Connector(Protocol):
     def condition(self) -> Condition:
         """How it is now."""
 
-    def steer(self, target: Target) -> None:
+    def steer(self, target: TargetState) -> None:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
 
     def restart(self, slots: Collection[int]) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ingest.errors import HeadraceError
 from ingest.http import Request, Response
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from ingest.printable import json_text
 from ingest.rest import plugins, shapes
 from ingest.rest.loggers import Loggers
@@ -188,17 +188,17 @@ class Routes:
 
     def _pause(self, call: Call) -> Response:
         self._require(call, "Unknown connector {}")
-        self._connector.steer(Target.PAUSED)
+        self._connector.steer(TargetState.PAUSED)
         return Response.empty(HTTPStatus.ACCEPTED)
 
     def _resume(self, call: Call) -> Response:
         self._require(call, "Unknown connector {}")
-        self._connector.steer(Target.RUNNING)
+        self._connector.steer(TargetState.RUNNING)
         return Response.empty(HTTPStatus.ACCEPTED)
 
     def _stop(self, call: Call) -> Response:
         self._require(call, "Unknown connector {}")
-        self._connector.steer(Target.STOPPED)
+        self._connector.steer(TargetState.STOPPED)
         return Response.empty(HTTPStatus.NO_CONTENT)
 
     def _restart(self, call: Call) -> Response:
@@ -265,7 +265,7 @@ class Routes:
     def _require_stopped(self) -> None:
         """400 as Connect says it, with the way out."""
         condition = self._connector.condition()
-        if condition.target is not Target.STOPPED or condition.slots:
+        if condition.target is not TargetState.STOPPED or condition.slots:
             raise NotStopped(
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
                 "done for the specified connector by issuing a 'PUT' request to the "

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from ingest.http import Response
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from ingest.rest.port import Condition
 
 # The version of Kafka Connect whose interface this is. Tools decide by it what they may ask for: `stop` came
@@ -90,6 +90,6 @@ def task_infos(identity: Identity, condition: Condition) -> list[dict[str, Any]]
 
 def _state(condition: Condition) -> str:
     # What fails is tried again by itself; FAILED is how people and their alerts learn of it.
-    if condition.target is Target.RUNNING and condition.problems:
+    if condition.target is TargetState.RUNNING and condition.problems:
         return "FAILED"
     return condition.target.value.upper()

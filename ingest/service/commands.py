@@ -27,7 +27,7 @@ import structlog
 from ingest.asking.orders import Order, decode_order
 from ingest.catalogue import Catalogue, Effects
 from ingest.clock import Instant
-from ingest.kafka.controls import encode_control, is_command
+from ingest.kafka.control_records import encode_control, is_command
 from ingest.ledger import ControlKey
 from ingest.objects import S3Object
 

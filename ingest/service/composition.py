@@ -9,7 +9,7 @@ from importlib.metadata import version
 from ingest.clock import wall_ms
 from ingest.exits import Exit
 from ingest.http import Endpoints
-from ingest.kafka.clients import ClientProperties
+from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.rest.server import rest_server
 from ingest.service.connector import ServiceConnector

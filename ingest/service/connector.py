@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from ingest.catalogue import LedgerWrite
 from ingest.errors import HeadraceError
-from ingest.kafka.cache import Known as Cached
-from ingest.kafka.cache import LedgerCache
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
+from ingest.kafka.ledger_cache import CachedEntry as Cached
+from ingest.kafka.ledger_cache import LedgerCache
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
 from ingest.rest.offsets import has_offset
@@ -80,12 +80,12 @@ class ServiceConnector:
 
         return self._ask(led, look)
 
-    def steer(self, target: Target) -> None:
+    def steer(self, target: TargetState) -> None:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
         led = self._require_led()
         told: Future[None] = Future()
         self._ask(led, lambda: led.lifecycle.steer(target, told))
-        self._await(told, _STOP_SECONDS if target is Target.STOPPED else REQUEST_SECONDS)
+        self._await(told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
 
     def restart(self, slots: Collection[int]) -> None:
         """Begin a full listing, and end the tasks of these slots at their next checkpoint."""

@@ -11,7 +11,7 @@ import structlog
 from ingest import clock
 from ingest.catalogue import Catalogue, ListingPage
 from ingest.errors import HeadraceError, LeadLost, ObjectForbidden, Unusable
-from ingest.kafka.follower import Applied
+from ingest.kafka.ledger_follower import Applied
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.objects import S3Object
 from ingest.planner import Planner

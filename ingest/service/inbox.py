@@ -2,7 +2,7 @@
 
 import queue
 
-from ingest.kafka.follower import Applied
+from ingest.kafka.ledger_follower import Applied
 from ingest.service.events import OwnEvent
 from listeners.discovery_events import (
     HeadAnswer,

@@ -15,10 +15,10 @@ from ingest.catalogue import Baseline, Catalogue
 from ingest.errors import LeadLost, Unusable
 from ingest.exits import Exit
 from ingest.intake import left_by
-from ingest.kafka import controls
-from ingest.kafka.clients import ClientProperties
+from ingest.kafka import control_records
+from ingest.kafka.driver_ledger import DriverLedger
+from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
-from ingest.kafka.ledger import DriverLedger
 from ingest.ledger import State
 from ingest.metrics import Metrics
 from ingest.service.apply_effects import EffectsApplier
@@ -156,11 +156,11 @@ class LeadershipPhase:
 
     def _baseline(self, ledger: DriverLedger) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
-        found = ledger.control(controls.FIRST_START)
-        if not isinstance(found, controls.FirstStart):
+        found = ledger.control(control_records.FIRST_START)
+        if not isinstance(found, control_records.FirstStart):
             start_key = self._settings.discovery.native_start_key
-            found = controls.FirstStart(at_ms=self._process.found.now_by_s3_ms, start_key=start_key)
-            ledger.commit([(controls.FIRST_START, controls.encode_control(found))])
+            found = control_records.FirstStart(at_ms=self._process.found.now_by_s3_ms, start_key=start_key)
+            ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
         return left_by(self._settings, found)
 
     # -- what leads ------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class LeadershipPhase:
         connector = self._process.connector
 
         def remember(topic: str) -> None:
-            ledger.remember(topic)
+            ledger.add_anchor(topic)
             connector.remember(topic)
 
         return remember

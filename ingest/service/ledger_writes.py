@@ -11,8 +11,8 @@ import structlog
 
 from ingest.catalogue.effects import LedgerWrite
 from ingest.errors import HeadraceError, LeadLost, LedgerUnfit, TransactionAborted, Unusable
-from ingest.kafka.ledger import DriverLedger
-from ingest.kafka.writer import Write
+from ingest.kafka.driver_ledger import DriverLedger
+from ingest.kafka.ledger_writer import Write
 from ingest.ledger import ControlKey
 from ingest.service.events import Fatal, OwnEvent, Trouble, Written
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ingest.kafka.cache import Known
+from ingest.kafka.ledger_cache import CachedEntry
 from ingest.ledger import State
 from ingest.printable import printable
 from ingest.service.snapshot import QuarantinedObject
@@ -18,7 +18,7 @@ _LOOK_AGAIN_SECONDS: Final = 10.0
 class KnownByState(Protocol):
     """What is asked of the ledger's cache."""
 
-    def by_state(self, state: State, limit: int, /) -> list[Known]:
+    def by_state(self, state: State, limit: int, /) -> list[CachedEntry]:
         """Up to `limit` objects in this state."""
 
 
@@ -49,7 +49,7 @@ class Quarantine:
         return self._newest
 
 
-def _shown(known: Known) -> QuarantinedObject:
+def _shown(known: CachedEntry) -> QuarantinedObject:
     entry = known.entry
     return QuarantinedObject(
         key=printable(known.id.key),

@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from ingest.errors import HeadraceError, LeadLost, LedgerUnfit
-from ingest.kafka.errors import ReadHeldBack
-from ingest.kafka.ledger import DriverLedger
+from ingest.kafka.driver_ledger import DriverLedger
+from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.service.events import Fatal, HeldBack, OwnEvent, Recovered, Trouble
 
 _log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class Recovery:
         while not self._is_closing.is_set():
             try:
                 self._ledger.recover(None if len(slots) == self._all_slots else slots)
-            except ReadHeldBack as error:
+            except LedgerEndHidden as error:
                 _log.warning("ledger_end_hidden", error=str(error), detail="all slots are voided and fenced")
                 self._post(HeldBack(slots))
                 return True

@@ -49,7 +49,7 @@ class Snapshot:
     """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
 
     `role` is starting, standby, leader or stopping; `target` what is wanted of it: running, paused or
-    stopped (see ingest.kafka.controls). `problems` are sentences by the part that has them.
+    stopped (see ingest.kafka.control_records). `problems` are sentences by the part that has them.
     """
 
     name: str

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 import structlog
 
 from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unusable
-from ingest.kafka.clients import ClientProperties
-from ingest.kafka.ledger import prepare_ledger
-from ingest.kafka.topics import OutputTopics, TopicCreation
+from ingest.kafka.driver_ledger import prepare_ledger
+from ingest.kafka.kafka_clients import ClientProperties
+from ingest.kafka.output_topics import OutputTopics, TopicCreation
 from ingest.service.snapshot import Board
 from ingest.service.stop import Stop
 from ingest.service.tally import Tally

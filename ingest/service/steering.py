@@ -18,7 +18,7 @@ import structlog
 from ingest.catalogue import Catalogue, Effects, LedgerWrite
 from ingest.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.clock import Instant
-from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
+from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
 from ingest.ledger import ControlKey
 from ingest.objects import ObjectId, S3Object
 from ingest.planner import Planner
@@ -74,19 +74,19 @@ class Steering:
         self._slots = Slots(0)
         self._ended: set[tuple[int, int | None]] = set()
         self._waiting: list[Future[None]] = []
-        self._wanted = Target.RUNNING
-        self.target = Target.RUNNING
+        self._wanted = TargetState.RUNNING
+        self.target = TargetState.RUNNING
 
     @property
     def may_alter(self) -> bool:
         """True when it is stopped, and nobody has asked for anything else since."""
-        return self._wanted is Target.STOPPED and self.has_given_back
+        return self._wanted is TargetState.STOPPED and self.has_given_back
 
     @property
     def has_given_back(self) -> bool:
         """True when it is stopped, no slot is in use, and no plan could still write to the ledger."""
         return (
-            self.target is Target.STOPPED
+            self.target is TargetState.STOPPED
             and len(self._slots.of(SlotState.FREE)) == self._slots.count
             and not self._planner.has_live_plans
         )
@@ -103,7 +103,7 @@ class Steering:
         """Take up what the ledger says is wanted; once, when the listeners have been started."""
         raw = controls.get(PAUSE)
         found = None if raw is None else decode_control(PAUSE, raw)
-        if isinstance(found, Pause) and found.state is not Target.RUNNING:
+        if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
             _log.warning(
                 str(found.state),
                 since_ms=found.at_ms,
@@ -115,14 +115,14 @@ class Steering:
     def turn(self, slots: Slots) -> None:
         """See to it that slots end which have to, and tell those who wait for it."""
         self._slots = slots
-        if self.target is not Target.RUNNING:
-            self._end(slots.of(*(_ALIVE if self.target is Target.STOPPED else (SlotState.BUSY,))))
-        if self._waiting and (self.target is not Target.STOPPED or self.has_given_back):
+        if self.target is not TargetState.RUNNING:
+            self._end(slots.of(*(_ALIVE if self.target is TargetState.STOPPED else (SlotState.BUSY,))))
+        if self._waiting and (self.target is not TargetState.STOPPED or self.has_given_back):
             waiting, self._waiting = self._waiting, []
             for told in waiting:
                 told.set_result(None)
 
-    def steer(self, target: Target, told: Future[None]) -> None:
+    def steer(self, target: TargetState, told: Future[None]) -> None:
         """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
 
         def make(now: Instant) -> Step:
@@ -162,7 +162,7 @@ class Steering:
                 return None
             effects = self._catalogue.apply_command(AlterOffsets(offsets=offsets), objects, now)
             # With them goes what makes them allowed: that it is stopped.
-            record = encode_control(Pause(state=Target.STOPPED, at_ms=now.wall_ms))
+            record = encode_control(Pause(state=TargetState.STOPPED, at_ms=now.wall_ms))
             return Step(effects=effects, record=(PAUSE, record))
 
         def written(step: Step) -> None:
@@ -171,15 +171,15 @@ class Steering:
 
         self._commands.ask(make, written)
 
-    def _turn_to(self, target: Target) -> None:
+    def _turn_to(self, target: TargetState) -> None:
         self.target = target
-        self._planner.is_paused = target is not Target.RUNNING
+        self._planner.is_paused = target is not TargetState.RUNNING
         self._ended.clear()
-        if target is Target.RUNNING:
+        if target is TargetState.RUNNING:
             self._listeners.resume_receiving()
         else:
             self._listeners.pause_receiving()
-        if target is Target.STOPPED:
+        if target is TargetState.STOPPED:
             self._listeners.release_all()
 
     def _end(self, numbers: Collection[int]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
-from ingest.kafka.cache import LedgerCache
+from ingest.kafka.ledger_cache import LedgerCache
 from ingest.ledger import LedgerEntry, SliceKey
 from ingest.objects import ObjectId
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, Producer
 
-from ingest.kafka.errors import translate
+from ingest.kafka.kafka_errors import translate
 from spark.producer.library import COPY, MESSAGE, handle_of, library
 from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath, wait_for_room
 from spark.producer.partitioner import Partitioner

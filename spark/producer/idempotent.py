@@ -6,8 +6,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, Producer
 
 from ingest.errors import TransactionAborted, Unusable
-from ingest.kafka.clients import LOGGER
-from ingest.kafka.errors import translate
+from ingest.kafka.kafka_clients import LOGGER
+from ingest.kafka.kafka_errors import translate
 from ingest.ledger import encode_entry, encode_key
 from ingest.work import Checkpoint
 from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath

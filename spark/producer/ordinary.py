@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from ingest.kafka.errors import translate
+from ingest.kafka.kafka_errors import translate
 from spark.producer.slot import Voided
 from spark.producer.target import Target
 from spark.rows import RowBatch

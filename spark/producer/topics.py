@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ingest.errors import TopicMissing
-from ingest.kafka.errors import translate
+from ingest.kafka.kafka_errors import translate
 
 _ASK_SECONDS: Final = 10.0
 # As often as librdkafka asks for itself: partitions may be added while a producer lives, which is for days.

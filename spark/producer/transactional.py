@@ -7,10 +7,10 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer
 
 from ingest.errors import Fenced, HeadraceError
-from ingest.kafka.clients import new_transactional_producer
-from ingest.kafka.consent import ask_consent, group_commit
-from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import initialise, slot_id
+from ingest.kafka.group_commit import ask_consent, group_commit
+from ingest.kafka.kafka_clients import new_transactional_producer
+from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import encode_entry, encode_key
 from ingest.work import Checkpoint
 from spark.producer.buffer import best_path

@@ -17,7 +17,7 @@ from ingest.errors import (
     TopicMissing,
     TransactionAborted,
 )
-from ingest.kafka.errors import CommitUnknown
+from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.ledger import State
 from ingest.objects import ObjectId
 from ingest.outcome import outcome_of

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import structlog
 
 from ingest.errors import AccessDenied, TopicMissing, Unusable
-from ingest.kafka.topics import Topic
+from ingest.kafka.output_topics import OutputTopic
 
 log = structlog.get_logger(__name__)
 
@@ -17,9 +17,9 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 class Topics(Protocol):
-    """Who knows the topics: `ingest.kafka.topics.OutputTopics`."""
+    """Who knows the topics: `ingest.kafka.output_topics.OutputTopics`."""
 
-    def get(self, name: str, /) -> Topic:
+    def get(self, name: str, /) -> OutputTopic:
         """The topic; TopicMissing, Unusable or AccessDenied. May block."""
 
 

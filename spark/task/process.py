@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from ingest.kafka.topics import OutputTopics
+from ingest.kafka.output_topics import OutputTopics
 from ingest.settings.model import KafkaSettings, S3Settings
 from spark.producer import IdempotentProducer, SlotProducer, TransactionalProducer
 from spark.producer.properties import DEFAULTS

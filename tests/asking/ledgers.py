@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ingest.asking.orders import Order
 from ingest.catalogue import Catalogue, ObjectFilter
-from ingest.kafka.controls import encode_control
+from ingest.kafka.control_records import encode_control
 from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.service.commands import Commands, Step

@@ -6,10 +6,10 @@ import pytest
 from ingest.asking.choosing import chosen_for_replay, moment_ms, states_of
 from ingest.catalogue import Selection
 from ingest.exits import ConfigurationUnfit
-from ingest.kafka.cache import LedgerCache
-from ingest.kafka.cache_home import CacheHome
+from ingest.kafka.cache_directory import CacheDirectory
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.kafka.ledger_rows import collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.kafka.rows import gather_rows
 from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State, encode_entry, encode_key
 from ingest.objects import ObjectId
 
@@ -39,10 +39,10 @@ ENTRIES: dict[LedgerKey, LedgerEntry] = {
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[LedgerCache]:
     """A ledger's cache with the entries above."""
-    home = CacheHome(path=tmp_path / "cache", is_shared=False)
+    home = CacheDirectory(path=tmp_path / "cache", is_shared=False)
     with LedgerCache(home, LedgerIdentity(cluster_id="c", topic="t", topic_id="i")) as made:
         records = [(encode_key(key), encode_entry(entry)) for key, entry in ENTRIES.items()]
-        made.apply(gather_rows(records), len(records))
+        made.apply(collect_rows(records), len(records))
         yield made
 
 

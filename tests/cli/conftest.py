@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka.admin import Admin
+from ingest.kafka.admin import KafkaAdmin
 from tests.cli.scene import Scene
 from tests.support import kafka
 from tests.support.aws import unique
@@ -16,5 +16,5 @@ def scene(tmp_path: Path, bucket: str, topic: kafka.TopicFactory, kafka_bootstra
     """An ingester that never ran, with a bucket and a topic."""
     made = Scene(folder=tmp_path, name=unique("operator"), bucket=bucket, topic=topic())
     yield made
-    if Admin({"bootstrap.servers": kafka_bootstrap}).has_topic(made.ledger):
+    if KafkaAdmin({"bootstrap.servers": kafka_bootstrap}).has_topic(made.ledger):
         kafka.delete_topic(made.ledger, bootstrap=kafka_bootstrap)

@@ -11,9 +11,9 @@ from ingest.asking.ledger import client_properties
 from ingest.catalogue import Catalogue
 from ingest.cli.configuration import read_settings
 from ingest.intake import intake_of
-from ingest.kafka.follower import Applied
+from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.leadership import Leadership
-from ingest.kafka.ledger import DriverLedger, prepare_ledger
+from ingest.kafka.ledger_follower import Applied
 from ingest.ledger import ControlKey, LedgerEntry
 from ingest.objects import ObjectId
 from ingest.service.commands import Commands

@@ -17,7 +17,7 @@ from ingest.cli.explain import explained
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
 from ingest.intake import intake_of
-from ingest.kafka.cache import Known
+from ingest.kafka.ledger_cache import CachedEntry
 from ingest.ledger import LedgerEntry, State, encode_entry
 from ingest.objects import ObjectId, S3Object
 from ingest.positions import BytePosition
@@ -88,7 +88,7 @@ def _explain() -> Any:
 
 ACTUAL = {
     "status": _status,
-    "entry": lambda: entry_shape(Known(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
+    "entry": lambda: entry_shape(CachedEntry(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
     "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
     "explain": _explain,
     "setup": lambda: step_shape_of(Step(sentence="create it", apply=lambda: None), done=True),

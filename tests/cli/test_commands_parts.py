@@ -10,11 +10,11 @@ from ingest.asking.ledger import LedgerReading, client_properties
 from ingest.asking.orders import new_orders
 from ingest.asking.sending import send
 from ingest.cli.configuration import read_settings
-from ingest.kafka.admin import Admin
-from ingest.kafka.clients import ClientProperties, new_transactional_producer
-from ingest.kafka.controls import encode_control
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import encode_control
+from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.fencing import command_id, driver_id
-from ingest.kafka.ledger import prepare_ledger
+from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from ingest.ledger import LedgerEntry, State, encode_entry, encode_key
 from ingest.objects import ObjectId, S3Object
 from ingest.positions import BytePosition
@@ -204,13 +204,13 @@ def test_orders_are_sent_all_or_none_and_seen_by_a_live_reading(scene: Scene) ->
     letters = new_orders("mark", objects, at_ms=1)
     assert len(letters) == 2
     with _reading(scene) as reading:
-        _, before = Admin(clients.admin).ends(scene.ledger)
+        _, before = KafkaAdmin(clients.admin).ends(scene.ledger)
 
         send(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=30)
 
         # Seen means that the marker is written: the broker answers a commit before it has.
         assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 10)
-        _, after = Admin(clients.admin).ends(scene.ledger)
+        _, after = KafkaAdmin(clients.admin).ends(scene.ledger)
         assert after - before == 3
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from ingest.kafka.admin import Admin
-from ingest.kafka.clients import ClientProperties, new_transactional_producer
-from ingest.kafka.consent import group_commit
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.fencing import slot_id
+from ingest.kafka.group_commit import group_commit
+from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from ingest.kafka.leadership import Leadership
-from ingest.kafka.ledger import DriverLedger, prepare_ledger
 from ingest.ledger import LedgerEntry, LedgerKey, State, encode_entry, encode_key
 from ingest.objects import ObjectId
 
@@ -46,9 +46,9 @@ class Ingester:
         return ClientProperties(producer=properties, consumer=properties, admin=properties)
 
     @property
-    def admin(self) -> Admin:
+    def admin(self) -> KafkaAdmin:
         """Questions to the broker."""
-        return Admin(self.clients.admin)
+        return KafkaAdmin(self.clients.admin)
 
     def prepare(self, *, accept_new_ledger: bool = False) -> None:
         """What a process does before it joins."""

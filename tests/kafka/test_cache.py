@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import LedgerUnfit
-from ingest.kafka.cache import CacheDamaged, LedgerCache, found_identity, open_cache
-from ingest.kafka.cache_home import CacheHome, find_home
+from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
+from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
+from ingest.kafka.ledger_rows import LedgerRows, collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.kafka.rows import Rows, gather_rows
 from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State, encode_entry, encode_key
 from ingest.objects import ObjectId
 from tests.support.until import until_sync
@@ -21,9 +21,9 @@ OURS = LedgerIdentity(cluster_id="cluster", topic="ledger", topic_id="one")
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
-def rows(*records: tuple[LedgerKey, LedgerEntry | None]) -> Rows:
+def rows(*records: tuple[LedgerKey, LedgerEntry | None]) -> LedgerRows:
     """These records as the follower hands them on."""
-    return gather_rows(
+    return collect_rows(
         (encode_key(key), None if entry is None else encode_entry(entry)) for key, entry in records
     )
 
@@ -39,19 +39,19 @@ def thing(key: str, etag: str = "e", bucket: str = "b") -> ObjectId:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[CacheHome]:
+def home(tmp_path: Path) -> Iterator[CacheDirectory]:
     """A folder of the test's own, locked."""
-    found = find_home(tmp_path, "name")
+    found = find_cache_directory(tmp_path, "name")
     yield found
     found.close()
 
 
-def test_a_cache_gives_back_what_was_applied(home: CacheHome) -> None:
+def test_a_cache_gives_back_what_was_applied(home: CacheDirectory) -> None:
     """Entries, slices, controls and the position, of a file that was closed and opened again."""
     whole, cut = thing("k"), SliceKey(thing("k"), 0, 10)
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((whole, entry(State.PARTIAL, size=20)), (cut, entry(size=10))), 7, at_end_ms=5)
-        cache.apply(Rows({}, {"slots": b'{"v":1,"slots":2}'}), 8)
+        cache.apply(LedgerRows({}, {"slots": b'{"v":1,"slots":2}'}), 8)
     with LedgerCache(home, OURS) as cache:
         assert cache.get(whole) == entry(State.PARTIAL, size=20)
         assert cache.splits(whole) == {cut: entry(size=10)}
@@ -61,18 +61,18 @@ def test_a_cache_gives_back_what_was_applied(home: CacheHome) -> None:
         assert cache.counts()[State.DONE] == 0
 
 
-def test_a_tombstone_removes(home: CacheHome) -> None:
+def test_a_tombstone_removes(home: CacheDirectory) -> None:
     """Of objects, slices and controls, also within the batch that brought them."""
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((thing("a"), entry()), (thing("b"), entry()), (thing("b"), None)), 3)
-        cache.apply(Rows({}, {"pause": b'{"v":1,"paused":true,"at_ms":1}'}), 4)
-        cache.apply(Rows(rows((thing("a"), None)).entries, {"pause": None}), 6)
+        cache.apply(LedgerRows({}, {"pause": b'{"v":1,"paused":true,"at_ms":1}'}), 4)
+        cache.apply(LedgerRows(rows((thing("a"), None)).entries, {"pause": None}), 6)
         assert list(cache.scan("b")) == []
         assert cache.controls() == {}
         assert cache.counts()[State.DONE] == 0
 
 
-def test_a_scan_is_in_the_order_of_s3(home: CacheHome) -> None:
+def test_a_scan_is_in_the_order_of_s3(home: CacheDirectory) -> None:
     """UTF-8 order, every content of a key, from after one key through another, across pages."""
     keys = ["a", "a+", "a/b", "b", "z", "é", "\ufffd", "\U0001f600"]
     assert keys == sorted(keys, key=str.encode)
@@ -87,7 +87,7 @@ def test_a_scan_is_in_the_order_of_s3(home: CacheHome) -> None:
         assert [known.id.etag for known in cache.of_key("b", "é")] == ["1", "2"]
 
 
-def test_a_scan_spans_pages(home: CacheHome) -> None:
+def test_a_scan_spans_pages(home: CacheDirectory) -> None:
     """Five thousand entries come once each, though two thousand are read at a time."""
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*[(thing(f"{n:05d}"), entry()) for n in range(5000)]), 5000)
@@ -95,7 +95,7 @@ def test_a_scan_spans_pages(home: CacheHome) -> None:
         assert len(list(cache.scan("b", "00999", "03999"))) == 3000
 
 
-def test_states_are_found(home: CacheHome) -> None:
+def test_states_are_found(home: CacheDirectory) -> None:
     """By state up to a limit, and all that becomes pending with the lead."""
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*[(thing(state.value), entry(state)) for state in State]), 6)
@@ -120,7 +120,7 @@ STEPS = st.lists(
 def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, State | None]]]) -> None:
     """Whatever comes in whatever batches: the last record of each key, and counts to match."""
     model: dict[LedgerKey, LedgerEntry] = {}
-    with LedgerCache(CacheHome(path=None, is_shared=False), OURS) as cache:
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), OURS) as cache:
         for number, step in enumerate(steps):
             batch: list[tuple[LedgerKey, LedgerEntry | None]] = []
             for key, begin, state in step:
@@ -151,7 +151,7 @@ def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, Stat
         pytest.param(b"", b"x", id="no-key"),
     ],
 )
-def test_what_is_not_ours_is_refused(home: CacheHome, key: bytes, value: bytes) -> None:
+def test_what_is_not_ours_is_refused(home: CacheDirectory, key: bytes, value: bytes) -> None:
     """With nothing of the batch applied.
 
     Mutation tried: `row_state` without its comparison of `v` lets the first case through.
@@ -162,12 +162,12 @@ def test_what_is_not_ours_is_refused(home: CacheHome, key: bytes, value: bytes) 
             (key, value),
         ]
         with pytest.raises(LedgerUnfit):
-            cache.apply(gather_rows(records), 2)
+            cache.apply(collect_rows(records), 2)
         assert cache.position is None
         assert cache.get(thing("a")) is None
 
 
-def filled(home: CacheHome, identity: LedgerIdentity = OURS, *, at_end_ms: int | None = None) -> None:
+def filled(home: CacheDirectory, identity: LedgerIdentity = OURS, *, at_end_ms: int | None = None) -> None:
     """A cache with one entry, closed without giving up its home."""
     cache = LedgerCache(home, identity)
     now_ms = int(time.time() * 1000) if at_end_ms is None else at_end_ms
@@ -175,7 +175,7 @@ def filled(home: CacheHome, identity: LedgerIdentity = OURS, *, at_end_ms: int |
     cache._database.close()
 
 
-def is_kept(home: CacheHome, *, ends: tuple[int, int] = (0, 10)) -> bool:
+def is_kept(home: CacheDirectory, *, ends: tuple[int, int] = (0, 10)) -> bool:
     """Whether opening the cache of OURS keeps what `filled` put there."""
     cache = open_cache(home, OURS, ends=ends, delete_retention_ms=WEEK_MS)
     kept = cache.get(thing("k")) is not None
@@ -200,7 +200,7 @@ def is_kept(home: CacheHome, *, ends: tuple[int, int] = (0, 10)) -> bool:
     ],
 )
 def test_the_cache_of_another_ledger_is_thrown_away(
-    home: CacheHome,
+    home: CacheDirectory,
     identity: LedgerIdentity,
     kept: bool,  # noqa: FBT001 - a table
 ) -> None:
@@ -215,7 +215,7 @@ def test_the_cache_of_another_ledger_is_thrown_away(
     [((0, 10), True), ((10, 10), True), ((0, 9), False), ((11, 20), False), ((3, 300), True)],
 )
 def test_a_position_beyond_the_topic_throws_the_cache_away(
-    home: CacheHome,
+    home: CacheDirectory,
     ends: tuple[int, int],
     kept: bool,  # noqa: FBT001 - a table
 ) -> None:
@@ -227,7 +227,7 @@ def test_a_position_beyond_the_topic_throws_the_cache_away(
 @pytest.mark.parametrize(
     ("age", "kept"), [(0.0, True), (0.49, True), (0.51, False), (3.0, False), (-0.01, False)]
 )
-def test_an_old_cache_is_thrown_away(home: CacheHome, age: float, kept: bool) -> None:  # noqa: FBT001 - a table
+def test_an_old_cache_is_thrown_away(home: CacheDirectory, age: float, kept: bool) -> None:  # noqa: FBT001 - a table
     """After half of delete.retention.ms a tombstone may have gone that the cache has not seen.
 
     One from the future is of an age that nobody knows: the wall clock was stepped back.
@@ -237,7 +237,7 @@ def test_an_old_cache_is_thrown_away(home: CacheHome, age: float, kept: bool) ->
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "header", "middle"])
-def test_a_corrupt_file_is_thrown_away(home: CacheHome, damage: str) -> None:
+def test_a_corrupt_file_is_thrown_away(home: CacheDirectory, damage: str) -> None:
     """Whatever is wrong with it, the ledger is read again and the service goes on."""
     assert home.path is not None
     filled(home)
@@ -256,7 +256,7 @@ def test_a_corrupt_file_is_thrown_away(home: CacheHome, damage: str) -> None:
     assert not is_kept(home), "and the new file is sound"
 
 
-def test_damage_met_while_reading_is_answered_by_reading_again(home: CacheHome) -> None:
+def test_damage_met_while_reading_is_answered_by_reading_again(home: CacheDirectory) -> None:
     """Who reads waits for the content to be read again, instead of finding a known object new.
 
     Mutation tried: `_select` that gives [] on an error makes the waiting reader get None.
@@ -277,7 +277,7 @@ def test_damage_met_while_reading_is_answered_by_reading_again(home: CacheHome) 
     cache.close()
 
 
-def test_a_full_disk_moves_the_cache_into_memory(home: CacheHome) -> None:
+def test_a_full_disk_moves_the_cache_into_memory(home: CacheDirectory) -> None:
     """What was read before comes along, and the batch that did not fit is applied.
 
     Mutation tried: without `_move_into_memory` the OperationalError ends the follower.
@@ -293,7 +293,7 @@ def test_a_full_disk_moves_the_cache_into_memory(home: CacheHome) -> None:
         assert cache.position == 2001
 
 
-def test_a_lost_file_is_said_so(home: CacheHome) -> None:
+def test_a_lost_file_is_said_so(home: CacheDirectory) -> None:
     """When neither writing nor copying works, nothing that was read before may be trusted."""
     cache = LedgerCache(home, OURS)
     cache._database.close()
@@ -303,7 +303,7 @@ def test_a_lost_file_is_said_so(home: CacheHome) -> None:
 
 def test_one_process_has_the_folder(tmp_path: Path) -> None:
     """A second one gets a private place, which goes with it; the first keeps its own."""
-    first, second = find_home(tmp_path, "a/name"), find_home(tmp_path, "a/name")
+    first, second = find_cache_directory(tmp_path, "a/name"), find_cache_directory(tmp_path, "a/name")
     assert first.path == tmp_path / "a%2Fname" / "ledger.sqlite3"
     assert first.is_shared
     assert second.path is not None
@@ -312,7 +312,7 @@ def test_one_process_has_the_folder(tmp_path: Path) -> None:
     second.close()
     assert not second.path.parent.exists()
     first.close()
-    third = find_home(tmp_path, "a/name")
+    third = find_cache_directory(tmp_path, "a/name")
     assert third.is_shared, "the lock goes with the process that held it"
     third.close()
 
@@ -320,7 +320,7 @@ def test_one_process_has_the_folder(tmp_path: Path) -> None:
 def test_an_unusable_state_dir_costs_a_re_read_only(tmp_path: Path) -> None:
     """A file where the folder should be, say: the cache lies elsewhere and works."""
     (tmp_path / "taken").write_text("")
-    home = find_home(tmp_path / "taken", "name")
+    home = find_cache_directory(tmp_path / "taken", "name")
     assert not home.is_shared
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((thing("k"), entry())), 1)
@@ -328,7 +328,7 @@ def test_an_unusable_state_dir_costs_a_re_read_only(tmp_path: Path) -> None:
     home.close()
 
 
-def test_the_identity_of_no_file_is_unknown(home: CacheHome) -> None:
+def test_the_identity_of_no_file_is_unknown(home: CacheDirectory) -> None:
     """A first start, and a file that is no cache, tell nothing."""
     assert found_identity(home) is None
     assert home.path is not None

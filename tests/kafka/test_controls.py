@@ -1,37 +1,37 @@
 import pytest
 
 from ingest.errors import LedgerUnfit
-from ingest.kafka.controls import (
+from ingest.kafka.control_records import (
     FIRST_START,
     OWNER,
     PAUSE,
     SLOTS,
-    Command,
+    CommandRecord,
     Control,
     FirstStart,
     Owner,
     Pause,
-    Slots,
-    Target,
+    SlotCount,
+    TargetState,
     command_key,
     decode_control,
     encode_control,
     is_command,
 )
-from ingest.kafka.rows import CONTROL_BEGINS, gather_rows
+from ingest.kafka.ledger_rows import CONTROL_BEGINS, collect_rows
 from ingest.ledger import ControlKey, encode_key
 
 
 @pytest.mark.parametrize(
     ("key", "control", "raw"),
     [
-        (SLOTS, Slots(slots=4), b'{"v":1,"slots":4}'),
+        (SLOTS, SlotCount(slots=4), b'{"v":1,"slots":4}'),
         (OWNER, Owner(name="flights"), b'{"v":1,"name":"flights"}'),
         (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k"}'),
-        (PAUSE, Pause(state=Target.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
+        (PAUSE, Pause(state=TargetState.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (
             command_key("c1"),
-            Command(action="replay", at_ms=7),
+            CommandRecord(action="replay", at_ms=7),
             b'{"v":1,"action":"replay","from_start":false,"at_ms":7}',
         ),
     ],
@@ -42,7 +42,7 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
     assert encode_control(control) == raw
     assert decode_control(key, raw) == control
     assert encode_key(key).startswith(CONTROL_BEGINS)
-    assert gather_rows([(encode_key(key), raw)]).controls == {key.name: raw}
+    assert collect_rows([(encode_key(key), raw)]).controls == {key.name: raw}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
 def test_a_foreign_control_is_refused(key: ControlKey, raw: bytes) -> None:
     """A control that is not understood must not be passed over: it may be why something must not happen."""
     with pytest.raises(LedgerUnfit):
-        gather_rows([(encode_key(key), raw)])
+        collect_rows([(encode_key(key), raw)])
 
 
 def test_commands_have_keys_of_their_own() -> None:

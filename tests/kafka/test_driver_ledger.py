@@ -11,15 +11,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 )
 
 from ingest.errors import LeadLost, LedgerUnfit, TopicMissing, Unusable
-from ingest.kafka import controls
-from ingest.kafka.clients import new_transactional_producer
-from ingest.kafka.controls import Owner, Slots, encode_control
-from ingest.kafka.errors import ReadHeldBack
+from ingest.kafka import control_records
+from ingest.kafka.control_records import Owner, SlotCount, encode_control
+from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.fencing import driver_id
-from ingest.kafka.follower import Applied
-from ingest.kafka.identity import mark_of, recall, refuse_changed
+from ingest.kafka.kafka_clients import new_transactional_producer
+from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.kafka.leadership import Leadership, group_id
-from ingest.kafka.ledger import DriverLedger, prepare_ledger
+from ingest.kafka.ledger_follower import Applied
+from ingest.kafka.ledger_identity import mark_of, read_remembered_ledgers, refuse_changed
 from ingest.kafka.ledger_topic import LedgerIdentity
 from ingest.ledger import State, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id
@@ -52,10 +52,10 @@ def test_a_new_ledger_is_taken_over_and_claimed(ingester: Ingester) -> None:
     assert ledger.slots == 0
     found = read_committed(ingester.topic)
     assert [(record.key, record.value) for record in found] == [
-        (encode_key(controls.OWNER), encode_control(Owner(name=ingester.name)))
+        (encode_key(control_records.OWNER), encode_control(Owner(name=ingester.name)))
     ]
-    until_sync(lambda: not recall(ingester.admin, group_id(ingester.name)).is_empty)
-    marks = recall(ingester.admin, group_id(ingester.name)).marks
+    until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
+    marks = read_remembered_ledgers(ingester.admin, group_id(ingester.name)).marks
     assert marks == {ingester.output: (ingester.topic, ingester.admin.topic_id(ingester.topic))}
     ledger.check()
 
@@ -126,7 +126,7 @@ def test_slots_are_raised_and_never_lowered(ingester: Ingester) -> None:
     ledger.raise_slots(2)
     assert ledger.slots == 4
     ledger.recover()
-    assert ledger.control(controls.SLOTS) == Slots(slots=4)
+    assert ledger.control(control_records.SLOTS) == SlotCount(slots=4)
     assert ledger.slots == 4
 
 
@@ -141,7 +141,9 @@ def test_slots_raised_in_an_open_transaction_count(ingester: Ingester) -> None:
     driver.init_transactions(15)
     driver.begin_transaction()
     driver.send_offsets_to_transaction([TopicPartition(ingester.topic, 0, 0)], metadata, 10)
-    driver.produce(ingester.topic, key=encode_key(controls.SLOTS), value=encode_control(Slots(slots=5)))
+    driver.produce(
+        ingester.topic, key=encode_key(control_records.SLOTS), value=encode_control(SlotCount(slots=5))
+    )
     driver.flush(10)
     task = ingester.slot(4)
     ingester.write(task, metadata, object_id(1))
@@ -175,7 +177,7 @@ def test_recovery_below_an_open_transaction_is_said_so(ingester: Ingester) -> No
     broken, holding = ingester.slot(0), ingester.slot(1)
     ingester.write(holding, lead.metadata(), object_id(1))
     ingester.checkpoint(broken, lead.metadata(), object_id(0))
-    with pytest.raises(ReadHeldBack):
+    with pytest.raises(LedgerEndHidden):
         ledger.recover([0])
     ledger.recover()
     assert [known.id for known in ledger.cache.scan("bucket")] == [object_id(0)]
@@ -189,7 +191,7 @@ def test_own_and_other_commits_are_heard_of(ingester: Ingester) -> None:
     ledger.commit([(object_id(1), DONE)])
     ingester.checkpoint(ingester.slot(0), lead.metadata(), object_id(2))
     until_sync(lambda: Applied(object_id(2), DONE) in heard)
-    assert [applied for applied in heard if applied.key != controls.OWNER] == [
+    assert [applied for applied in heard if applied.key != control_records.OWNER] == [
         Applied(object_id(1), DONE),
         Applied(object_id(2), DONE),
     ]
@@ -236,7 +238,10 @@ def test_a_lost_ledger_is_noticed_at_start(ingester: Ingester) -> None:
     assert list(taken_over(ingester, lead, accept_new_ledger=True).cache.scan("bucket")) == []
     ingester.stack.close()
     until_sync(
-        lambda: ingester.admin.topic_id(ingester.topic) in str(recall(ingester.admin, lead.group).marks)
+        lambda: (
+            ingester.admin.topic_id(ingester.topic)
+            in str(read_remembered_ledgers(ingester.admin, lead.group).marks)
+        )
     )
     ingester.prepare()
 
@@ -299,7 +304,7 @@ def test_a_changed_cleanup_policy_is_noticed_while_running(ingester: Ingester) -
 def test_another_ledger_topic_under_the_name_is_refused(ingester: Ingester, topic: TopicFactory) -> None:
     """The group remembers the one; `offsets.storage.topic` names another."""
     taken_over(ingester)
-    until_sync(lambda: not recall(ingester.admin, group_id(ingester.name)).is_empty)
+    until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
     ingester.stack.close()
     other = topic("other", config={"cleanup.policy": "compact"})
     with pytest.raises(LedgerUnfit, match=f"keeps its checkpoints in topic '{ingester.topic}'"):
@@ -347,7 +352,7 @@ def test_a_group_that_forgot_is_reminded_by_the_cache(ingester: Ingester) -> Non
     ledger._anchors.clear()
     ledger.take_over(timeout=30)
     ingester.stack.close()
-    assert recall(ingester.admin, group_id(ingester.name)).is_empty
+    assert read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty
     made_again(ingester)
     ingester.prepare()
     for _ in range(2):
@@ -361,20 +366,20 @@ def test_an_anchor_is_added_while_running(ingester: Ingester, topic: TopicFactor
     """A topic that only a template names carries the memory from the next check on, if it is there."""
     ledger = taken_over(ingester)
     later = topic("later")
-    ledger.remember(later)
-    ledger.remember("no-such-topic")
+    ledger.add_anchor(later)
+    ledger.add_anchor("no-such-topic")
     ledger.check()
     group = group_id(ingester.name)
-    until_sync(lambda: set(recall(ingester.admin, group).marks) == {ingester.output, later})
+    until_sync(lambda: set(read_remembered_ledgers(ingester.admin, group).marks) == {ingester.output, later})
 
 
 def test_offsets_of_others_are_no_marks(ingester: Ingester) -> None:
     """Metadata that is not ours, under our group, says nothing."""
     ledger = taken_over(ingester)
     ledger.commit([], offsets=[TopicPartition(ingester.output, 0, 0, "a note of somebody's")])
-    until_sync(lambda: recall(ingester.admin, group_id(ingester.name)).is_empty)
+    until_sync(lambda: read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
     ledger.commit([], offsets=[TopicPartition(ingester.output, 0, 0, mark_of(ledger._identity()))])
-    until_sync(lambda: not recall(ingester.admin, group_id(ingester.name)).is_empty)
+    until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
 
 
 def test_a_ledger_without_the_lead_writes_nothing(ingester: Ingester) -> None:

@@ -5,10 +5,10 @@ import pytest
 from confluent_kafka import Producer
 
 from ingest.errors import LedgerUnfit, Unusable
-from ingest.kafka.cache import LedgerCache
-from ingest.kafka.cache_home import CacheHome
-from ingest.kafka.errors import ReadHeldBack
-from ingest.kafka.follower import Applied, Follower, read_uncommitted
+from ingest.kafka.cache_directory import CacheDirectory
+from ingest.kafka.kafka_errors import LedgerEndHidden
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.kafka.ledger_follower import Applied, Follower, read_uncommitted
 from ingest.kafka.ledger_topic import LedgerIdentity
 from ingest.ledger import State, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id
@@ -25,7 +25,7 @@ class Reading:
 
     def __init__(self, ingester: Ingester, start: int = 0) -> None:
         self.applied: list[Applied] = []
-        self.cache = LedgerCache(CacheHome(path=None, is_shared=False), ANY)
+        self.cache = LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
         self.follower = Follower(
             ingester.clients.consumer,
             self.cache,
@@ -92,7 +92,7 @@ def test_an_open_transaction_hides_commits_that_have_happened(ingester: Ingester
     assert reading.cache.get(object_id(1)) is None, "this is the trap"
     end = true_end(ingester)
     assert end == 3
-    with pytest.raises(ReadHeldBack, match="open transaction"):
+    with pytest.raises(LedgerEndHidden, match="open transaction"):
         reading.follower.wait_for(end, 0.5)
     holding.abort_transaction(10)
     reading.follower.wait_for(end, 10)

@@ -10,7 +10,7 @@ from ingest.errors import (
     TransactionAborted,
     Unusable,
 )
-from ingest.kafka.errors import is_unanswered, translate
+from ingest.kafka.kafka_errors import is_unanswered, translate
 
 
 @pytest.mark.parametrize(

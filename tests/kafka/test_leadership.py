@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ingest.errors import LeadLost
+from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.leadership import Leadership, Role, group_id
-from ingest.kafka.membership import read_membership
 from ingest.ledger import State
 from tests.kafka.ingester import Ingester, object_id
 from tests.support.until import until_sync
@@ -61,7 +61,7 @@ def test_a_standby_raises_the_generation_and_the_leader_hears_it(ingester: Inges
     standby = ingester.member()
     until_sync(lambda: standby.role is Role.STANDBY)
     until_sync(lambda: leader.metadata() != before, what="the leader has heard of the generation")
-    assert leader.membership().generation > read_membership(before).generation
+    assert leader.membership().generation > parse_group_metadata(before).generation
     assert leader.is_leader
     assert is_refused(ingester, before) == KafkaError.ILLEGAL_GENERATION
     assert is_refused(ingester, leader.metadata()) is None

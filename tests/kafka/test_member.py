@@ -4,7 +4,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ingest.kafka.member import Events, Member
+from ingest.kafka.group_member import GroupMember, MemberCallbacks
 
 LEDGER = TopicPartition("ledger", 0)
 CHECKED = b"CGMDv2:\x02\x00\x00\x00g\x00m\x00\x01"
@@ -33,15 +33,15 @@ class FakeConsumer(Consumer):
 
 
 @contextmanager
-def member(told: list[tuple[str, object]]) -> Iterator[Member]:
+def member(told: list[tuple[str, object]]) -> Iterator[GroupMember]:
     """A member that never reaches a broker; what it tells its owner."""
-    made = Member(
+    made = GroupMember(
         {"bootstrap.servers": "127.0.0.1:1"},
         group="g",
         topic="ledger",
         session_timeout_ms=6000,
         instance_id=None,
-        events=Events(
+        events=MemberCallbacks(
             on_held=lambda _, raw: told.append(("held", raw)),
             on_waiting=lambda _: told.append(("waiting", None)),
             on_gone=lambda _, reason: told.append(("gone", reason)),

@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.kafka.membership import Membership, assigned_topics, read_membership
+from ingest.kafka.group_metadata import GroupMetadata, assigned_topics, parse_group_metadata
 
 # As librdkafka 2.16 gave them on Apache Kafka 4.1.
 DYNAMIC = b"CGMDv2:\x02\x00\x00\x00headrace-a\x00rdkafka-121e1f49\x00\x01"
@@ -13,22 +13,24 @@ FORGOTTEN = b"CGMDv2:\xff\xff\xff\xffheadrace-a\x00\x00\x01"
     [
         pytest.param(
             DYNAMIC,
-            Membership(group="headrace-a", generation=2, member="rdkafka-121e1f49", instance=None),
+            GroupMetadata(group="headrace-a", generation=2, member="rdkafka-121e1f49", instance=None),
             id="dynamic",
         ),
         pytest.param(
             STATIC,
-            Membership(group="headrace-a", generation=1, member="i1-925f0efa", instance="i1"),
+            GroupMetadata(group="headrace-a", generation=1, member="i1-925f0efa", instance="i1"),
             id="static",
         ),
         pytest.param(
-            FORGOTTEN, Membership(group="headrace-a", generation=-1, member="", instance=None), id="forgotten"
+            FORGOTTEN,
+            GroupMetadata(group="headrace-a", generation=-1, member="", instance=None),
+            id="forgotten",
         ),
     ],
 )
-def test_group_metadata_is_read(raw: bytes, expected: Membership) -> None:
+def test_group_metadata_is_read(raw: bytes, expected: GroupMetadata) -> None:
     """Group, generation, member and instance are where librdkafka writes them."""
-    assert read_membership(raw) == expected
+    assert parse_group_metadata(raw) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,14 +45,14 @@ def test_group_metadata_is_read(raw: bytes, expected: Membership) -> None:
 )
 def test_unchecked_metadata_is_told_apart(raw: bytes, is_checked: bool) -> None:  # noqa: FBT001 - a table
     """A missing member id or generation each make the broker accept it from anyone."""
-    assert read_membership(raw).is_checked_by_broker is is_checked
+    assert parse_group_metadata(raw).is_checked_by_broker is is_checked
 
 
 @pytest.mark.parametrize("raw", [b"", b"CGMDv2:", b"CGMDv3:\x01\x00\x00\x00g\x00m\x00\x01", DYNAMIC[:-1]])
 def test_other_bytes_are_no_metadata(raw: bytes) -> None:
     """Another version of librdkafka's form is refused, not guessed at."""
     with pytest.raises(ValueError, match="not group metadata"):
-        read_membership(raw)
+        parse_group_metadata(raw)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 
 from ingest.errors import TopicMissing
-from ingest.kafka.admin import Admin
-from ingest.kafka.topics import OutputTopics, Topic, TopicCreation
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.output_topics import OutputTopic, OutputTopics, TopicCreation
 from tests.support.aws import unique
 from tests.support.kafka import TopicFactory, delete_topic, new_topic
 from tests.support.until import until_sync
@@ -21,16 +21,16 @@ def test_a_topic_is_described(properties: dict[str, str], topic: TopicFactory) -
     topics = OutputTopics(properties)
     own = topic("own", partitions=3, config={"max.message.bytes": "70000"})
     plain = topic("plain")
-    until_sync(lambda: Admin(properties).has_topic(own) and Admin(properties).has_topic(plain))
-    assert topics.get(own) == Topic(name=own, partitions=3, max_record_bytes=70_000)
-    assert topics.get(plain) == Topic(name=plain, partitions=1, max_record_bytes=1_048_588)
+    until_sync(lambda: KafkaAdmin(properties).has_topic(own) and KafkaAdmin(properties).has_topic(plain))
+    assert topics.get(own) == OutputTopic(name=own, partitions=3, max_record_bytes=70_000)
+    assert topics.get(plain) == OutputTopic(name=plain, partitions=1, max_record_bytes=1_048_588)
 
 
 def test_missing_topics_are_named_together(properties: dict[str, str], topic: TopicFactory) -> None:
     """With the remedy; those that are there are not named."""
     there, first, second = topic(), unique("a-missing"), unique("b-missing")
     # The controller has made it before the broker has heard of it.
-    until_sync(lambda: Admin(properties).has_topic(there))
+    until_sync(lambda: KafkaAdmin(properties).has_topic(there))
     with pytest.raises(TopicMissing) as caught:
         OutputTopics(properties).require([there, second, first])
     assert str(caught.value) == (
@@ -56,11 +56,11 @@ def test_a_missing_topic_is_made_when_that_is_wanted(properties: dict[str, str])
 def test_what_is_known_is_kept_until_it_is_forgotten(properties: dict[str, str]) -> None:
     """A topic deleted meanwhile is still described, until a task was told otherwise."""
     name = new_topic("short-lived", bootstrap=properties["bootstrap.servers"])
-    until_sync(lambda: Admin(properties).has_topic(name))
+    until_sync(lambda: KafkaAdmin(properties).has_topic(name))
     topics = OutputTopics(properties)
     found = topics.get(name)
     delete_topic(name, bootstrap=properties["bootstrap.servers"])
-    until_sync(lambda: not Admin(properties).has_topic(name))
+    until_sync(lambda: not KafkaAdmin(properties).has_topic(name))
     assert topics.get(name) is found
     topics.forget(name)
     with pytest.raises(TopicMissing):

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from ingest.errors import LeadLost, TopicMissing, Unusable
-from ingest.kafka.clients import ClientProperties, new_transactional_producer
-from ingest.kafka.errors import CommitUnknown
+from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.fencing import driver_id
+from ingest.kafka.group_metadata import parse_group_metadata
+from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
+from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.kafka.leadership import Leadership
-from ingest.kafka.ledger import prepare_ledger
-from ingest.kafka.membership import read_membership
-from ingest.kafka.writer import LedgerWriter, Write
+from ingest.kafka.ledger_writer import LedgerWriter, Write
 from ingest.ledger import ControlKey, encode_entry, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id, refusal
 from tests.support.kafka import BrokerFactory, Record, read_committed
@@ -189,7 +189,7 @@ def test_a_refusal_that_stays_is_a_lost_lead(ingester: Ingester) -> None:
         writer.commit([(object_id(1), DONE)], timeout=1)
     writer.close()
     assert read_committed(ingester.topic) == []
-    assert read_membership(metadata).is_checked_by_broker
+    assert parse_group_metadata(metadata).is_checked_by_broker
 
 
 def test_an_offset_of_a_missing_topic_is_said_so(ingester: Ingester) -> None:

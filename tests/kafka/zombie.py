@@ -9,7 +9,7 @@ import threading
 
 from ingest.errors import HeadraceError
 from ingest.kafka.leadership import Leadership
-from ingest.kafka.writer import LedgerWriter
+from ingest.kafka.ledger_writer import LedgerWriter
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId
 

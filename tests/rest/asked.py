@@ -7,7 +7,7 @@ from email.message import Message
 from typing import Any
 
 from ingest.http import Request, Response
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from ingest.log_levels import LoggerLevels
 from ingest.objects import ObjectId
 from ingest.rest.loggers import Loggers
@@ -45,7 +45,7 @@ READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options=
 class FakeConnector:
     """`Connector` with two slots; `standby` makes it answer as one."""
 
-    target: Target = Target.RUNNING
+    target: TargetState = TargetState.RUNNING
     problems: tuple[str, ...] = ()
     slots: tuple[tuple[int, bool], ...] = ((0, False), (1, False))
     known: dict[ObjectId, Known] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class FakeConnector:
         self._lead()
         return Condition(target=self.target, problems=self.problems, slots=self.slots)
 
-    def steer(self, target: Target) -> None:
+    def steer(self, target: TargetState) -> None:
         """Note it."""
         self._lead()
         self.calls.append(target)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import structlog
 
-import ingest.kafka.cache
+import ingest.kafka.ledger_cache
 from ingest import logs
 from ingest.http import HttpServer
 from tests.rest.asked import FakeConnector
 from tests.rest.test_rest_server import ask, serve, settings
 
-CACHE = ingest.kafka.cache.__name__
+CACHE = ingest.kafka.ledger_cache.__name__
 
 
 @pytest.fixture

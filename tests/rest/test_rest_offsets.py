@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.alter_offsets import Offset
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from ingest.ledger import LedgerEntry, State
 from ingest.objects import ObjectId, S3Object
 from ingest.positions import BytePosition
@@ -28,7 +28,7 @@ def a_known(state: State = State.DONE, **changes: Any) -> Known:
 
 def stopped(*known: Known) -> FakeConnector:
     """A connector whose offsets may be changed."""
-    return FakeConnector(target=Target.STOPPED, slots=(), known={one.object.id: one for one in known})
+    return FakeConnector(target=TargetState.STOPPED, slots=(), known={one.object.id: one for one in known})
 
 
 def test_get_shows_state_and_position_of_each_object() -> None:
@@ -259,13 +259,13 @@ MUST_BE_STOPPED = (
 @pytest.mark.parametrize(
     ("target", "slots"),
     [
-        pytest.param(Target.RUNNING, ((0, False),), id="running"),
-        pytest.param(Target.PAUSED, ((0, False),), id="paused"),
-        pytest.param(Target.STOPPED, ((0, False),), id="still giving back"),
+        pytest.param(TargetState.RUNNING, ((0, False),), id="running"),
+        pytest.param(TargetState.PAUSED, ((0, False),), id="paused"),
+        pytest.param(TargetState.STOPPED, ((0, False),), id="still giving back"),
     ],
 )
 def test_offsets_are_changed_only_when_stopped(
-    method: str, target: Target, slots: tuple[tuple[int, bool], ...]
+    method: str, target: TargetState, slots: tuple[tuple[int, bool], ...]
 ) -> None:
     """400 in Connect's words, with the way out."""
     connector = FakeConnector(target=target, slots=slots)

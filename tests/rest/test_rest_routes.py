@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingest.kafka.controls import Target
+from ingest.kafka.control_records import TargetState
 from tests.rest.asked import IDENTITY, FakeConnector, ask
 
 CONFIG = dict(IDENTITY.config)
@@ -67,16 +67,20 @@ def test_what_a_get_shows(path: str, shape: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "problems", "slots", "state", "tasks"),
     [
-        pytest.param(Target.PAUSED, (), ((0, False),), "PAUSED", ["PAUSED"], id="paused"),
-        pytest.param(Target.STOPPED, (), (), "STOPPED", [], id="stopped"),
-        pytest.param(Target.STOPPED, (), ((0, False),), "STOPPED", ["STOPPED"], id="giving back"),
-        pytest.param(Target.RUNNING, (), ((0, True),), "RUNNING", ["RESTARTING"], id="a slot recovers"),
-        pytest.param(Target.RUNNING, ("403",), ((0, False),), "FAILED", ["RUNNING"], id="something fails"),
-        pytest.param(Target.PAUSED, ("403",), ((0, False),), "PAUSED", ["PAUSED"], id="fails, but paused"),
+        pytest.param(TargetState.PAUSED, (), ((0, False),), "PAUSED", ["PAUSED"], id="paused"),
+        pytest.param(TargetState.STOPPED, (), (), "STOPPED", [], id="stopped"),
+        pytest.param(TargetState.STOPPED, (), ((0, False),), "STOPPED", ["STOPPED"], id="giving back"),
+        pytest.param(TargetState.RUNNING, (), ((0, True),), "RUNNING", ["RESTARTING"], id="a slot recovers"),
+        pytest.param(
+            TargetState.RUNNING, ("403",), ((0, False),), "FAILED", ["RUNNING"], id="something fails"
+        ),
+        pytest.param(
+            TargetState.PAUSED, ("403",), ((0, False),), "PAUSED", ["PAUSED"], id="fails, but paused"
+        ),
     ],
 )
 def test_the_states_that_a_status_tells(
-    target: Target,
+    target: TargetState,
     problems: tuple[str, ...],
     slots: tuple[tuple[int, bool], ...],
     state: str,
@@ -161,9 +165,9 @@ def test_405_names_the_methods_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("path", "status", "call"),
     [
-        ("PUT pause", 202, Target.PAUSED),
-        ("PUT resume", 202, Target.RUNNING),
-        ("PUT stop", 204, Target.STOPPED),
+        ("PUT pause", 202, TargetState.PAUSED),
+        ("PUT resume", 202, TargetState.RUNNING),
+        ("PUT stop", 204, TargetState.STOPPED),
         ("POST restart", 204, ("restart", [])),
         ("POST tasks/1/restart", 204, ("restart_task", 1)),
     ],

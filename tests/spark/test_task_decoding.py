@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from ingest.kafka.topics import Topic
+from ingest.kafka.output_topics import OutputTopic
 from ingest.settings.choices import InputFormat
 from spark.task.decoding import Decoding
 from spark.task.limits import TopicLimits
@@ -18,7 +18,7 @@ AVRO = file_of("long", [1, 2, 3])
 class NoBrokers:
     """Nobody is asked here."""
 
-    def get(self, name: str, /) -> Topic:
+    def get(self, name: str, /) -> OutputTopic:
         """A question that must not come."""
         raise AssertionError(name)
 

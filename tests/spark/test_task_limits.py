@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.errors import AccessDenied, TopicMissing, Unusable
-from ingest.kafka.topics import Topic
+from ingest.kafka.output_topics import OutputTopic
 from spark.task.limits import TopicLimits
 
 
@@ -14,12 +14,12 @@ class Brokers:
         self.error = error
         self.asked = 0
 
-    def get(self, name: str, /) -> Topic:
+    def get(self, name: str, /) -> OutputTopic:
         """The topic."""
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Topic(name=name, partitions=1, max_record_bytes=5000)
+        return OutputTopic(name=name, partitions=1, max_record_bytes=5000)
 
 
 def test_a_limit_is_the_topics() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ingest.asking.orders import new_orders
 from ingest.catalogue import Replay, Selection
 from ingest.errors import LedgerUnfit
-from ingest.kafka.controls import FIRST_START, command_key
+from ingest.kafka.control_records import FIRST_START, command_key
 from ingest.ledger import State
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.settings.choices import Ordering

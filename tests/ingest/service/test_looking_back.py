@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingest.kafka.cache import Known
+from ingest.kafka.ledger_cache import CachedEntry
 from ingest.ledger import LedgerEntry, State, encode_entry
 from ingest.objects import ObjectId
 from ingest.service.latency import Latency
@@ -27,22 +27,22 @@ class Clock:
 class Ledger:
     """Quarantined objects, and how often they were asked for."""
 
-    known: list[Known] = field(default_factory=list)
+    known: list[CachedEntry] = field(default_factory=list)
     asked: int = 0
 
-    def by_state(self, state: State, limit: int) -> list[Known]:
+    def by_state(self, state: State, limit: int) -> list[CachedEntry]:
         """As the cache answers."""
         assert state is State.QUARANTINED
         self.asked += 1
         return self.known[:limit]
 
 
-def known(number: int, *, key: str | None = None, error: str | None = None) -> Known:
+def known(number: int, *, key: str | None = None, error: str | None = None) -> CachedEntry:
     """A quarantined object; the higher the number, the newer."""
     entry = LedgerEntry(
         state=State.QUARANTINED, reason="not_json", error=error, size=number, updated_ms=number * 1000
     )
-    return Known(ObjectId("b", key or f"{number:04d}", "e"), State.QUARANTINED, encode_entry(entry))
+    return CachedEntry(ObjectId("b", key or f"{number:04d}", "e"), State.QUARANTINED, encode_entry(entry))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from ingest.catalogue import LedgerWrite
 from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import LedgerUnfit
-from ingest.kafka.controls import PAUSE, Pause, Target, decode_control, encode_control
+from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
 from ingest.ledger import LedgerEntry, SliceKey, State
 from ingest.objects import ObjectId
 from ingest.planner import Backoff, BatchLimits, Planner
@@ -72,7 +72,7 @@ class Desk:
         )
         self.steering.begin(self.ledger.controls)
 
-    def steer(self, target: Target) -> Future[None]:
+    def steer(self, target: TargetState) -> Future[None]:
         """Ask for it, and let it be written."""
         told: Future[None] = Future()
         self.steering.steer(target, told)
@@ -93,7 +93,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def _wanted(desk: Desk) -> Target | None:
+def _wanted(desk: Desk) -> TargetState | None:
     raw = desk.ledger.controls.get(PAUSE)
     if raw is None:
         return None
@@ -105,7 +105,7 @@ def _wanted(desk: Desk) -> Target | None:
 def test_a_pause_takes_effect_when_it_is_written_and_not_before(desk: Desk) -> None:
     """Who was told "accepted" finds it so after any crash."""
     told: Future[None] = Future()
-    desk.steering.steer(Target.PAUSED, told)
+    desk.steering.steer(TargetState.PAUSED, told)
     step = desk.leader.step()
     assert step is not None
     desk.steering.turn(desk.slots)
@@ -117,7 +117,7 @@ def test_a_pause_takes_effect_when_it_is_written_and_not_before(desk: Desk) -> N
 
     assert desk.planner.is_paused
     assert told.done()
-    assert _wanted(desk) is Target.PAUSED
+    assert _wanted(desk) is TargetState.PAUSED
     assert desk.asked.calls == ["pause"]
 
 
@@ -128,7 +128,7 @@ def test_pausing_ends_what_is_busy_once_and_leaves_idle_slots_ready(desk: Desk) 
     desk.slots.started(1, 11)
     desk.slots.move(1, SlotState.READY)
 
-    desk.steer(Target.PAUSED)
+    desk.steer(TargetState.PAUSED)
     desk.steering.turn(desk.slots)
 
     assert desk.asked.calls == ["pause", ("end", 0)]
@@ -140,7 +140,7 @@ def test_a_stop_is_carried_out_when_all_slots_are_given_back(desk: Desk) -> None
     desk.slots.granted(0, 1, 0.0)
     desk.slots.started(1, 11)
 
-    told = desk.steer(Target.STOPPED)
+    told = desk.steer(TargetState.STOPPED)
 
     assert desk.asked.calls == ["pause", "release", ("end", 0), ("end", 1)]
     assert not told.done()
@@ -163,7 +163,7 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
     assert desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
 
-    told = desk.steer(Target.STOPPED)
+    told = desk.steer(TargetState.STOPPED)
 
     assert not told.done()
     assert not desk.steering.may_alter
@@ -179,21 +179,21 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
     works = desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
-    desk.steer(Target.PAUSED)
+    desk.steer(TargetState.PAUSED)
     finished = Finished(batch=1, outcome=Outcome.CLEAN, returned=works)
     desk.planner.on_finished(1, finished, at(desk.leader.now_ms))
 
     assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()
     assert desk.planner.ready(at(desk.leader.now_ms)) == 0
 
-    desk.steer(Target.RUNNING)
+    desk.steer(TargetState.RUNNING)
 
     assert [work.object.id for work in desk.planner.next_batch(0, 2, at(desk.leader.now_ms))] == [seen.id]
     assert desk.asked.calls == ["pause", "resume"]
 
 
-@pytest.mark.parametrize("target", [Target.PAUSED, Target.STOPPED])
-def test_the_next_leader_finds_what_was_wanted(desk: Desk, target: Target) -> None:
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_the_next_leader_finds_what_was_wanted(desk: Desk, target: TargetState) -> None:
     """From the first moment on: before anything is received or planned."""
     desk.steer(target)
 
@@ -206,21 +206,25 @@ def test_the_next_leader_finds_what_was_wanted(desk: Desk, target: Target) -> No
 
 def test_after_a_resume_the_next_leader_just_runs(desk: Desk) -> None:
     """The record says so."""
-    desk.steer(Target.STOPPED)
-    desk.steer(Target.RUNNING)
+    desk.steer(TargetState.STOPPED)
+    desk.steer(TargetState.RUNNING)
 
     after = Desk(desk.ledger)
 
-    assert (after.steering.target, after.planner.is_paused, after.asked.calls) == (Target.RUNNING, False, [])
+    assert (after.steering.target, after.planner.is_paused, after.asked.calls) == (
+        TargetState.RUNNING,
+        False,
+        [],
+    )
 
 
 def test_a_resume_before_the_slots_are_given_back_ends_the_waiting(desk: Desk) -> None:
     """Whoever waits for the stop is answered: it was written, and is over."""
     desk.slots.started(0, 10)
-    told = desk.steer(Target.STOPPED)
+    told = desk.steer(TargetState.STOPPED)
     assert not told.done()
 
-    desk.steer(Target.RUNNING)
+    desk.steer(TargetState.RUNNING)
 
     assert told.done()
 
@@ -243,7 +247,7 @@ def test_offsets_are_set_in_one_transaction_with_the_reason_why_they_may_be(desk
     """All or none; the record beside them says that it is stopped."""
     done, known = an_object("done"), an_object("known")
     desk.ledger.view.entries[known.id] = an_entry(State.PARTIAL)
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
     position = BytePosition(7)
 
     told = desk.alter(
@@ -261,7 +265,7 @@ def test_offsets_are_set_in_one_transaction_with_the_reason_why_they_may_be(desk
     assert (entries[done.id].state, entries[done.id].size) == (State.DONE, 10)
     found = entries[known.id]
     assert (found.state, found.position, found.records, found.size) == (State.NEW, position, 2, 10)
-    assert _wanted(desk) is Target.STOPPED
+    assert _wanted(desk) is TargetState.STOPPED
 
 
 def test_null_has_an_object_read_again_and_drops_its_slices(desk: Desk) -> None:
@@ -272,7 +276,7 @@ def test_null_has_an_object_read_again_and_drops_its_slices(desk: Desk) -> None:
     )
     piece = SliceKey(seen.id, 0, 5)
     desk.ledger.view.entries[piece] = an_entry(State.DONE)
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
 
     told = desk.alter({seen.id: None, an_object("unknown").id: None})
     desk.leader.apply_all()
@@ -288,7 +292,7 @@ def test_an_offset_that_is_so_already_writes_nothing(desk: Desk) -> None:
     """A saved answer can be sent again without a thought."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
 
     told = desk.alter({seen.id: Offset.of(an_entry(State.DONE))})
     desk.leader.apply_all()
@@ -301,11 +305,11 @@ def test_an_object_set_to_done_is_pending_no_more(desk: Desk) -> None:
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.FAILED)
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
 
     desk.alter({seen.id: Offset(state=State.DONE)})
     desk.leader.apply_all()
-    desk.steer(Target.RUNNING)
+    desk.steer(TargetState.RUNNING)
 
     assert desk.leader.catalogue.pending_objects == 0
     assert desk.planner.next_batch(0, 1, at(desk.leader.now_ms)) == ()
@@ -315,7 +319,7 @@ def test_a_record_under_way_is_waited_for(desk: Desk) -> None:
     """Two driver writes of one object never overlap."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
     desk.leader.catalogue.states.unwritten.add(seen.id)
 
     told = desk.alter({seen.id: None})
@@ -328,10 +332,10 @@ def test_a_record_under_way_is_waited_for(desk: Desk) -> None:
 
 def test_offsets_may_not_be_altered_once_something_else_was_asked_for(desk: Desk) -> None:
     """The resume is on its way: what it deals could overlap with the alteration."""
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
     assert desk.steering.may_alter
 
-    desk.steering.steer(Target.RUNNING, Future())
+    desk.steering.steer(TargetState.RUNNING, Future())
 
     assert not desk.steering.may_alter
 
@@ -340,10 +344,10 @@ def test_a_resume_asked_for_after_an_alteration_comes_after_it(desk: Desk) -> No
     """In the order in which they were asked for, one transaction each."""
     seen = an_object("a")
     desk.ledger.view.entries[seen.id] = an_entry(State.DONE)
-    desk.steer(Target.STOPPED)
+    desk.steer(TargetState.STOPPED)
 
     altered = desk.alter({seen.id: None})
-    desk.steering.steer(Target.RUNNING, Future())
+    desk.steering.steer(TargetState.RUNNING, Future())
     step = desk.leader.step()
     assert step is not None
     desk.leader.commit(step)
@@ -352,13 +356,15 @@ def test_a_resume_asked_for_after_an_alteration_comes_after_it(desk: Desk) -> No
     assert desk.planner.is_paused
     desk.leader.apply_all()
     assert not desk.planner.is_paused
-    assert _wanted(desk) is Target.RUNNING
+    assert _wanted(desk) is TargetState.RUNNING
 
 
 def test_what_a_leader_finds_of_a_newer_version_is_refused() -> None:
     """An unknown target may be why something must not happen."""
     ledger = Ledger()
-    ledger.controls[PAUSE] = encode_control(Pause(state=Target.PAUSED, at_ms=1)).replace(b"paused", b"asleep")
+    ledger.controls[PAUSE] = encode_control(Pause(state=TargetState.PAUSED, at_ms=1)).replace(
+        b"paused", b"asleep"
+    )
 
     with pytest.raises(LedgerUnfit, match="is not Headrace's"):
         Desk(ledger)

@@ -10,8 +10,8 @@ import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from ingest.errors import TopicMissing
-from ingest.kafka.admin import Admin
-from ingest.kafka.clients import Properties
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.kafka_clients import Properties
 
 _log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ _MISSING_FRESH_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class OutputTopic:
     """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record."""
 
     name: str
@@ -44,12 +44,12 @@ class OutputTopics:
     """
 
     def __init__(self, properties: Properties, *, creation: TopicCreation | None = None) -> None:
-        self._admin = Admin(properties)
+        self._admin = KafkaAdmin(properties)
         self._creation = creation
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, Topic | TopicMissing]] = {}
+        self._known: dict[str, tuple[float, OutputTopic | TopicMissing]] = {}
 
-    def get(self, name: str) -> Topic:
+    def get(self, name: str) -> OutputTopic:
         """The topic; TopicMissing when it is not there, Unusable and AccessDenied from the brokers."""
         with self._lock:
             until, found = self._known.get(name, (0.0, None))
@@ -61,7 +61,7 @@ class OutputTopics:
             raise TopicMissing(str(found))
         return found
 
-    def require(self, names: Iterable[str]) -> list[Topic]:
+    def require(self, names: Iterable[str]) -> list[OutputTopic]:
         """All of these topics, at start; one TopicMissing that names every missing one."""
         found, missing = [], []
         for name in names:
@@ -78,7 +78,7 @@ class OutputTopics:
         with self._lock:
             self._known.pop(name, None)
 
-    def _asked(self, name: str) -> Topic | TopicMissing:
+    def _asked(self, name: str) -> OutputTopic | TopicMissing:
         try:
             return self._described(name)
         except TopicMissing:
@@ -100,11 +100,11 @@ class OutputTopics:
         )
         return settled(self._described, name)
 
-    def _described(self, name: str) -> Topic:
+    def _described(self, name: str) -> OutputTopic:
         partitions = self._admin.partition_count(name)
         configuration = self._admin.topic_configuration(name)
         # In force, so that it is the brokers' message.max.bytes where the topic sets none.
-        return Topic(
+        return OutputTopic(
             name=name, partitions=partitions, max_record_bytes=int(configuration["max.message.bytes"])
         )
 

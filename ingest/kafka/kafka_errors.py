@@ -23,7 +23,7 @@ class CommitUnknown(HeadraceError):
     """A commit was not answered: only the ledger, read after a fence, knows whether it happened."""
 
 
-class ReadHeldBack(HeadraceError):
+class LedgerEndHidden(HeadraceError):
     """The ledger's end stays hidden below an open transaction: void and fence all slots, then read again."""
 
 

@@ -11,10 +11,10 @@ import structlog
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
-from ingest.kafka.clients import Properties, new_transactional_producer
-from ingest.kafka.consent import ask_consent, group_commit
-from ingest.kafka.errors import CommitUnknown, is_unanswered, translate
 from ingest.kafka.fencing import driver_id, initialise
+from ingest.kafka.group_commit import ask_consent, group_commit
+from ingest.kafka.kafka_clients import Properties, new_transactional_producer
+from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
 
 _log = structlog.get_logger(__name__)

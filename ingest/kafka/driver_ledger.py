@@ -11,27 +11,27 @@ import structlog
 from confluent_kafka import TopicPartition
 
 from ingest.errors import AccessDenied, LeadLost, TopicMissing, Unusable
-from ingest.kafka import controls
-from ingest.kafka.admin import Admin
-from ingest.kafka.cache import LedgerCache, found_identity, open_cache
-from ingest.kafka.cache_home import CacheHome, find_home
-from ingest.kafka.clients import ClientProperties
-from ingest.kafka.controls import Control, Owner, Slots, decode_control, encode_control
-from ingest.kafka.errors import CommitUnknown, ReadHeldBack
+from ingest.kafka import control_records
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
+from ingest.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
 from ingest.kafka.fencing import command_id, fence, slot_id
-from ingest.kafka.follower import Applied, Follower, read_uncommitted
-from ingest.kafka.identity import (
+from ingest.kafka.group_metadata import parse_group_metadata
+from ingest.kafka.kafka_clients import ClientProperties
+from ingest.kafka.kafka_errors import CommitUnknown, LedgerEndHidden
+from ingest.kafka.leadership import group_id
+from ingest.kafka.ledger_cache import LedgerCache, found_identity, open_cache
+from ingest.kafka.ledger_follower import Applied, Follower, read_uncommitted
+from ingest.kafka.ledger_identity import (
     mark_of,
-    recall,
+    read_remembered_ledgers,
     refuse_changed,
     refuse_other_members,
     refuse_other_owner,
 )
-from ingest.kafka.leadership import group_id
-from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, look_at_ledger_topic, prepare_ledger_topic
-from ingest.kafka.membership import read_membership
-from ingest.kafka.rows import gather_rows
-from ingest.kafka.writer import LedgerWriter, Write
+from ingest.kafka.ledger_rows import collect_rows
+from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, describe_ledger_topic, prepare_ledger_topic
+from ingest.kafka.ledger_writer import LedgerWriter, Write
 from ingest.ledger import ControlKey
 
 _log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ _REMEMBER_SECONDS: Final = 24 * 3600.0
 _PATIENCE: Final = 3
 
 
-class Lead(Protocol):
+class LeadershipPort(Protocol):
     """What the ledger has to know of the leadership."""
 
     def metadata(self) -> bytes:
@@ -69,11 +69,13 @@ def prepare_ledger(
     LedgerUnfit when the group remembers another ledger, or another configuration runs under this name;
     Unusable when a call to the brokers takes longer than `timeout` seconds.
     """
-    admin = Admin(clients.admin, timeout=timeout)
+    admin = KafkaAdmin(clients.admin, timeout=timeout)
     group = group_id(name)
     if not accept_new_ledger:
         # Before the topic is made, so that a lost one is not replaced on the way to the error.
-        recall(admin, group).refuse_other(topic, admin.topic_id(topic) if admin.has_topic(topic) else None)
+        read_remembered_ledgers(admin, group).refuse_other(
+            topic, admin.topic_id(topic) if admin.has_topic(topic) else None
+        )
     refuse_other_members(admin, group, topic)
     return prepare_ledger_topic(admin, topic, replication_factor=replication_factor)
 
@@ -92,7 +94,7 @@ class DriverLedger:
         *,
         name: str,
         topic: str,
-        lead: Lead,
+        lead: LeadershipPort,
         state_dir: Path | None,
         anchors: Iterable[str] = (),
         boundary_seconds: float = 1.0,
@@ -108,7 +110,7 @@ class DriverLedger:
         self._stall_seconds = _PATIENCE * boundary_seconds
         self._accept_new_ledger = accept_new_ledger
         self._on_applied = on_applied
-        self._admin = Admin(clients.admin)
+        self._admin = KafkaAdmin(clients.admin)
         self._lead = lead
         self._writer = LedgerWriter(
             clients.producer,
@@ -117,7 +119,7 @@ class DriverLedger:
             metadata=lead.metadata,
             still_leads=self._still_leads,
         )
-        self._home: CacheHome | None = None
+        self._home: CacheDirectory | None = None
         self._cache: LedgerCache | None = None
         self._follower: Follower | None = None
         self._found: LedgerTopic | None = None
@@ -149,7 +151,7 @@ class DriverLedger:
         follower.wait_for_visible_end(timeout)
         self._slots = max(self._counted_slots(), self._slots_in_the_open(follower.position, timeout))
         self._fence_and_read_all(deadline)
-        self._claim()
+        self._commit_owner()
         follower.go_live()
         return self.cache
 
@@ -171,7 +173,7 @@ class DriverLedger:
     def raise_slots(self, slots: int) -> None:
         """Commit that this many slots are in use, before a new one's first task. Never lowered. Blocks."""
         if slots > self._slots:
-            self.commit([(controls.SLOTS, encode_control(Slots(slots=slots)))])
+            self.commit([(control_records.SLOTS, encode_control(SlotCount(slots=slots)))])
             self._slots = slots
 
     def commit(
@@ -203,7 +205,7 @@ class DriverLedger:
         raw = self.cache.controls().get(key)
         return None if raw is None else decode_control(key, raw)
 
-    def remember(self, anchor: str) -> None:
+    def add_anchor(self, anchor: str) -> None:
         """Let this output topic carry the group's memory too, from the next `check` on. Does not block."""
         self._anchors.add(anchor)
 
@@ -217,12 +219,12 @@ class DriverLedger:
         self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
-            self._remember([])
+            self._commit_marks([])
 
     def check_identity(self) -> None:
         """Return when the topic is the one taken over and fit; LedgerUnfit when not (exit 2). Blocks."""
         try:
-            found = look_at_ledger_topic(self._admin, self._topic).identity
+            found = describe_ledger_topic(self._admin, self._topic).identity
         except TopicMissing:
             found = None
         refuse_changed(self._identity(), found)
@@ -244,9 +246,9 @@ class DriverLedger:
     # -- taking over, step by step -------------------------------------------------------------------------
 
     def _open(self) -> None:
-        found = self._found = look_at_ledger_topic(self._admin, self._topic)
-        memory = recall(self._admin, self._group)
-        home = self._home = find_home(self._state_dir, self._name)
+        found = self._found = describe_ledger_topic(self._admin, self._topic)
+        memory = read_remembered_ledgers(self._admin, self._group)
+        home = self._home = find_cache_directory(self._state_dir, self._name)
         if not self._accept_new_ledger:
             memory.refuse_other(self._topic, found.identity.topic_id)
             cached = found_identity(home)
@@ -277,8 +279,8 @@ class DriverLedger:
         return self._found.identity
 
     def _counted_slots(self) -> int:
-        found = self.control(controls.SLOTS)
-        return found.slots if isinstance(found, Slots) else 0
+        found = self.control(control_records.SLOTS)
+        return found.slots if isinstance(found, SlotCount) else 0
 
     def _slots_in_the_open(self, start: int, timeout: float) -> int:
         """The largest count that no read-committed reader sees yet: its transaction may yet be completed."""
@@ -293,10 +295,10 @@ class DriverLedger:
         )
         counts = [0]
         for record in tail:
-            raw = gather_rows([record]).controls.get(controls.SLOTS.name)
+            raw = collect_rows([record]).controls.get(control_records.SLOTS.name)
             if raw is not None:
-                found = decode_control(controls.SLOTS, raw)
-                counts.append(found.slots if isinstance(found, Slots) else 0)
+                found = decode_control(control_records.SLOTS, raw)
+                counts.append(found.slots if isinstance(found, SlotCount) else 0)
         return max(counts)
 
     def _fence_and_read_all(self, deadline: float) -> None:
@@ -305,7 +307,7 @@ class DriverLedger:
             self._fence_all(fenced, max(1.0, deadline - time.monotonic()))
             try:
                 self._read_to_end()
-            except ReadHeldBack as error:
+            except LedgerEndHidden as error:
                 if time.monotonic() > deadline:
                     raise Unusable(f"The ledger cannot be read to its end. {error}") from error
                 _log.warning("ledger_end_hidden", error=str(error), detail="all slots are fenced again")
@@ -328,7 +330,7 @@ class DriverLedger:
 
     def _still_leads(self) -> bool:
         """Whether the group, asked now, has this process hold the ledger. LeadLost, Unusable."""
-        ours = read_membership(self._lead.metadata()).member
+        ours = parse_group_metadata(self._lead.metadata()).member
         return ours in self._admin.holders(self._group, self._topic)
 
     @contextmanager
@@ -348,21 +350,21 @@ class DriverLedger:
         _, end = self._admin.ends(self._topic)
         self._reading().wait_for(end, self._stall_seconds)
 
-    def _claim(self) -> None:
+    def _commit_owner(self) -> None:
         """Say in the ledger whose it is, and in the group which ledger is its own."""
-        found = self.control(controls.OWNER)
+        found = self.control(control_records.OWNER)
         owner = found.name if isinstance(found, Owner) else None
         if not self._accept_new_ledger:
             refuse_other_owner(owner, self._name, self._topic)
         claim: list[Write] = []
         if owner != self._name:
-            claim.append((controls.OWNER, encode_control(Owner(name=self._name))))
-        self._remember(claim)
+            claim.append((control_records.OWNER, encode_control(Owner(name=self._name))))
+        self._commit_marks(claim)
 
-    def _remember(self, beside: Sequence[Write]) -> None:
+    def _commit_marks(self, beside: Sequence[Write]) -> None:
         """Commit the mark at every anchor, with these writes; noted only once it is certain."""
         anchors = frozenset(self._anchors)
-        places = recall(self._admin, self._group).places(anchors)
+        places = read_remembered_ledgers(self._admin, self._group).anchor_topics(anchors)
         # A commit for a topic that is gone would be refused with all others.
         there = sorted(topic for topic in places if self._admin.has_topic(topic))
         mark = mark_of(self._identity())

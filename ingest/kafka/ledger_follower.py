@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from ingest.clock import wall_ms
 from ingest.errors import LedgerUnfit, Unusable
-from ingest.kafka.cache import CacheDamaged, LedgerCache
-from ingest.kafka.clients import Properties, new_consumer
-from ingest.kafka.errors import ReadHeldBack, translate
-from ingest.kafka.rows import gather_rows
+from ingest.kafka.kafka_clients import Properties, new_consumer
+from ingest.kafka.kafka_errors import LedgerEndHidden, translate
+from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache
+from ingest.kafka.ledger_rows import collect_rows
 from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
 
 _log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ class Applied:
 
     key: LedgerKey
     entry: LedgerEntry | bytes | None
-    """Raw bytes for a control record (see ingest.kafka.controls)."""
+    """Raw bytes for a control record (see ingest.kafka.control_records)."""
 
 
 class Follower:
@@ -88,7 +88,7 @@ class Follower:
         """Return when everything committed and visible has been read once; Unusable without progress."""
         try:
             self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
-        except ReadHeldBack as error:
+        except LedgerEndHidden as error:
             raise Unusable(str(self._problem or error)) from error
 
     def wait_for(self, end: int, timeout: float) -> None:
@@ -118,7 +118,7 @@ class Follower:
                 if self._error is not None:
                     raise self._error
                 if stuck_at == self._position:
-                    raise ReadHeldBack(
+                    raise LedgerEndHidden(
                         f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
                         f"{timeout:.1f} s ({what}): an open transaction hides what follows. "
                         f"{self._problem or ''}"
@@ -155,7 +155,7 @@ class Follower:
             self._noted = now
             at_end_ms = wall_ms() if is_end else None
             try:
-                self._cache.apply(gather_rows(records), position, at_end_ms=at_end_ms)
+                self._cache.apply(collect_rows(records), position, at_end_ms=at_end_ms)
             except CacheDamaged:
                 self._start_again()
                 return
@@ -245,7 +245,7 @@ def read_uncommitted(
         while position < end:
             message = consumer.poll(timeout)
             if message is None:
-                raise ReadHeldBack(
+                raise LedgerEndHidden(
                     f"The ledger topic {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
                 )
             error = message.error()

@@ -17,7 +17,7 @@ DATABASE = "ledger.sqlite3"
 
 
 @dataclass(slots=True, kw_only=True)
-class CacheHome:
+class CacheDirectory:
     """A folder for the cache, ours until `close`. `path` None: there is no place on disk, use memory."""
 
     path: Path | None
@@ -36,7 +36,7 @@ class CacheHome:
             self._private = None
 
 
-def find_home(state_dir: Path | None, name: str) -> CacheHome:
+def find_cache_directory(state_dir: Path | None, name: str) -> CacheDirectory:
     """The best place there is; one WARN when it is not `state_dir` (which costs a re-read, nothing else)."""
     if state_dir is None:
         return _private_home()
@@ -56,7 +56,7 @@ def find_home(state_dir: Path | None, name: str) -> CacheHome:
         lock.close()
         _log.warning("cache_elsewhere", reason="another process uses it", detail="the ledger is read whole")
         return _private_home()
-    return CacheHome(path=folder / DATABASE, is_shared=True, _lock=lock)
+    return CacheDirectory(path=folder / DATABASE, is_shared=True, _lock=lock)
 
 
 def remove(path: Path) -> None:
@@ -66,10 +66,10 @@ def remove(path: Path) -> None:
             os.unlink(f"{path}{suffix}")  # noqa: PTH108 - the suffix is part of SQLite's naming, not of a path
 
 
-def _private_home() -> CacheHome:
+def _private_home() -> CacheDirectory:
     try:
         folder = tempfile.TemporaryDirectory(prefix="headrace-")
     except OSError as error:
         _log.warning("cache_in_memory", reason=str(error))
-        return CacheHome(path=None, is_shared=False)
-    return CacheHome(path=Path(folder.name) / DATABASE, is_shared=False, _private=folder)
+        return CacheDirectory(path=None, is_shared=False)
+    return CacheDirectory(path=Path(folder.name) / DATABASE, is_shared=False, _private=folder)

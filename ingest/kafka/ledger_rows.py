@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ingest.errors import LedgerUnfit
-from ingest.kafka.controls import decode_control
+from ingest.kafka.control_records import decode_control
 from ingest.ledger import VERSION, ControlKey, State, decode_entry, decode_key
 
 # What stands for "no slice" in columns that are part of a primary key: the object's own row.
@@ -38,7 +38,7 @@ RowKey = tuple[str, str, str, int, int]
 """Bucket, key, ETag, begin and end of a cached entry; WHOLE twice for an object's own."""
 
 
-class Rows(NamedTuple):
+class LedgerRows(NamedTuple):
     """A stretch of the ledger, raw, the last record of each key only; None is a tombstone.
 
     Equal keys are equal bytes (`encode_key`), so nothing has to be decoded to know which record is the last.
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
     controls: dict[str, bytes | None]
 
 
-def gather_rows(records: Iterable[tuple[bytes, bytes | None]]) -> Rows:
+def collect_rows(records: Iterable[tuple[bytes, bytes | None]]) -> LedgerRows:
     """The rows of these records, in which the later of one key wins; LedgerUnfit for an unknown control."""
     entries = dict(records)
     controls: dict[str, bytes | None] = {}
@@ -58,7 +58,7 @@ def gather_rows(records: Iterable[tuple[bytes, bytes | None]]) -> Rows:
         value = controls[key.name] = entries.pop(raw_key)
         if value is not None:
             decode_control(key, value)
-    return Rows(entries, controls)
+    return LedgerRows(entries, controls)
 
 
 def row_key(raw: bytes) -> RowKey:

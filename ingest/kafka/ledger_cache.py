@@ -17,9 +17,9 @@ import structlog
 from ingest.clock import wall_ms
 from ingest.errors import Unusable
 from ingest.kafka import cache_sql as sql
-from ingest.kafka.cache_home import CacheHome, remove
+from ingest.kafka.cache_directory import CacheDirectory, remove
+from ingest.kafka.ledger_rows import WHOLE, LedgerRows, row_key, row_state
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.kafka.rows import WHOLE, Rows, row_key, row_state
 from ingest.ledger import ControlKey, LedgerEntry, SliceKey, State, decode_entry
 from ingest.objects import ObjectId
 
@@ -32,7 +32,7 @@ _REBUILD_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedEntry:
     """An object's own ledger entry, decoded only when it is looked into."""
 
     id: ObjectId
@@ -55,7 +55,7 @@ class LedgerCache:
     Reads wait while the content is being read again after damage, so that a known object never looks new.
     """
 
-    def __init__(self, home: CacheHome, identity: LedgerIdentity) -> None:
+    def __init__(self, home: CacheDirectory, identity: LedgerIdentity) -> None:
         self._home = home
         self._identity = identity
         self._lock = threading.Condition()
@@ -83,7 +83,7 @@ class LedgerCache:
         found = self._meta("at_end_ms")
         return None if found is None else int(found)
 
-    def apply(self, rows: Rows, position: int, *, at_end_ms: int | None = None) -> None:
+    def apply(self, rows: LedgerRows, position: int, *, at_end_ms: int | None = None) -> None:
         """Take over a stretch of the ledger and the position after it, in one SQLite transaction.
 
         A disk that is full or fails moves the cache into memory, with one WARN. CacheDamaged when what was
@@ -137,7 +137,7 @@ class LedgerCache:
         found = self._select(sql.GET, (object_id.bucket, object_id.key, object_id.etag))
         return decode_entry(found[0][0]) if found else None
 
-    def of_key(self, bucket: str, key: str) -> list[Known]:
+    def of_key(self, bucket: str, key: str) -> list[CachedEntry]:
         """All contents of one key that the ledger knows, by ETag."""
         return _known(self._select(sql.OF_KEY, (bucket, key)))
 
@@ -146,7 +146,7 @@ class LedgerCache:
         found = self._select(sql.SLICES, (object_id.bucket, object_id.key, object_id.etag))
         return {SliceKey(object_id, begin, end): decode_entry(value) for begin, end, value in found}
 
-    def scan(self, bucket: str, after_key: str = "", through_key: str | None = None) -> Iterator[Known]:
+    def scan(self, bucket: str, after_key: str = "", through_key: str | None = None) -> Iterator[CachedEntry]:
         """Objects' entries in S3's order, after one key (exclusive) and through another (inclusive).
 
         Read in pages; what changes meanwhile is seen or not, but nothing else is missed or repeated.
@@ -163,19 +163,19 @@ class LedgerCache:
                 return
             key, etag = rows[-1][1], rows[-1][2]
 
-    def by_state(self, state: State, limit: int) -> list[Known]:
+    def by_state(self, state: State, limit: int) -> list[CachedEntry]:
         """Up to `limit` objects in this state, in key order for `done`, in no order else."""
         if state is State.DONE:
             return _known(self._select(sql.DONE, (limit,)))
         return _known(self._select(sql.BY_STATE, (state.value, limit)))
 
-    def unfinished(self) -> list[Known]:
+    def unfinished(self) -> list[CachedEntry]:
         """All objects that become pending on taking the lead: partial, failed, and those asked for again."""
         states = (State.PARTIAL, State.FAILED, State.NEW)
         return [known for state in states for known in self.by_state(state, -1)]
 
     def controls(self) -> dict[ControlKey, bytes]:
-        """The values of all control records (see ingest.kafka.controls)."""
+        """The values of all control records (see ingest.kafka.control_records)."""
         return {
             ControlKey(name): value for name, value in self._select("SELECT name, value FROM controls", ())
         }
@@ -207,7 +207,7 @@ class LedgerCache:
                     )
                     self._is_damaged = True
 
-    def _write(self, rows: Rows, position: int, at_end_ms: int | None) -> None:
+    def _write(self, rows: LedgerRows, position: int, at_end_ms: int | None) -> None:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
@@ -322,7 +322,7 @@ class LedgerCache:
 
 
 def open_cache(
-    home: CacheHome, identity: LedgerIdentity, *, ends: tuple[int, int], delete_retention_ms: int
+    home: CacheDirectory, identity: LedgerIdentity, *, ends: tuple[int, int], delete_retention_ms: int
 ) -> LedgerCache:
     """The cache, empty unless what it holds is of this ledger, within its ends, and young enough.
 
@@ -346,7 +346,7 @@ def open_cache(
     return cache
 
 
-def found_identity(home: CacheHome) -> LedgerIdentity | None:
+def found_identity(home: CacheDirectory) -> LedgerIdentity | None:
     """The ledger that the file there was made of, looked at without changing it; None when nothing says."""
     if home.path is None or not home.path.exists():
         return None
@@ -365,7 +365,8 @@ def _written(ordered: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[Any, .
     return ((*row_key(raw_key), row_state(value), value) for raw_key, value in ordered if value is not None)
 
 
-def _known(rows: list[tuple[Any, ...]]) -> list[Known]:
+def _known(rows: list[tuple[Any, ...]]) -> list[CachedEntry]:
     return [
-        Known(ObjectId(bucket, key, etag), State(state), value) for bucket, key, etag, state, value in rows
+        CachedEntry(ObjectId(bucket, key, etag), State(state), value)
+        for bucket, key, etag, state, value in rows
     ]

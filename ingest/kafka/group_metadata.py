@@ -12,7 +12,7 @@ _COUNT: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class GroupMetadata:
     """One member in one generation of a consumer group."""
 
     group: str
@@ -29,7 +29,7 @@ class Membership:
         return self.generation >= 0 and self.member != ""
 
 
-def read_membership(raw: bytes) -> Membership:
+def parse_group_metadata(raw: bytes) -> GroupMetadata:
     """The member in what `Consumer.consumer_group_metadata()` gave; ValueError when it is something else.
 
     librdkafka hands out `CGMDv2:`, the generation (int32), group and member id each ended by NUL, one byte
@@ -44,7 +44,7 @@ def read_membership(raw: bytes) -> Membership:
         raise ValueError(f"not group metadata of librdkafka 2: {raw[:80]!r}")
     group, member, rest = parts
     has_instance = rest[0] == 0
-    return Membership(
+    return GroupMetadata(
         group=group.decode(),
         generation=generation,
         member=member.decode(),

@@ -15,7 +15,7 @@ PAUSE: Final = ControlKey("pause")
 _COMMAND: Final = "command:"
 
 
-class Slots(msgspec.Struct, frozen=True, kw_only=True):
+class SlotCount(msgspec.Struct, frozen=True, kw_only=True):
     """The largest number of slots ever used: so many transactional ids are fenced on taking the lead."""
 
     v: int = VERSION
@@ -37,7 +37,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     start_key: str | None = None
 
 
-class Target(StrEnum):
+class TargetState(StrEnum):
     """What people want the ingester to do (`PUT .../pause`, `/stop`, `/resume`)."""
 
     RUNNING = "running"
@@ -49,11 +49,11 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     """What was last asked of the ingester through the REST interface, and when; no record: to run."""
 
     v: int = VERSION
-    state: Target
+    state: TargetState
     at_ms: int
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What every command of people says; `ingest.asking.orders.Order` adds the objects that it is for.
 
     The leader applies it and removes the record in one transaction; a long list is cut into several.
@@ -65,10 +65,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-Control = Slots | Owner | FirstStart | Pause | Command
+Control = SlotCount | Owner | FirstStart | Pause | CommandRecord
 
 _KINDS: Final[dict[str, type[Control]]] = {
-    SLOTS.name: Slots,
+    SLOTS.name: SlotCount,
     OWNER.name: Owner,
     FIRST_START.name: FirstStart,
     PAUSE.name: Pause,
@@ -96,7 +96,7 @@ def encode_control(control: Control) -> bytes:
 
 def decode_control(key: ControlKey, raw: bytes) -> Control:
     """The control that `encode_control` gave; LedgerUnfit for a newer version or an unknown name."""
-    kind: type[Control] | None = Command if is_command(key) else _KINDS.get(key.name)
+    kind: type[Control] | None = CommandRecord if is_command(key) else _KINDS.get(key.name)
     try:
         version = msgspec.json.decode(raw, type=_Versioned).v
         if version != VERSION or kind is None:

@@ -7,8 +7,8 @@ from typing import Final
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from ingest.kafka.clients import Properties, new_consumer
-from ingest.kafka.membership import read_membership
+from ingest.kafka.group_metadata import parse_group_metadata
+from ingest.kafka.kafka_clients import Properties, new_consumer
 
 _POLL_SECONDS: Final = 0.1
 
@@ -23,20 +23,20 @@ _ENDS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class MemberCallbacks:
     """What a member tells its owner, always from the member's thread."""
 
-    on_held: Callable[["Member", bytes], None]
+    on_held: Callable[["GroupMember", bytes], None]
     """It holds the partition; the group metadata of the generation that has just begun."""
-    on_waiting: Callable[["Member"], None]
+    on_waiting: Callable[["GroupMember"], None]
     """It is in the group, and another member holds the partition."""
-    on_gone: Callable[["Member", str], None]
+    on_gone: Callable[["GroupMember", str], None]
     """It can hold nothing any more (or lost what it held), with the reason. Said at most once."""
-    on_problem: Callable[["Member", KafkaError], None]
+    on_problem: Callable[["GroupMember", KafkaError], None]
     """Something that may pass: a broker away, rights missing."""
 
 
-class Member:
+class GroupMember:
     """Joins at once. `close` leaves the group and waits for the thread."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Member:
         topic: str,
         session_timeout_ms: int,
         instance_id: str | None,
-        events: Events,
+        events: MemberCallbacks,
     ) -> None:
         self._topic = topic
         self._events = events
@@ -123,7 +123,7 @@ class Member:
             return
         if not self._holds:
             self._events.on_waiting(self)
-        elif read_membership(raw).is_checked_by_broker:
+        elif parse_group_metadata(raw).is_checked_by_broker:
             self._events.on_held(self, raw)
         else:
             # The broker takes such metadata unchecked, from anyone: a transaction must never carry it.

@@ -25,7 +25,7 @@ _QUIET_SECONDS: Final = 10.0
 _ADMIN_LOGGER: Final = logging.getLogger("headrace.librdkafka.admin")
 
 
-class _Sparing(logging.Filter):
+class _RepeatFilter(logging.Filter):
     """Lets one line of each kind through in ten seconds: a broker that is away gives ten a second."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def _kind(record: logging.LogRecord) -> str:
     return str(record.args[0]) if isinstance(record.args, tuple) and record.args else str(record.msg)
 
 
-LOGGER.addFilter(_Sparing())
+LOGGER.addFilter(_RepeatFilter())
 _ADMIN_LOGGER.addFilter(lambda record: _kind(record) not in {"FAIL", "ERROR"})
 
 Properties = Mapping[str, str]

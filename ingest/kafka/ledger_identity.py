@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ingest.errors import LedgerUnfit
-from ingest.kafka.admin import Admin
+from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_topic import LedgerIdentity
 
 _REMEDY = (
@@ -26,7 +26,7 @@ class _Mark(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemory:
+class RememberedLedgers:
     """What the group's offsets say about its ledger: its name and id, by the topic that the offset is for."""
 
     group: str
@@ -37,7 +37,7 @@ class GroupMemory:
         """Whether the group remembers no ledger: a first start, or seven idle days."""
         return not self.marks
 
-    def places(self, anchors: Collection[str]) -> set[str]:
+    def anchor_topics(self, anchors: Collection[str]) -> set[str]:
         """The topics to commit the mark for: these, and wherever an older one lies."""
         return set(anchors) | set(self.marks)
 
@@ -54,7 +54,7 @@ class GroupMemory:
                 raise LedgerUnfit(_lost(topic, remembered_id, topic_id))
 
 
-def recall(admin: Admin, group: str) -> GroupMemory:
+def read_remembered_ledgers(admin: KafkaAdmin, group: str) -> RememberedLedgers:
     """What the group remembers; metadata that is not ours is passed over. Blocks on two calls."""
     marks = {}
     for topic, metadata in admin.group_offsets(group).items():
@@ -63,7 +63,7 @@ def recall(admin: Admin, group: str) -> GroupMemory:
         except msgspec.DecodeError:
             continue
         marks[topic] = (mark.headrace_ledger, mark.topic_id)
-    return GroupMemory(group=group, marks=marks)
+    return RememberedLedgers(group=group, marks=marks)
 
 
 def mark_of(identity: LedgerIdentity) -> str:
@@ -71,7 +71,7 @@ def mark_of(identity: LedgerIdentity) -> str:
     return msgspec.json.encode(_Mark(identity.topic, identity.topic_id)).decode()
 
 
-def refuse_other_members(admin: Admin, group: str, topic: str) -> None:
+def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:
     """LedgerUnfit when a member of the group holds another topic: two configurations share this name."""
     others = admin.group_topics(group) - {topic}
     if others:
