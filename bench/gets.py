@@ -15,7 +15,7 @@ from ingest.objects import ObjectId, Route, S3Object
 from ingest.settings.model import BackoffSettings, S3Settings, StaticCredentials
 from ingest.settings.secret import Secret
 from ingest.work import Work
-from spark.reader import Pace, Prefetch, S3Source
+from spark.reader import Prefetch, RateLimiter, S3Source
 from spark.s3 import S3Calls, new_s3_calls
 
 SMALL: Final = 2048
@@ -95,7 +95,10 @@ def measure(calls: S3Calls) -> tuple[float, float, float]:
 
     def ahead() -> None:
         prefetch = Prefetch(
-            calls, [Work(object=one, route=Route(topic="t")) for one in small], Pace(None), streams=True
+            calls,
+            [Work(object=one, route=Route(topic="t")) for one in small],
+            RateLimiter(None),
+            streams=True,
         )
         for _ in small:
             b"".join(prefetch.next().stream())

@@ -16,11 +16,11 @@ from confluent_kafka.cimpl import NewTopic
 from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.settings import load
 from spark.formats import DECODERS, DecodeOptions
-from spark.producer.buffer import best_path
-from spark.producer.ordinary import OrdinaryPath
-from spark.producer.properties import producer_properties
-from spark.producer.target import Path, Target
-from spark.producer.topics import Topics
+from spark.producer.batch_produce import best_produce_path
+from spark.producer.partition_counts import PartitionCounts
+from spark.producer.producer_properties import producer_properties
+from spark.producer.record_produce import RecordProduce
+from spark.producer.target import ProducePath, RecordTarget
 from spark.rows import RowBatch
 
 LINES = b"".join(
@@ -79,8 +79,8 @@ def plain(properties: dict[str, str], topic: str) -> Callable[[int], None]:
 
 def in_transactions(
     properties: dict[str, str],
-    target: Target,
-    path_of: Callable[[Producer], Path],
+    target: RecordTarget,
+    path_of: Callable[[Producer], ProducePath],
     batches: Callable[[], Iterator[RowBatch]],
 ) -> Callable[[int], None]:
     """A transaction for each 50,000 rows, sent by one of our paths."""
@@ -98,19 +98,19 @@ def in_transactions(
     return send
 
 
-def ordinary(producer: Producer) -> Path:
+def ordinary(producer: Producer) -> ProducePath:
     """A call for each row."""
-    return OrdinaryPath(producer, lambda: False)
+    return RecordProduce(producer, lambda: False)
 
 
-def buffer(producer: Producer) -> Path:
+def buffer(producer: Producer) -> ProducePath:
     """A call for each batch of rows, where librdkafka allows it."""
-    return best_path(
+    return best_produce_path(
         producer,
-        OrdinaryPath(producer, lambda: False),
+        RecordProduce(producer, lambda: False),
         lambda: False,
         partitioner="murmur2_random",
-        partitions=Topics(producer).partitions,
+        partitions=PartitionCounts(producer).partitions,
     )
 
 
@@ -120,7 +120,7 @@ def main(bootstrap: str, count: int) -> None:
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
     settings = load(SETTINGS % bootstrap, kind="json", environment={"HOME": "/"}, read_file=lambda path: path)
     properties = producer_properties(settings.kafka.client("producer"))
-    target = Target(topic=topic, key=b"object-key")
+    target = RecordTarget(topic=topic, key=b"object-key")
     options = DecodeOptions(format=settings.format, topic=topic)
 
     def decoded() -> Iterator[RowBatch]:

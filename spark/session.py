@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import Unusable
 from ingest.settings.secret import is_secret_name
-from spark.shipping import pack_code
+from spark.code_archive import build_code_archive
 
 log = structlog.get_logger(__name__)
 
 # Spark never runs a task twice for us: a plan that is executed twice is refused by its number, but a retry
 # would only hide that the slot has to be fenced (design, "Spark does not retry for us").
-REQUIRED: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+REQUIRED: Final = {"spark.source.maxFailures": "1", "spark.speculation": "false"}
 
 DEFAULTS: Final = {
     "spark.master": "local[*]",
@@ -116,7 +116,7 @@ def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
     if not is_local(values["spark.master"]):
-        context.addPyFile(str(pack_code(context)))
+        context.addPyFile(str(build_code_archive(context)))
     return SparkSession(context)
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 # By module: class, method, the moment when it is entered, and the one when it has returned.
 STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "ingest.service.event_loop": [("EventLoop", "_received", "told", None)],
-    "spark.lanes.lanes": [("Lanes", "grant", None, "granted")],
-    "spark.task.link": [("Link", "batch", None, "taken")],
-    "spark.reader.source": [("S3Source", "whole", None, "fetched")],
+    "spark.slots.slot_pool": [("Lanes", "grant", None, "granted")],
+    "spark.source.driver_connection": [("Link", "batch", None, "taken")],
+    "spark.reader.s3_source": [("S3Source", "whole", None, "fetched")],
     "spark.producer.transactional": [
         ("TransactionalProducer", "begin", None, "opened"),
         ("TransactionalProducer", "commit", "sent", "committed"),

@@ -5,7 +5,7 @@ from ingest.intake import intake_of
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.service.view import CacheView
 from ingest.settings import Settings
-from spark.formats import CUTTERS
+from spark.formats import SPLITTERS
 
 
 def deciders(
@@ -24,7 +24,7 @@ def deciders(
         max_objects=settings.jobs.max_objects,
         max_bytes=settings.jobs.max_bytes,
         ordering=settings.routing.ordering,
-        can_cut=settings.format.input_format in CUTTERS,
+        can_cut=settings.format.input_format in SPLITTERS,
         max_attempts=settings.errors.max_attempts,
     )
     backoff = Backoff(first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms)

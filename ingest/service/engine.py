@@ -5,9 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ingest.errors import Unusable
 from ingest.settings import Settings
-from spark.lanes import JobFailed, Jobs, LaneEvent, Lanes, SessionJobs
 from spark.session import build_session
-from spark.task.settings import task_settings
+from spark.slots import JobFailed, Jobs, Lanes, SessionJobs, SlotEvent
+from spark.source.task_settings import task_settings
 
 
 class Engine:
@@ -24,7 +24,7 @@ class Engine:
         """Begin to bring it up; returns at once."""
         self._made = self._beside.submit(self._make)
 
-    def new_lanes(self, post: Callable[[LaneEvent], None]) -> Lanes:
+    def new_lanes(self, post: Callable[[SlotEvent], None]) -> Lanes:
         """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
 
         Blocks until Spark is up; Unusable when it does not start.
@@ -64,7 +64,7 @@ class Engine:
             slot_pool.close(0.0)
         return jobs
 
-    def _lanes(self, jobs: Jobs, post: Callable[[LaneEvent], None]) -> Lanes:
+    def _lanes(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> Lanes:
         settings = self._settings
         return Lanes(
             jobs,
@@ -78,6 +78,6 @@ class Engine:
         if spark.remote is None:
             return SessionJobs(build_session(spark.conf() | {"spark.master": spark.master}, name=name))
         # Its client takes a second to load and 60 MiB, which nobody else should pay for.
-        from spark.lanes.connect import ConnectJobs
+        from spark.slots.connect import ConnectJobs
 
         return ConnectJobs(spark.remote.reveal(), spark.conf(), name=name)

@@ -38,7 +38,7 @@ from listeners.discovery_events import (
     Received,
 )
 from listeners.listeners import Listeners
-from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 
 _log = structlog.get_logger(__name__)
 

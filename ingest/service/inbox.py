@@ -13,7 +13,7 @@ from listeners.discovery_events import (
     Page,
     Received,
 )
-from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 
 AppliedBatch = tuple[Applied, ...]
 Event = (

@@ -44,7 +44,7 @@ from ingest.service.view import CacheView
 from ingest.settings import Settings
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
-from spark.lanes import Lanes
+from spark.slots import Lanes
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
 from ingest.service.tally import Tally
 from ingest.work import Batch, Finished, Outcome
-from spark.lanes import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotReady
 
 _log = structlog.get_logger(__name__)
 

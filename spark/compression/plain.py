@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from ingest.errors import ObjectError
+from spark.byte_source import ByteSource
 from spark.compression.codecs import decompressed
 from spark.compression.magic import SNIFF_BYTES, Codec, sniff
-from spark.source import Source
 
 # Large enough that the work of a chunk outweighs its overhead, small enough that many fit in memory.
 CHUNK_BYTES: Final = 1024 * 1024
 
 
-def stored_codec(source: Source) -> Codec | None:
+def stored_codec(source: ByteSource) -> Codec | None:
     """What the object is compressed with, by its first bytes; costs one small ranged read."""
     return sniff(source.read_at(0, SNIFF_BYTES))
 
 
-def plain_stream(source: Source, begin: int = 0, *, sniffed: bool = True) -> Iterator[bytes]:
+def plain_stream(source: ByteSource, begin: int = 0, *, sniffed: bool = True) -> Iterator[bytes]:
     """The plain bytes of `source` from byte `begin` of the plain stream, in chunks of about CHUNK_BYTES.
 
     A compressed stream cannot seek: it is read from its start and what lies before `begin` is dropped.
@@ -28,7 +28,7 @@ def plain_stream(source: Source, begin: int = 0, *, sniffed: bool = True) -> Ite
     return regrouped(_from_the_start(source, begin))
 
 
-def _from_the_start(source: Source, begin: int) -> Iterator[bytes]:
+def _from_the_start(source: ByteSource, begin: int) -> Iterator[bytes]:
     stored = source.stream()
     head = b""
     for chunk in stored:

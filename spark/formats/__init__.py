@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 from ingest.positions import Position
 from ingest.settings.choices import InputFormat
+from spark.byte_source import ByteSource
 from spark.formats import avro, chunks, jsonl, parquet
-from spark.records.options import DecodeOptions
+from spark.records.decode_options import DecodeOptions
 from spark.rows import RowBatch
-from spark.source import Source
 
-__all__ = ["CUTTERS", "DECODERS", "Cutter", "DecodeOptions", "Decoder"]
+__all__ = ["DECODERS", "SPLITTERS", "DecodeOptions", "Decoder", "Splitter"]
 
 
 class Decoder(Protocol):
@@ -25,7 +25,7 @@ class Decoder(Protocol):
 
     def __call__(
         self,
-        source: Source,
+        source: ByteSource,
         start: Position | None,
         *,
         options: DecodeOptions,
@@ -40,10 +40,10 @@ class Decoder(Protocol):
         """
 
 
-class Cutter(Protocol):
+class Splitter(Protocol):
     """Where an object can be cut for several slots."""
 
-    def __call__(self, source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    def __call__(self, source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
         """Ascending marks, both ends of the object included: each two neighbours are a slice.
 
         None when the object cannot be cut, or is too small to be. Blocks on reads.
@@ -57,7 +57,7 @@ DECODERS: Final[dict[InputFormat, Decoder]] = {
     InputFormat.PARQUET: parquet.decode,
 }
 
-CUTTERS: Final[dict[InputFormat, Cutter]] = {
+SPLITTERS: Final[dict[InputFormat, Splitter]] = {
     InputFormat.JSONL: jsonl.cuts,
     InputFormat.BYTES: chunks.cuts,
     InputFormat.AVRO: avro.cuts,

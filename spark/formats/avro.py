@@ -5,6 +5,7 @@ from typing import Final
 
 from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
 from ingest.positions import BlockPosition, Position
+from spark.byte_source import ByteSource
 from spark.compression import plain_stream, stored_codec
 from spark.formats.avro_batches import BATCH_BYTES, BATCH_ROWS, BlockReader
 from spark.formats.avro_container import (
@@ -20,11 +21,10 @@ from spark.formats.avro_container import (
     too_large,
 )
 from spark.formats.avro_schema import Node, SchemaError, minimal_size, parse_schema
-from spark.records.options import DecodeOptions
+from spark.records.decode_options import DecodeOptions
+from spark.records.record_builder import RecordBuilder
 from spark.records.registry import registry_prefix
-from spark.records.shape import Shaper
 from spark.rows import RowBatch
-from spark.source import Source
 
 # Data that take no bytes, such as null, can be claimed in any number; more than this is no honest block.
 _EMPTY_DATA_MAX: Final = 10_000_000
@@ -34,7 +34,7 @@ _HEADER_STEP_BYTES: Final = 64 * 1024
 
 
 def decode(
-    source: Source,
+    source: ByteSource,
     start: Position | None,
     *,
     options: DecodeOptions,
@@ -54,7 +54,7 @@ def decode(
         reader = BlockReader(
             node,
             options,
-            Shaper.of(options, lambda path: _is_bytes(node, path)),
+            RecordBuilder.of(options, lambda path: _is_bytes(node, path)),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
         )
@@ -73,7 +73,7 @@ def decode(
         ) from error
 
 
-def _opened(source: Source, first: int, begin: int | None, end: int | None) -> tuple[Header, Bytes]:
+def _opened(source: ByteSource, first: int, begin: int | None, end: int | None) -> tuple[Header, Bytes]:
     """The header, and the stream from the block at `first` (or the first one) on."""
     if first == 0 and begin is None:
         stream = Bytes(plain_stream(source), 0)
@@ -87,13 +87,13 @@ def _opened(source: Source, first: int, begin: int | None, end: int | None) -> t
     return header, Bytes(source.stream(first, end) if end is None or first < end else iter(()), first)
 
 
-def _ranges(source: Source) -> Iterator[bytes]:
+def _ranges(source: ByteSource) -> Iterator[bytes]:
     """The object in small ranged reads, each made when it is wanted."""
     for at in range(0, source.size, _HEADER_STEP_BYTES):
         yield source.read_at(at, _HEADER_STEP_BYTES)
 
 
-def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Beginnings of blocks at which the object can be cut, both ends of the object included.
 
     None when it is compressed as a whole or has too few blocks. A sync marker counts only where a block
@@ -116,7 +116,7 @@ def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, .
     return tuple(sorted(marks)) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 
 
-def _block_from(source: Source, header: Header, target: int, limit: int) -> int | None:
+def _block_from(source: ByteSource, header: Header, target: int, limit: int) -> int | None:
     """Where the first block at or behind `target` begins, or None behind the last one."""
     at = target - SYNC_BYTES
     while at < min(source.size, target + limit + _SEARCH_BYTES):
@@ -132,7 +132,7 @@ def _block_from(source: Source, header: Header, target: int, limit: int) -> int 
     return None
 
 
-def _is_block(source: Source, header: Header, offset: int) -> bool:
+def _is_block(source: ByteSource, header: Header, offset: int) -> bool:
     stream = Bytes(iter([source.read_at(offset, 2 * 10)]), offset)
     try:
         count, size = stream.long(), stream.long()

@@ -18,8 +18,8 @@ from spark.formats.avro_data import Datum, DatumReader
 from spark.formats.avro_rows import ValueFault, column_texts, value_texts
 from spark.formats.avro_schema import Node
 from spark.formats.avro_skip import DatumError
-from spark.records.options import DecodeOptions
-from spark.records.shape import Shaper, needs_fields
+from spark.records.decode_options import DecodeOptions
+from spark.records.record_builder import RecordBuilder, needs_fields
 from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 
 BATCH_ROWS: Final = 10_000
@@ -33,7 +33,13 @@ class BlockReader:
     """
 
     def __init__(
-        self, node: Node, options: DecodeOptions, record_builder: Shaper, *, name: str, prefix: bytes = b""
+        self,
+        node: Node,
+        options: DecodeOptions,
+        record_builder: RecordBuilder,
+        *,
+        name: str,
+        prefix: bytes = b"",
     ) -> None:
         settings = options.format
         self._node = node
@@ -92,7 +98,7 @@ class BlockReader:
                 part = array.slice(first, min(step, total - first))
                 texts = column_texts(part, self._node, self._style)
                 batches.append(
-                    self._record_builder.shape(_good_batch(self._as_values(texts), first, position))
+                    self._record_builder.build(_good_batch(self._as_values(texts), first, position))
                 )
         except (ValueFault, pa.ArrowInvalid):
             return None  # some value is wrong; one by one it is found
@@ -161,7 +167,7 @@ class BlockReader:
             return position(first + good[index]) if index < len(good) else after
 
         batch = RowBatch(values=values, after=after, positions=positions, bad=bad)
-        return self._record_builder.shape(batch, rows)
+        return self._record_builder.build(batch, rows)
 
     def _texts(self, values: list[Any]) -> list[str | None]:
         """JSON of each value, None for one that its schema's type cannot hold."""

@@ -8,18 +8,18 @@ import numpy as np
 from ingest.errors import ObjectCorrupt
 from ingest.positions import BytePosition, Position
 from ingest.settings.choices import Compression
+from spark.byte_source import ByteSource
 from spark.compression import plain_stream, stored_codec
-from spark.records.options import DecodeOptions
-from spark.records.shape import Shaper
+from spark.records.decode_options import DecodeOptions
+from spark.records.record_builder import RecordBuilder
 from spark.rows import Column, RowBatch
-from spark.source import Source
 
 BATCH_ROWS: Final = 10_000
 _BATCH_BYTES: Final = 1024 * 1024
 
 
 def decode(
-    source: Source,
+    source: ByteSource,
     start: Position | None,
     *,
     options: DecodeOptions,
@@ -42,20 +42,20 @@ def decode(
         offset = start.byte if start is not None else 0
         stream = plain_stream(source, offset, sniffed=options.format.compression is not Compression.NONE)
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // size))
-    record_builder = Shaper.of(options)
+    record_builder = RecordBuilder.of(options)
     carry = b""
     for chunk in stream:
         buffer = carry + chunk if carry else chunk
         whole = len(buffer) // size * size
         for at in range(0, whole, rows * size):
-            yield record_builder.shape(_batch(buffer, at, min(at + rows * size, whole), offset, size))
+            yield record_builder.build(_batch(buffer, at, min(at + rows * size, whole), offset, size))
         offset += whole
         carry = buffer[whole:]
     if carry:
-        yield record_builder.shape(_batch(carry, 0, len(carry), offset, size))
+        yield record_builder.build(_batch(carry, 0, len(carry), offset, size))
 
 
-def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
     if options.format.compression is not Compression.NONE and stored_codec(source) is not None:
         return None

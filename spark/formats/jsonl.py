@@ -8,13 +8,13 @@ import numpy as np
 
 from ingest.errors import ObjectCorrupt
 from ingest.positions import BytePosition, Position
+from spark.byte_source import ByteSource
 from spark.compression import plain_stream, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault
-from spark.formats.lines import LongLine, Stretch, lines
-from spark.records.options import DecodeOptions
-from spark.records.shape import Shaper
+from spark.formats.lines import LineBlock, LongLine, lines
+from spark.records.decode_options import DecodeOptions
+from spark.records.record_builder import RecordBuilder
 from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
-from spark.source import Source
 
 BATCH_ROWS: Final = 10_000
 
@@ -23,7 +23,7 @@ _SPACE: Final = 32
 
 
 def decode(
-    source: Source,
+    source: ByteSource,
     start: Position | None,
     *,
     options: DecodeOptions,
@@ -43,19 +43,19 @@ def decode(
         chunks, offset = _split_stream(source, start, begin, source.size if end is None else end)
     if offset == 0:
         chunks, offset = _without_bom(chunks)
-    record_builder = Shaper.of(options)
+    record_builder = RecordBuilder.of(options)
     for found in lines(chunks, offset=offset, limit=options.row_max_bytes):
-        if end is not None and (found.offset if isinstance(found, Stretch) else found.begin) >= end:
+        if end is not None and (found.offset if isinstance(found, LineBlock) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
             yield _too_long(found, options)
         else:
-            yield from map(record_builder.shape, _batches(found, options, end))
+            yield from map(record_builder.build, _batches(found, options, end))
             if end is not None and found.offset + len(found.buffer) >= end:
                 return
 
 
-def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
     del options
     if stored_codec(source) is not None:
@@ -67,7 +67,7 @@ def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, .
 
 
 def _split_stream(
-    source: Source, start: BytePosition | None, begin: int, end: int
+    source: ByteSource, start: BytePosition | None, begin: int, end: int
 ) -> tuple[Iterator[bytes], int]:
     """Chunks from the first line that begins in the slice (or from `start`) on, and the byte they begin at.
 
@@ -92,7 +92,7 @@ def _split_stream(
     return iter(()), offset
 
 
-def _to_the_end(source: Source, begin: int, end: int) -> Iterator[bytes]:
+def _to_the_end(source: ByteSource, begin: int, end: int) -> Iterator[bytes]:
     last = b""
     if begin < end:
         for chunk in regrouped(source.stream(begin, end)):
@@ -131,7 +131,7 @@ def _too_long(line: LongLine, options: DecodeOptions) -> RowBatch:
     )
 
 
-def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Iterator[RowBatch]:
+def _batches(stretch: LineBlock, options: DecodeOptions, end: int | None) -> Iterator[RowBatch]:
     """The stretch's rows, checked, in batches of at most BATCH_ROWS."""
     count = len(stretch.starts)
     if end is not None and stretch.offset + len(stretch.buffer) > end:
@@ -159,7 +159,7 @@ def _batches(stretch: Stretch, options: DecodeOptions, end: int | None) -> Itera
         yield _batch(stretch, part, lengths, good[part], faults)
 
 
-def _trimmed(stretch: Stretch, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
+def _trimmed(stretch: LineBlock, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
     """Start and length of each line without JSON's white space around it; length 0 for a blank one."""
     octets = np.frombuffer(stretch.buffer, np.uint8)
     if bool((ends > starts).all() and (octets[starts] > _SPACE).all() and (octets[ends - 1] > _SPACE).all()):
@@ -193,7 +193,7 @@ def _nulled(buffer: bytes, lengths: Numbers, trimmed_starts: Numbers, trimmed_le
 
 
 def _batch(
-    stretch: Stretch, part: slice, lengths: Numbers, good: np.ndarray, faults: dict[int, tuple[str, str]]
+    stretch: LineBlock, part: slice, lengths: Numbers, good: np.ndarray, faults: dict[int, tuple[str, str]]
 ) -> RowBatch:
     offset, starts = stretch.offset, stretch.starts[part]
     after = BytePosition(offset + int(stretch.nexts[part.stop - 1]))

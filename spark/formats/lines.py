@@ -12,7 +12,7 @@ _CR = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class LineBlock:
     """Whole lines: `buffer` begins with a line at byte `offset` of the stream and ends behind one.
 
     `starts` and `ends` are int64 offsets into `buffer`, without LF or CRLF; `nexts` is where the line after
@@ -35,19 +35,19 @@ class LongLine:
     size: int
 
 
-def lines(chunks: Iterator[bytes], *, offset: int, limit: int) -> Iterator[Stretch | LongLine]:
+def lines(chunks: Iterator[bytes], *, offset: int, limit: int) -> Iterator[LineBlock | LongLine]:
     """The lines of the stream whose first byte is byte `offset`; the last LF may be missing.
 
     Holds one chunk and at most about `limit` bytes besides. When the stream fails, an unfinished line is
     dropped and the error passes through.
     """
-    cutter = _Cutter(offset=offset, limit=limit)
+    cutter = _LineSplitter(offset=offset, limit=limit)
     for chunk in chunks:
         yield from cutter.feed(chunk)
     yield from cutter.finish()
 
 
-class _Cutter:
+class _LineSplitter:
     """Carries an unfinished line from chunk to chunk."""
 
     def __init__(self, *, offset: int, limit: int) -> None:
@@ -57,7 +57,7 @@ class _Cutter:
         self._held = 0  # length of the unfinished line so far; its bytes are only kept up to the limit
         self._dropped = False
 
-    def feed(self, chunk: bytes) -> Iterator[Stretch | LongLine]:
+    def feed(self, chunk: bytes) -> Iterator[LineBlock | LongLine]:
         cut = chunk.rfind(b"\n") + 1
         if cut == 0:
             self._hold(chunk)
@@ -69,17 +69,17 @@ class _Cutter:
         if cut > first:
             head = memoryview(chunk)[first:cut]
             buffer = b"".join([*self._parts, head]) if self._parts or cut < len(chunk) or first else chunk
-            yield stretch(buffer, self._begin)
+            yield line_block(buffer, self._begin)
             self._begin += len(buffer)
         self._parts, self._held = [], 0
         if cut < len(chunk):
             self._hold(chunk[cut:])
 
-    def finish(self) -> Iterator[Stretch | LongLine]:
+    def finish(self) -> Iterator[LineBlock | LongLine]:
         if self._dropped:
             yield self._long_line(self._held, self._held)
         elif self._held:
-            yield stretch(b"".join(self._parts), self._begin)
+            yield line_block(b"".join(self._parts), self._begin)
 
     def _hold(self, part: bytes) -> None:
         self._held += len(part)
@@ -96,7 +96,7 @@ class _Cutter:
         return line
 
 
-def stretch(buffer: bytes, offset: int) -> Stretch:
+def line_block(buffer: bytes, offset: int) -> LineBlock:
     """The lines of `buffer`, which begins and ends with a whole line."""
     octets = np.frombuffer(buffer, np.uint8)
     ends = np.flatnonzero(octets == _LF)
@@ -112,4 +112,4 @@ def stretch(buffer: bytes, offset: int) -> Stretch:
     returns = (octets[np.maximum(ends - 1, 0)] == _CR) & (ends > starts)
     if returns.any():
         ends = ends - returns
-    return Stretch(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)
+    return LineBlock(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)

@@ -9,19 +9,19 @@ import pyarrow as pa
 from ingest.errors import ObjectCorrupt
 from ingest.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
+from spark.byte_source import ByteSource
 from spark.formats.arrow_rows import as_column, json_rows
 from spark.formats.parquet_avro import AvroRows
 from spark.formats.parquet_groups import BATCH_BYTES, RowGroups, Translated
 from spark.formats.ranged_file import RangedFile
-from spark.records.options import DecodeOptions
+from spark.records.decode_options import DecodeOptions
+from spark.records.record_builder import RecordBuilder, needs_fields
 from spark.records.registry import registry_prefix
-from spark.records.shape import Shaper, needs_fields
 from spark.rows import BadRow, RowBatch
-from spark.source import Source
 
 
 def decode(
-    source: Source,
+    source: ByteSource,
     start: Position | None,
     *,
     options: DecodeOptions,
@@ -46,7 +46,7 @@ def decode(
             yield from _group_rows(groups, group, skip, writer)
 
 
-def cuts(source: Source, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
@@ -83,7 +83,7 @@ class _Writer:
 
     def __init__(self, schema: Any, options: DecodeOptions) -> None:
         self._style = options.format.json_format
-        self._record_builder = Shaper.of(options, lambda path: _is_bytes(schema, path))
+        self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path))
         self._wants_json = True
         self._avro: AvroRows | None = None
         self._prefix = b""
@@ -123,7 +123,7 @@ class _Writer:
         texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
         values = texts if self._avro is None else self._avro.write(batch, self._prefix)
         assert values is not None
-        return self._record_builder.shape(
+        return self._record_builder.build(
             RowBatch(values=values, after=after, positions=positions, bad=bad), texts
         )
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
+from spark.byte_source import ByteSource
 from spark.formats.parquet_int96 import int96_columns, with_nanoseconds
 from spark.formats.ranged_file import RangedFile
-from spark.source import Source
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 1024 * 1024
@@ -29,7 +29,7 @@ _LEAST_BYTES: Final = 12
 class RowGroups:
     """A Parquet object whose footer is read; to be used within `Translated`."""
 
-    def __init__(self, source: Source, file: RangedFile) -> None:
+    def __init__(self, source: ByteSource, file: RangedFile) -> None:
         if source.size < _LEAST_BYTES:
             raise ObjectCorrupt(f"{source.name}: {source.size} bytes are too few for a Parquet object.")
         self._file = file
@@ -93,7 +93,7 @@ class RowGroups:
 class Translated:
     """Around all reading: Arrow's errors as ours, the source's own, which Arrow may wrap, as they were."""
 
-    def __init__(self, source: Source, file: RangedFile) -> None:
+    def __init__(self, source: ByteSource, file: RangedFile) -> None:
         self._source = source
         self._file = file
 

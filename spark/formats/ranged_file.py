@@ -4,8 +4,8 @@ import io
 from typing import Final
 
 from ingest.errors import HeadraceError, ObjectUnfit
+from spark.byte_source import ByteSource
 from spark.formats.parquet_pages import PageWatch
-from spark.source import Source
 
 # An object up to this size is fetched in one go: fewer requests than its footer and columns would take.
 WHOLE_BYTES: Final = 4 * 1024 * 1024
@@ -21,7 +21,7 @@ class RangedFile(io.RawIOBase):
     others, so `error` keeps the first one.
     """
 
-    def __init__(self, source: Source, *, unit_max_bytes: int) -> None:
+    def __init__(self, source: ByteSource, *, unit_max_bytes: int) -> None:
         super().__init__()
         self._source = source
         self._unit_max_bytes = unit_max_bytes

@@ -13,8 +13,8 @@ idempotent     at least once: records first, checkpoints after they are acknowle
 """
 
 from spark.producer.idempotent import IdempotentProducer
-from spark.producer.slot import SlotProducer, Voided
-from spark.producer.target import Target
+from spark.producer.slot_producer import SlotProducer, SlotRevoked
+from spark.producer.target import RecordTarget
 from spark.producer.transactional import TransactionalProducer
 
-__all__ = ["IdempotentProducer", "SlotProducer", "Target", "TransactionalProducer", "Voided"]
+__all__ = ["IdempotentProducer", "RecordTarget", "SlotProducer", "SlotRevoked", "TransactionalProducer"]

@@ -10,12 +10,12 @@ from ingest.kafka.kafka_clients import LOGGER
 from ingest.kafka.kafka_errors import translate
 from ingest.ledger import encode_entry, encode_key
 from ingest.work import Checkpoint
-from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath
-from spark.producer.properties import producer_properties
-from spark.producer.slot import Voided
-from spark.producer.target import Header, Target
-from spark.producer.topics import Topics
-from spark.producer.window import Window
+from spark.producer.partition_counts import PartitionCounts
+from spark.producer.producer_properties import producer_properties
+from spark.producer.record_produce import ANY_PARTITION, RecordProduce
+from spark.producer.slot_producer import SlotRevoked
+from spark.producer.target import Header, RecordTarget
+from spark.producer.window import ProduceWindow
 from spark.rows import RowBatch
 
 _FLUSH_SECONDS: Final = 0.5
@@ -39,9 +39,9 @@ class IdempotentProducer:
         ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}
         ours = {**producer_properties(properties), **ours}
         self._producer = Producer(ours)
-        self._topics = Topics(self._producer)
-        self._window = Window(self._producer, ours, self._asks_void)
-        self._path = OrdinaryPath(self._producer, self._asks_void, on_delivery=self._delivered)
+        self._topics = PartitionCounts(self._producer)
+        self._window = ProduceWindow(self._producer, ours, self._asks_void)
+        self._path = RecordProduce(self._producer, self._asks_void, on_delivery=self._delivered)
 
     def _asks_void(self) -> bool:
         # A producer outlives its task, and each task brings an `is_void` of its own.
@@ -61,7 +61,7 @@ class IdempotentProducer:
         del group
         self.is_open = True
 
-    def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
+    def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
         for first, behind in self._window.steps(target, rows, begin, end):
             self._path.send(target, rows, first, behind)
@@ -97,7 +97,7 @@ class IdempotentProducer:
     def _flush(self) -> None:
         while self._producer.flush(_FLUSH_SECONDS) > 0:
             if self.is_void():
-                raise Voided
+                raise SlotRevoked
         if self._failure is not None:
             found = translate(self._failure, what="records were not delivered")
             raise TransactionAborted(str(found)) if isinstance(found, Unusable) else found

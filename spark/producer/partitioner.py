@@ -21,7 +21,7 @@ _FUNCTIONS: Final = {
 }
 
 
-class Partitioner:
+class KeyPartitioner:
     """What librdkafka would choose for a key, by the very function that it would call."""
 
     def __init__(self, loaded: CDLL, name: str, count: Callable[[str], int]) -> None:

@@ -9,7 +9,7 @@ Header = tuple[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RecordTarget:
     """Where the rows of one object go.
 
     `partition` None: the partitioner decides. `key` serves rows without keys of their own, `timestamp_ms`
@@ -23,10 +23,10 @@ class Target:
     timestamp_ms: int | None = None
 
 
-class Path(Protocol):
+class ProducePath(Protocol):
     """A way for rows into librdkafka's queue."""
 
-    def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
+    def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full.
 
         Raises RecordRefused and other translated errors, Voided when the slot is void. Bad rows are not its

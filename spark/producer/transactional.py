@@ -13,13 +13,13 @@ from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import encode_entry, encode_key
 from ingest.work import Checkpoint
-from spark.producer.buffer import best_path
-from spark.producer.ordinary import ANY_PARTITION, OrdinaryPath
-from spark.producer.properties import producer_properties
-from spark.producer.slot import Voided
-from spark.producer.target import Header, Target
-from spark.producer.topics import Topics
-from spark.producer.window import Window
+from spark.producer.batch_produce import best_produce_path
+from spark.producer.partition_counts import PartitionCounts
+from spark.producer.producer_properties import producer_properties
+from spark.producer.record_produce import ANY_PARTITION, RecordProduce
+from spark.producer.slot_producer import SlotRevoked
+from spark.producer.target import Header, RecordTarget
+from spark.producer.window import ProduceWindow
 from spark.rows import RowBatch
 
 _INITIALISE_SECONDS: Final = 20.0
@@ -58,16 +58,16 @@ class TransactionalProducer:
         ours = producer_properties(properties)
         self._producer: Producer = new_transactional_producer(ours, self._id)
         initialise(self._producer, self._id, deadline=time.monotonic() + _INITIALISE_SECONDS)
-        self._topics = Topics(self._producer)
-        self._ordinary = OrdinaryPath(self._producer, self._asks_void)
-        self._path = best_path(
+        self._topics = PartitionCounts(self._producer)
+        self._ordinary = RecordProduce(self._producer, self._asks_void)
+        self._path = best_produce_path(
             self._producer,
             self._ordinary,
             self._asks_void,
             partitioner=ours.get("partitioner", ""),
             partitions=self._topics.partitions,
         )
-        self._window = Window(self._producer, ours, self._asks_void)
+        self._window = ProduceWindow(self._producer, ours, self._asks_void)
 
     def _asks_void(self) -> bool:
         # A producer outlives its task, and each task brings an `is_void` of its own.
@@ -98,13 +98,13 @@ class TransactionalProducer:
                 ask_consent(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
             except KafkaException as error:
                 if self.is_void():
-                    raise Voided from error
+                    raise SlotRevoked from error
                 if not is_unanswered(error) or time.monotonic() >= deadline:
                     raise self._translated(error, "the group's consent") from error
             else:
                 return
 
-    def send(self, target: Target, rows: RowBatch, begin: int, end: int) -> None:
+    def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
         self._written.add(target.topic)
         for first, behind in self._window.steps(target, rows, begin, end):

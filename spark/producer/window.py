@@ -11,9 +11,9 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from spark.producer.ordinary import wait_for_room
-from spark.producer.properties import DEFAULTS
-from spark.producer.target import Target
+from spark.producer.producer_properties import DEFAULTS
+from spark.producer.record_produce import wait_for_room
+from spark.producer.target import RecordTarget
 from spark.rows import RowBatch
 
 # What is handed over between two looks at how much is outstanding.
@@ -23,7 +23,7 @@ _IN_FLIGHT: Final = 5
 _IN_FLIGHT_NAMES: Final = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
-class Window:
+class ProduceWindow:
     """Cuts batches of rows into steps, each given out when there is room for it.
 
     Rows that spread over partitions pass: each partition fills a batch of its own, and librdkafka's queue is
@@ -44,7 +44,7 @@ class Window:
         self._rows = 0
         self._bytes = 0
 
-    def steps(self, target: Target, rows: RowBatch, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    def steps(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Ranges of rows that make up [begin, end), in order; blocks in front of each.
 
         Raises Voided when the slot is cut off while it waits.

@@ -7,8 +7,8 @@ prefetch  the works of a batch in order: what comes next is under way already
 pace      the limit on bytes a second
 """
 
-from spark.reader.pace import Pace
 from spark.reader.prefetch import Prefetch
-from spark.reader.source import S3Source
+from spark.reader.rate_limiter import RateLimiter
+from spark.reader.s3_source import S3Source
 
-__all__ = ["Pace", "Prefetch", "S3Source"]
+__all__ = ["Prefetch", "RateLimiter", "S3Source"]

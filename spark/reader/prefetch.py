@@ -7,9 +7,9 @@ from typing import Final
 
 from ingest.positions import BytePosition
 from ingest.work import Work
-from spark.reader.pace import Pace
-from spark.reader.source import S3Source
-from spark.s3.client import S3Calls
+from spark.reader.rate_limiter import RateLimiter
+from spark.reader.s3_source import S3Source
+from spark.s3.s3_calls import S3Calls
 
 # Objects up to this size are fetched whole, in memory, several at a time; larger ones are streamed.
 SMALL_BYTES: Final = 2 * 1024 * 1024
@@ -26,7 +26,7 @@ class Prefetch:
     `streams`: the format reads large objects from their position to their end, so they may begin early.
     """
 
-    def __init__(self, calls: S3Calls, splits: Sequence[Work], pace: Pace, *, streams: bool) -> None:
+    def __init__(self, calls: S3Calls, splits: Sequence[Work], pace: RateLimiter, *, streams: bool) -> None:
         self._calls = calls
         self._splits = splits
         self._pace = pace

@@ -8,8 +8,8 @@ import msgspec
 from ingest.settings.choices import EnvelopeField, ValueFormat
 from ingest.settings.model import FormatSettings
 from spark.records.constant import PRODUCE_TIME, Headers
-from spark.records.fields import Path, content, from_base64, timestamp
-from spark.records.parts import Fault, Parts, Row
+from spark.records.record_parts import RecordFault, RecordParts, Row
+from spark.records.row_fields import Path, content, from_base64, timestamp
 
 OFFSET_HEADER: Final = "headrace.source_offset"
 
@@ -35,13 +35,13 @@ class EnvelopeReader:
             field: field in settings.envelope_base64 or is_bytes(_PATHS[field]) for field in EnvelopeField
         }
 
-    def __call__(self, row: Row) -> Parts:
+    def __call__(self, row: Row) -> RecordParts:
         """The record that stands in one row; Fault (`not_an_envelope`) where the row is none."""
         try:
             members = _OBJECT.decode(row)
         except msgspec.DecodeError:
-            raise Fault("the row is no envelope: not a JSON object", reason="not_an_envelope") from None
-        return Parts(
+            raise RecordFault("the row is no envelope: not a JSON object", reason="not_an_envelope") from None
+        return RecordParts(
             key=self._bytes(members, EnvelopeField.KEY),
             value=self._bytes(members, EnvelopeField.VALUE),
             headers=self._headers(members) + _offset(members),
@@ -79,7 +79,7 @@ class EnvelopeReader:
                 for entry in entries
             )
         except (msgspec.DecodeError, KeyError):
-            raise Fault("the headers are no list of key and value", reason="not_an_envelope") from None
+            raise RecordFault("the headers are no list of key and value", reason="not_an_envelope") from None
 
 
 def _offset(members: dict[str, msgspec.Raw]) -> Headers:

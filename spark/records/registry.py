@@ -11,7 +11,7 @@ from typing import Any, Final
 from ingest.errors import ObjectUnfit, SourceUnavailable
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
 from ingest.settings.model import FormatSettings, RegistrySettings
-from spark.records.options import DecodeOptions
+from spark.records.decode_options import DecodeOptions
 from spark.records.varint import varint
 
 KeyFraming = Callable[[bytes | None], bytes | None]

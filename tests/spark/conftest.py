@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.lanes import SessionJobs
 from spark.session import build_session, stop_session
+from spark.slots import SessionJobs
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
 

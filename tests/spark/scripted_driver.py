@@ -14,8 +14,8 @@ from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.settings import load
 from ingest.work import Batch, Finished, Work
-from spark.lanes import BatchCommitted, BatchFinished, Jobs, LaneEvent, Lanes, SlotEnded, SlotReady
-from spark.task.settings import task_settings
+from spark.slots import BatchCommitted, BatchFinished, Jobs, Lanes, SlotEnded, SlotEvent, SlotReady
+from spark.source.task_settings import task_settings
 from tests.support import aws
 from tests.support.kafka import Record, read_committed
 
@@ -59,8 +59,8 @@ class ScriptedDriver:
         self.settings = load(
             json.dumps(given), kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path
         )
-        self.events: queue.Queue[LaneEvent] = queue.Queue()
-        self.seen: list[LaneEvent] = []
+        self.events: queue.Queue[SlotEvent] = queue.Queue()
+        self.seen: list[SlotEvent] = []
         self._plans = itertools.count(1)
         self.leadership = Leadership({"bootstrap.servers": bootstrap}, name=self.name, ledger_topic=ledger)
         self.leadership.join()

@@ -15,8 +15,8 @@ from ingest.errors import Unusable
 from ingest.exits import ConfigurationUnfit
 from ingest.work import Outcome
 from localstack.ports import HOST, free_port
-from spark.lanes import BatchFinished, JobFailed, SlotEnded, SlotReady
-from spark.lanes.connect import ConnectJobs
+from spark.slots import BatchFinished, JobFailed, SlotEnded, SlotReady
+from spark.slots.connect import ConnectJobs
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.connect_server import ConnectServer, connect_server
 from tests.support.kafka import TopicFactory
@@ -144,7 +144,7 @@ def test_a_server_that_is_not_there_is_a_sentence() -> None:
 @pytest.mark.long
 def test_a_server_that_says_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes connections, and no more."""
-    monkeypatch.setattr("spark.lanes.connect._START_SECONDS", 2.0)
+    monkeypatch.setattr("spark.slots.connect._START_SECONDS", 2.0)
     with (
         socket.create_server((HOST, 0)) as silent,
         pytest.raises(

@@ -17,7 +17,7 @@ import pytest
 from ingest.ledger import SliceKey, State
 from ingest.settings.choices import InputFormat
 from ingest.work import Outcome
-from spark.lanes import BatchCommitted, BatchFinished
+from spark.slots import BatchCommitted, BatchFinished
 from tests.spark.formats import endless
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import flights

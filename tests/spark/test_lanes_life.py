@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from ingest.work import Hello, Outcome
-from spark.lanes import BatchFinished, SlotEnded, SlotReady
-from spark.lanes.wire import Disconnected, connect
+from spark.slots import BatchFinished, SlotEnded, SlotReady
+from spark.slots.socket_protocol import Disconnected, connect
 from tests.spark.scripted_driver import ScriptedDriver
 
 pytestmark = pytest.mark.parts

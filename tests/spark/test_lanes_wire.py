@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark.lanes.listener import TaskListener
-from spark.lanes.wire import Disconnected, Wire, connect
+from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected, connect
+from spark.slots.task_listener import TaskListener
 from tests.support.until import until_sync
 
 START = secrets.token_bytes(16)
@@ -29,7 +29,7 @@ class Driver:
             converse=self._converse,
         )
 
-    def _converse(self, start_id: bytes, wire: Wire) -> None:
+    def _converse(self, start_id: bytes, wire: AuthenticatedSocket) -> None:
         assert start_id == START
         while True:
             self.heard.append(wire.receive())

@@ -10,7 +10,7 @@ from botocore.exceptions import (
 )
 
 from ingest.errors import AccessDenied, HeadraceError, ObjectError, ObjectForbidden, SourceUnavailable
-from spark.reader import Pace
+from spark.reader import RateLimiter
 from spark.s3 import translate_s3
 
 
@@ -64,11 +64,11 @@ def test_the_pace_is_kept_with_a_second_in_hand() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    pace = Pace(1000, clock=lambda: now[0], sleep=sleep)
+    pace = RateLimiter(1000, clock=lambda: now[0], sleep=sleep)
     now[0] += 10
 
     for _ in range(6):
-        pace.take(500)
+        pace.acquire(500)
 
     assert slept == [0.5] * 4
-    assert Pace(None, sleep=sleep).take(10**12) is None  # type: ignore[func-returns-value]  # that it returns
+    assert RateLimiter(None, sleep=sleep).acquire(10**12) is None  # type: ignore[func-returns-value]  # that it returns

@@ -18,9 +18,9 @@ from ingest.objects import ObjectId, Route, S3Object
 from ingest.settings.model import BackoffSettings, S3Settings, StaticCredentials
 from ingest.settings.secret import Secret
 from ingest.work import Work
-from spark.reader import Pace, Prefetch, S3Source
-from spark.reader.body import Reading
+from spark.reader import Prefetch, RateLimiter, S3Source
 from spark.reader.prefetch import SMALL_BYTES
+from spark.reader.resumable_get import ResumableGet
 from spark.s3 import S3Calls, new_s3_calls
 from tests.support import aws
 from tests.support.proxy import Answer, Cut, Proxy, Request, Truncate
@@ -173,7 +173,7 @@ def test_an_object_overwritten_while_it_is_read_ends_the_read(
     """The rest of a cut body would be of other content."""
     wanted = put("object", CONTENT)
     proxy.on(Truncate(1_500_000), when=is_get, times=1)
-    chunks = Reading(calls, wanted, Pace(None)).chunks(0, wanted.size)
+    chunks = ResumableGet(calls, wanted, RateLimiter(None)).chunks(0, wanted.size)
     first = next(chunks)
     put("object", bytes(len(CONTENT)))
 
@@ -218,7 +218,7 @@ def test_works_come_in_order_and_are_fetched_before_they_are_asked_for(
     works = [
         Work(object=put(f"object-{n}", content), route=Route(topic="t")) for n, content in enumerate(contents)
     ]
-    prefetch = Prefetch(calls, works, Pace(None), streams=True)
+    prefetch = Prefetch(calls, works, RateLimiter(None), streams=True)
 
     read = [b"".join(prefetch.next().stream()) for _ in works]
 

@@ -24,8 +24,8 @@ from ingest.settings.choices import CredentialsProvider
 from ingest.settings.model import ProviderCredentials
 from spark.reader import S3Source
 from spark.s3 import S3Calls
-from spark.s3.answer import Asked
 from spark.s3.connections import READ_SECONDS, Connections, Origin, verifying
+from spark.s3.get_request import GetRequest
 from tests.spark.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
@@ -228,7 +228,7 @@ class TestConnections:
     def test_nothing_is_connected_before_it_is_needed(self, server: ScriptedS3, calls: S3Calls) -> None:
         """Learning where to ask asks nobody."""
         assert calls._fast_get is not None
-        calls._fast_get._learn(Asked(bucket="bucket", key="key", etag="e"))
+        calls._fast_get._learn(GetRequest(bucket="bucket", key="key", etag="e"))
         assert calls._fast_get._buckets["bucket"] is not None
         assert server.connections == 0
 

@@ -18,9 +18,9 @@ from ingest.errors import AccessDenied
 from ingest.settings.choices import CredentialsProvider
 from ingest.settings.model import ProviderCredentials, StaticCredentials
 from ingest.settings.secret import Secret
-from spark.s3.answer import Asked
-from spark.s3.lean import LeanGets
-from spark.s3.road import fits
+from spark.s3.endpoint import is_supported
+from spark.s3.fast_get import FastGet
+from spark.s3.get_request import GetRequest
 from spark.s3.signing import Keys, Signer
 
 # Whatever a query, a path, a header or a URL could trip over, beside what people write.
@@ -103,15 +103,15 @@ def client_of(**given: Any) -> tuple[Any, Any]:
 
 
 CLIENTS = {
-    "virtual host": LeanGets(*client_of(region_name="eu-west-1", token="to/ken+=")),
-    "path": LeanGets(
+    "virtual host": FastGet(*client_of(region_name="eu-west-1", token="to/ken+=")),
+    "path": FastGet(
         *client_of(
             region_name="us-east-1",
             endpoint_url="http://[::1]:99/pre/fix/",
             config={"s3": {"addressing_style": "path"}},
         )
     ),
-    "unsigned": LeanGets(*client_of(region_name="us-east-1", config={"signature_version": UNSIGNED})),
+    "unsigned": FastGet(*client_of(region_name="us-east-1", config={"signature_version": UNSIGNED})),
 }
 
 
@@ -124,11 +124,13 @@ def test_a_request_is_botocores(
     kind: str, *, key: str, etag: str, version: str | None, span: str | None, pays: bool
 ) -> None:
     """Where it goes and what it says, down to the signature; else the bucket would be botocore's for good."""
-    asked = Asked(bucket="bucket", key=key, etag=etag, version_id=version, range=span, requester_pays=pays)
+    asked = GetRequest(
+        bucket="bucket", key=key, etag=etag, version_id=version, range=span, requester_pays=pays
+    )
     lean = CLIENTS[kind]
     lean._buckets.clear()
 
-    assert fits(asked)
+    assert is_supported(asked)
     lean._learn(asked)
 
     assert lean._buckets["bucket"] is not None
@@ -174,8 +176,8 @@ def test_the_road_is_botocores_or_none(
     given: dict[str, Any], bucket: str, expected: tuple[str, str, str, str | None] | None
 ) -> None:
     """Its rules for endpoints are asked, not repeated; what is not plain is left to it."""
-    lean = LeanGets(*client_of(**{"region_name": "eu-west-1", **given}))
-    lean._learn(Asked(bucket=bucket, key="in/key", etag="e"))
+    lean = FastGet(*client_of(**{"region_name": "eu-west-1", **given}))
+    lean._learn(GetRequest(bucket=bucket, key="in/key", etag="e"))
 
     known = lean._buckets[bucket]
     found = known and (
@@ -192,14 +194,14 @@ def test_without_credentials_nothing_is_decided() -> None:
     nowhere = ProviderCredentials(provider=CredentialsProvider.CONTAINER)
     credentials = SigningCredentials(nowhere, region="eu-west-1")
     client = session_with(credentials, region="eu-west-1").create_client("s3", region_name="eu-west-1")
-    lean = LeanGets(client, credentials)
+    lean = FastGet(client, credentials)
 
     with pytest.raises(AccessDenied, match="container"):
-        lean.get(Asked(bucket="bucket", key="key", etag="e"))
+        lean.get(GetRequest(bucket="bucket", key="key", etag="e"))
     assert lean._buckets == {}
 
 
 @pytest.mark.parametrize("etag", ["", "a b", 'a"b', "é", "a\nb", "日本"])
 def test_an_unusual_etag_is_botocores(etag: str) -> None:
     """Folding and escaping are its business."""
-    assert not fits(Asked(bucket="bucket", key="key", etag=etag))
+    assert not is_supported(GetRequest(bucket="bucket", key="key", etag=etag))

@@ -12,8 +12,8 @@ from pyspark import SparkContext
 
 from ingest.work import Outcome
 from localstack.ports import HOST
-from spark.lanes import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from spark.session import build_session, stop_session
+from spark.slots import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.cluster import cluster
 from tests.support.kafka import TopicFactory

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark.task.loop import _repetition
+from spark.source.slot_loop import _repetition
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 
 from ingest.errors import AccessDenied, TopicMissing, Unusable
 from ingest.kafka.output_topics import OutputTopic
-from spark.task.limits import TopicLimits
+from spark.source.topic_limits import TopicLimits
 
 
 class Brokers:

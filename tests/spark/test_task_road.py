@@ -16,7 +16,7 @@ from ingest.ledger import State
 from ingest.objects import ObjectId
 from ingest.positions import BytePosition
 from ingest.work import UNRECORDED_OPTIONS, Outcome, Work
-from spark.lanes import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import Record, TopicFactory
 from tests.support.proxy import Proxy, Slow

@@ -25,7 +25,7 @@ Uploaded = tuple[str, str, int]
 
 
 def upload_all(road: Road, objects: Mapping[str, list[bytes]], *, counts: bool = True) -> list[Uploaded]:
-    """Put all these objects, some at once; `counts` as in `Road.upload`."""
+    """Put all these objects, some at once; `counts` as in `Endpoint.upload`."""
     client = aws.s3()
 
     def put(key: str) -> Uploaded:

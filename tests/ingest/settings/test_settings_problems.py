@@ -365,7 +365,7 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
         ),
         pytest.param(
             {"spark.master": "local[2,4]"},
-            "spark.master = 'local[2,4]': lets Spark repeat tasks, as spark.task.maxFailures would; use "
+            "spark.master = 'local[2,4]': lets Spark repeat tasks, as spark.source.maxFailures would; use "
             "local[N]",
             id="local retries",
         ),
@@ -375,8 +375,8 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             id="two sparks",
         ),
         pytest.param(
-            {"spark.task.maxFailures": "4"},
-            "spark.task.maxFailures = '4': would weaken the guarantee; Headrace sets 1: remove it",
+            {"spark.source.maxFailures": "4"},
+            "spark.source.maxFailures = '4': would weaken the guarantee; Headrace sets 1: remove it",
             id="max failures",
         ),
         pytest.param(

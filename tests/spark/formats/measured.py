@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.errors import HeadraceError
+from spark.byte_source import ByteSource
 from spark.formats import DECODERS, DecodeOptions
-from spark.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Measured:
     grown_mib: float
 
 
-def measure(make: Callable[[], Source], options: DecodeOptions) -> Measured:
+def measure(make: Callable[[], ByteSource], options: DecodeOptions) -> Measured:
     """Decode what `make` gives (called in the process; it has to be importable there); blocks."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
@@ -34,7 +34,7 @@ def measure(make: Callable[[], Source], options: DecodeOptions) -> Measured:
     return found
 
 
-def _decode(make: Callable[[], Source], options: DecodeOptions, answers: Any) -> None:
+def _decode(make: Callable[[], ByteSource], options: DecodeOptions, answers: Any) -> None:
     source = make()
     before = _peak_mib()
     rows, error = 0, None

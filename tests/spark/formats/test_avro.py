@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest.errors import ObjectCorrupt, ObjectUnfit
 from ingest.positions import BlockPosition, BytePosition
 from ingest.settings.choices import InputFormat, ValueFormat
-from spark.formats import CUTTERS, DECODERS
+from spark.formats import DECODERS, SPLITTERS
 from spark.records.varint import varint
 from tests.spark.formats.avro_files import CODECS, SYNC, container, datum, file_of
 from tests.spark.formats.decode_options import decode_options
@@ -127,7 +127,7 @@ def test_any_split_gives_exactly_the_whole(rows: int, per_block: int, pieces: in
     """Slices between the marks give each row once; a resume within a slice gives its rest."""
     source = MemorySource(file_of(schema, _rows(rows, mixed=schema is MIXED), per_block=per_block))
     whole = decode_all(source, AVRO)
-    marks = CUTTERS[InputFormat.AVRO](source, pieces, options=AVRO)
+    marks = SPLITTERS[InputFormat.AVRO](source, pieces, options=AVRO)
     if marks is None:
         return
     assert marks[0] == 0
@@ -148,7 +148,7 @@ def test_a_sync_marker_within_data_is_no_cut() -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "b", "type": "bytes"}]}
     values = [{"b": SYNC + varint(1) + varint(4) + b"abcd" + bytes([n])} for n in range(40)]
     source = MemorySource(file_of(schema, values, per_block=5))
-    marks = CUTTERS[InputFormat.AVRO](source, 8, options=AVRO)
+    marks = SPLITTERS[InputFormat.AVRO](source, 8, options=AVRO)
     assert marks is not None
     found = [
         row for begin, end in pairwise(marks) for row in decode_all(source, AVRO, begin=begin, end=end).rows
@@ -162,7 +162,7 @@ def test_a_resume_fetches_the_header_and_the_rest() -> None:
     """Blocks before the position are not read."""
     rows = [{"id": n, "name": "x" * 500, "note": None} for n in range(4000)]
     source = MemorySource(file_of(ROW, rows, per_block=100), chunk=1 << 16)
-    marks = CUTTERS[InputFormat.AVRO](source, 2, options=AVRO)
+    marks = SPLITTERS[InputFormat.AVRO](source, 2, options=AVRO)
     assert marks is not None
     source.fetched_bytes = 0
 

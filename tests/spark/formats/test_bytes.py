@@ -9,7 +9,7 @@ from ingest.errors import ObjectCorrupt
 from ingest.positions import BlockPosition, BytePosition
 from ingest.settings.choices import Compression, InputFormat
 from spark.compression import sniff
-from spark.formats import CUTTERS, DECODERS
+from spark.formats import DECODERS, SPLITTERS
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
@@ -54,7 +54,7 @@ def test_any_split_gives_exactly_the_chunks(data: bytes, size: int, marks: list[
 
 def test_cuts_fall_between_chunks() -> None:
     """Marks are whole chunks; a compressed object has none, unless it is wanted as it is stored."""
-    cutter = CUTTERS[InputFormat.BYTES]
+    cutter = SPLITTERS[InputFormat.BYTES]
     packed = MemorySource(gzip.compress(bytes(100), mtime=0))
 
     assert cutter(MemorySource(b"x" * 22), 3, options=FOUR) == (0, 4, 12, 22)

@@ -9,7 +9,7 @@ from ingest.settings.choices import InputFormat
 from spark.compression import sniff
 from spark.formats.json_check import are_all_json, fault
 from spark.formats.jsonl import _trimmed
-from spark.formats.lines import stretch
+from spark.formats.lines import line_block
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
@@ -101,7 +101,7 @@ content = st.one_of(st.lists(pieces, max_size=40).map(b"".join), st.binary(max_s
 def test_the_bulk_check_equals_the_check_of_each_line(data: bytes) -> None:
     """Where the buffer passes as a whole every line passes alone, and the rows are exactly the good lines."""
     if data:
-        found = stretch(data, 0)
+        found = line_block(data, 0)
         starts, lengths = _trimmed(found, found.starts, found.ends)
         lines = [data[s:e] for s, e in zip(found.starts, found.ends, strict=True)]
         filled = [line for line in lines if line.strip(b" \t\r\n")]
@@ -133,5 +133,5 @@ def test_values_that_make_up_for_each_other_are_noticed(lines: list[bytes]) -> N
     """As many values as lines is not enough: one line with two, one value over two lines."""
     data = b"\n".join(lines) + b"\n"
     assert len(msgspec.json.Decoder(msgspec.Raw).decode_lines(data)) == len(lines)
-    found = stretch(data, 0)
+    found = line_block(data, 0)
     assert not are_all_json(data, found.starts, found.ends - found.starts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ingest.errors import ObjectCorrupt
 from ingest.positions import BytePosition, RowPosition
 from ingest.settings.choices import InputFormat
-from spark.formats import CUTTERS, DECODERS
+from spark.formats import DECODERS, SPLITTERS
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
@@ -157,7 +157,7 @@ def test_any_split_gives_exactly_the_whole(content: bytes, chunk: int, marks: li
 
 def test_cuts_cover_the_object_and_compressed_ones_have_none() -> None:
     """Marks ascend from the first byte to the last; a gzip stream cannot seek."""
-    cutter = CUTTERS[InputFormat.JSONL]
+    cutter = SPLITTERS[InputFormat.JSONL]
 
     assert cutter(MemorySource(b"1\n" * 50), 4, options=JSONL) == (0, 25, 50, 75, 100)
     assert cutter(MemorySource(gzip.compress(b"1\n" * 50)), 4, options=JSONL) is None

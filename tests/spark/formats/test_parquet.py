@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ingest.errors import ObjectCorrupt, ObjectUnfit
 from ingest.positions import BytePosition, RowPosition
 from ingest.settings.choices import InputFormat, JsonFormat
-from spark.formats import CUTTERS, DECODERS, DecodeOptions
+from spark.formats import DECODERS, SPLITTERS, DecodeOptions
 from spark.formats.arrow_rows import json_rows
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
@@ -184,7 +184,7 @@ def test_resuming_and_splitting_give_exactly_the_rest_and_the_whole(
 
 def test_cuts_are_row_groups_of_about_equal_weight() -> None:
     """As many slices as asked for when there are groups enough; none for a single group."""
-    cutter = CUTTERS[InputFormat.PARQUET]
+    cutter = SPLITTERS[InputFormat.PARQUET]
 
     assert cutter(MemorySource(_file(_table(800), row_group_size=100)), 4, options=PARQUET) == (0, 2, 4, 6, 8)
     assert cutter(MemorySource(_file(_table(200), row_group_size=100)), 9, options=PARQUET) == (0, 1, 2)

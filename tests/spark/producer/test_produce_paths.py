@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ingest.errors import RecordRefused
 from ingest.positions import BytePosition
 from ingest.settings.choices import Partitioner
-from spark.producer import Target
-from spark.producer.buffer import BufferPath, best_path
+from spark.producer import RecordTarget
+from spark.producer.batch_produce import BatchProduce, best_produce_path
 from spark.producer.library import handle_of, library
-from spark.producer.ordinary import OrdinaryPath
-from spark.producer.properties import DEFAULTS, producer_properties
-from spark.producer.target import Path
+from spark.producer.producer_properties import DEFAULTS, producer_properties
+from spark.producer.record_produce import RecordProduce
+from spark.producer.target import ProducePath
 from spark.rows import NULL_LENGTH, Column, RowBatch
 from tests.support.kafka import Record, TopicFactory, read_committed
 
@@ -55,21 +55,21 @@ def is_void() -> bool:
     return False
 
 
-def ordinary(producer: Producer) -> Path:
+def ordinary(producer: Producer) -> ProducePath:
     """A call for each row."""
-    return OrdinaryPath(producer, is_void)
+    return RecordProduce(producer, is_void)
 
 
-def buffer(producer: Producer, partitioner: str = "murmur2", partitions: int = 1) -> Path:
+def buffer(producer: Producer, partitioner: str = "murmur2", partitions: int = 1) -> ProducePath:
     """A call for each batch, on topics of so many partitions; it is there, or the test fails."""
-    path = best_path(
+    path = best_produce_path(
         producer,
-        OrdinaryPath(producer, is_void),
+        RecordProduce(producer, is_void),
         is_void,
         partitioner=partitioner,
         partitions=lambda _topic: partitions,
     )
-    assert isinstance(path, BufferPath)
+    assert isinstance(path, BatchProduce)
     return path
 
 
@@ -77,7 +77,7 @@ PATHS = {"ordinary": ordinary, "buffer": buffer}
 
 
 @pytest.fixture(params=list(PATHS))
-def path_of(request: pytest.FixtureRequest) -> Callable[[Producer], Path]:
+def path_of(request: pytest.FixtureRequest) -> Callable[[Producer], ProducePath]:
     """Each path."""
     return PATHS[request.param]
 
@@ -95,7 +95,10 @@ def properties(kafka_bootstrap: str) -> dict[str, str]:
 
 
 def sent(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], target: Target, *batches: RowBatch
+    properties: dict[str, str],
+    path_of: Callable[[Producer], ProducePath],
+    target: RecordTarget,
+    *batches: RowBatch,
 ) -> list[Record]:
     """What arrives of the batches."""
     producer = Producer({**properties, "enable.idempotence": True})
@@ -109,10 +112,10 @@ def sent(
 
 @pytest.mark.parts
 def test_nulls_empties_and_keys_arrive_as_they_are(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
     """Null is not empty, for values and for keys."""
-    target = Target(topic=topic(), partition=0)
+    target = RecordTarget(topic=topic(), partition=0)
     values = [b"", None, b"\x00", b"value"]
     keys = [None, b"", b"\xff", b"key"]
 
@@ -125,10 +128,13 @@ def test_nulls_empties_and_keys_arrive_as_they_are(
 @pytest.mark.parts
 @pytest.mark.parametrize("key", [None, b"", b"object/key"], ids=["null", "empty", "key"])
 def test_the_constant_key_serves_all_rows(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory, key: bytes | None
+    properties: dict[str, str],
+    path_of: Callable[[Producer], ProducePath],
+    topic: TopicFactory,
+    key: bytes | None,
 ) -> None:
     """Of batches without keys of their own."""
-    records = sent(properties, path_of, Target(topic=topic(), key=key), batch([b"1", b"2"]))
+    records = sent(properties, path_of, RecordTarget(topic=topic(), key=key), batch([b"1", b"2"]))
 
     assert [record.key for record in records] == [key, key]
 
@@ -143,8 +149,8 @@ def test_a_constant_key_goes_where_librdkafka_would_send_it(
     producer = Producer({**properties, "enable.idempotence": True, "partitioner": partitioner})
     path, ordinary_path = buffer(producer, partitioner, partitions=7), ordinary(producer)
     for number, key in enumerate([*keys, b"", None]):
-        path.send(Target(topic=name, key=key), batch([b"buffer %d" % number]), 0, 1)
-        ordinary_path.send(Target(topic=name, key=key), batch([b"ordinary %d" % number]), 0, 1)
+        path.send(RecordTarget(topic=name, key=key), batch([b"buffer %d" % number]), 0, 1)
+        ordinary_path.send(RecordTarget(topic=name, key=key), batch([b"ordinary %d" % number]), 0, 1)
     assert producer.flush(30) == 0
     path.close()
 
@@ -158,22 +164,24 @@ def test_a_constant_key_goes_where_librdkafka_would_send_it(
 
 @pytest.mark.parts
 def test_a_full_queue_keeps_every_row_and_their_order(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
     """Forty times what the queue holds, and more than one array of messages."""
     values = [b"%d" % number for number in range(40_000)]
 
-    records = sent(properties, path_of, Target(topic=topic(), partition=0), batch(values), batch(values[:7]))
+    records = sent(
+        properties, path_of, RecordTarget(topic=topic(), partition=0), batch(values), batch(values[:7])
+    )
 
     assert [record.value for record in records] == values + values[:7]
 
 
 @pytest.mark.parts
 def test_only_the_rows_asked_for_are_sent(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
     """A stretch of a batch, as transactions cut it."""
-    target = Target(topic=topic(), partition=0)
+    target = RecordTarget(topic=topic(), partition=0)
     producer = Producer(properties)
     path = path_of(producer)
 
@@ -187,10 +195,10 @@ def test_only_the_rows_asked_for_are_sent(
 
 @pytest.mark.parts
 def test_headers_and_timestamps_arrive_on_either_path(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
     """Constant ones first, a row's own after them; a negative timestamp is the time of producing."""
-    target = Target(topic=topic(), partition=0, headers=(("constant", b"c"),), timestamp_ms=5)
+    target = RecordTarget(topic=topic(), partition=0, headers=(("constant", b"c"),), timestamp_ms=5)
     own = ((("row", b"1"),), (("row", None),))
 
     records = sent(properties, path_of, target, batch([b"1", b"2"], headers=own, timestamps=[7, -1]))
@@ -207,7 +215,7 @@ def test_both_paths_choose_the_same_partitions(properties: dict[str, str], topic
     rows = batch(keys, keys)
 
     placed = [
-        {record.key: record.partition for record in sent(properties, path, Target(topic=name), rows)}
+        {record.key: record.partition for record in sent(properties, path, RecordTarget(topic=name), rows)}
         for path in PATHS.values()
         for name in [topic(partitions=7)]
     ]
@@ -218,7 +226,7 @@ def test_both_paths_choose_the_same_partitions(properties: dict[str, str], topic
 
 @pytest.mark.parts
 def test_a_record_above_the_producers_limit_is_refused(
-    properties: dict[str, str], path_of: Callable[[Producer], Path], topic: TopicFactory
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
     """Measured by librdkafka itself, before it is sent; the rest of the batch is not forgotten silently."""
     producer = Producer({**properties, "message.max.bytes": "2000"})
@@ -226,7 +234,7 @@ def test_a_record_above_the_producers_limit_is_refused(
     name = topic()
 
     with pytest.raises(RecordRefused, match=name):
-        path.send(Target(topic=name), batch([b"1", b"x" * 3000, b"2"]), 0, 3)
+        path.send(RecordTarget(topic=name), batch([b"1", b"x" * 3000, b"2"]), 0, 3)
 
     producer.purge()
     producer.flush(10)
@@ -249,7 +257,9 @@ def test_any_rows_are_the_same_on_both_paths(
     arrived = [
         [
             (record.value, record.key)
-            for record in sent(properties, path, Target(topic=topic(), partition=0), batch(values, keys))
+            for record in sent(
+                properties, path, RecordTarget(topic=topic(), partition=0), batch(values, keys)
+            )
         ]
         for path in PATHS.values()
     ]

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from spark.producer.topics import Topics
+from spark.producer.partition_counts import PartitionCounts
 
 
 class Producer:
@@ -24,7 +24,7 @@ class Producer:
 def test_partitions_are_asked_for_once_in_five_minutes() -> None:
     """A slot's producer lives for days, and partitions are added meanwhile."""
     producer, now = Producer(4), [1000.0]
-    topics = Topics(producer, clock=lambda: now[0])  # type: ignore[arg-type]  # as much of one as it uses
+    topics = PartitionCounts(producer, clock=lambda: now[0])  # type: ignore[arg-type]  # as much of one as it uses
     assert [topics.partitions("topic") for _ in range(3)] == [4, 4, 4]
     assert producer.asked == 1
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.positions import BytePosition
-from spark.producer import Target, Voided
-from spark.producer.window import Window
+from spark.producer import RecordTarget, SlotRevoked
+from spark.producer.window import ProduceWindow
 from spark.rows import Column, RowBatch
 
 MIB = 1 << 20
@@ -50,12 +50,16 @@ def rows_of(lengths: Sequence[int], *, has_keys: bool = False) -> RowBatch:
     )
 
 
-def window(queue: Queue, properties: dict[str, object] | None = None, *, is_void: bool = False) -> Window:
+def window(
+    queue: Queue, properties: dict[str, object] | None = None, *, is_void: bool = False
+) -> ProduceWindow:
     """The window of a producer with this queue."""
-    return Window(queue, properties or {}, lambda: is_void)  # type: ignore[arg-type]  # as much of a producer as it uses
+    return ProduceWindow(queue, properties or {}, lambda: is_void)  # type: ignore[arg-type]  # as much of a producer as it uses
 
 
-def hand_over(queue: Queue, through: Window, target: Target, rows: RowBatch) -> list[tuple[int, int]]:
+def hand_over(
+    queue: Queue, through: ProduceWindow, target: RecordTarget, rows: RowBatch
+) -> list[tuple[int, int]]:
     """The steps, each in the queue before the next is asked for."""
     found = []
     for first, behind in through.steps(target, rows, 0, len(rows)):
@@ -64,14 +68,14 @@ def hand_over(queue: Queue, through: Window, target: Target, rows: RowBatch) -> 
     return found
 
 
-ONE = Target(topic="topic", partition=3)
+ONE = RecordTarget(topic="topic", partition=3)
 
 
 @given(
     st.lists(st.lists(st.integers(0, 3 * MIB), max_size=40), max_size=5),
-    st.sampled_from([ONE, Target(topic="topic", key=b"key")]),
+    st.sampled_from([ONE, RecordTarget(topic="topic", key=b"key")]),
 )
-def test_every_row_is_given_out_once_and_in_order(batches: list[list[int]], target: Target) -> None:
+def test_every_row_is_given_out_once_and_in_order(batches: list[list[int]], target: RecordTarget) -> None:
     """Whatever their sizes."""
     queue = Queue()
     through = window(queue)
@@ -102,12 +106,12 @@ def test_one_partition_waits_for_the_broker() -> None:
 @pytest.mark.parametrize(
     ("target", "has_keys"),
     [
-        pytest.param(Target(topic="topic", key=b"key"), True, id="keys of their own"),
-        pytest.param(Target(topic="topic"), False, id="no key"),
-        pytest.param(Target(topic="topic", key=b""), False, id="an empty key"),
+        pytest.param(RecordTarget(topic="topic", key=b"key"), True, id="keys of their own"),
+        pytest.param(RecordTarget(topic="topic"), False, id="no key"),
+        pytest.param(RecordTarget(topic="topic", key=b""), False, id="an empty key"),
     ],
 )
-def test_rows_for_many_partitions_do_not_wait(target: Target, *, has_keys: bool) -> None:
+def test_rows_for_many_partitions_do_not_wait(target: RecordTarget, *, has_keys: bool) -> None:
     """Each partition fills a batch of its own: waiting for one of them would hold up the others."""
     queue = Queue()
     hand_over(queue, window(queue), target, rows_of([200] * 100_000, has_keys=has_keys))
@@ -119,7 +123,7 @@ def test_objects_for_other_partitions_do_not_wait_for_each_other() -> None:
     queue = Queue()
     through = window(queue)
     for partition in range(10):
-        hand_over(queue, through, Target(topic="topic", partition=partition), rows_of([200] * 20_000))
+        hand_over(queue, through, RecordTarget(topic="topic", partition=partition), rows_of([200] * 20_000))
     assert queue.polls == 0
 
 
@@ -153,5 +157,5 @@ def test_it_follows_the_producer_s_properties(properties: dict[str, object], *, 
 def test_a_slot_that_is_cut_off_does_not_wait() -> None:
     """It is told where it would have to."""
     queue = Queue()
-    with pytest.raises(Voided):
+    with pytest.raises(SlotRevoked):
         hand_over(queue, window(queue, is_void=True), ONE, rows_of([200] * 100_000))

@@ -12,8 +12,8 @@ from ingest.positions import BytePosition
 from ingest.settings.choices import InputFormat, ValueFormat
 from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
 from spark.records.constant import PRODUCE_TIME
-from spark.records.fields import timestamp
-from spark.records.parts import Fault
+from spark.records.record_parts import RecordFault
+from spark.records.row_fields import timestamp
 from tests.spark.formats.avro_files import file_of
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
@@ -152,7 +152,7 @@ def test_timestamps(text: str, milliseconds: int) -> None:
 )
 def test_what_is_no_timestamp(text: str) -> None:
     """A bad record, not a wrong time."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RecordFault) as caught:
         timestamp(text.encode())
     assert caught.value.reason == "not_a_timestamp"
 

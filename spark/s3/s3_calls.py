@@ -1,0 +1,168 @@
+"""The S3 client of a process, and calls of it: retried here and nowhere else, errors in our words."""
+
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import tenacity
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
+from ingest.errors import SourceUnavailable
+from ingest.objects import ObjectId, S3Object
+from ingest.settings.model import BackoffSettings, S3Settings
+from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
+from spark.s3.errors import BOTOCORES, translate_s3
+from spark.s3.fast_get import FastGet
+from spark.s3.get_request import GetAnswer, GetRequest
+
+T = TypeVar("T")
+
+
+class S3Calls:
+    """Calls of S3 about single objects; thread-safe. All block, and raise classes of `ingest.errors` only."""
+
+    def __init__(
+        self, client: Any, *, backoff: BackoffSettings, requester_pays: bool, fast_get: FastGet | None = None
+    ) -> None:
+        self._client = client
+        self._fast_get = fast_get
+        self._backoff = backoff
+        self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
+        self.has_warned_of_versions = False
+        """A 403 on reading by version was said; it is likely to be true of every object."""
+
+    def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
+        """What S3 says of an object now."""
+        asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
+        found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
+        version = found.get("VersionId")
+        return S3Object(
+            id=ObjectId(bucket, key, found["ETag"].strip('"')),
+            size=found["ContentLength"],
+            last_modified_ms=int(found["LastModified"].timestamp() * 1000),
+            version_id=None if version == "null" else version,
+            storage_class=found.get("StorageClass"),
+        )
+
+    def clock_ms(self, bucket: str, prefix: str) -> int:
+        """The time by S3's own clock, in ms since 1970, told by the smallest listing there is."""
+        found = self.retried(
+            lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
+            what=f"s3://{bucket}/{prefix}",
+        )
+        date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
+        return int(parsedate_to_datetime(date).timestamp() * 1000)
+
+    def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
+        """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        asked = GetRequest(
+            bucket=wanted.id.bucket,
+            key=wanted.id.key,
+            etag=wanted.id.etag,
+            version_id=_version_id(wanted.version_id) if by_version else None,
+            range=f"bytes={begin}-{'' if end is None else end - 1}" if begin or end is not None else None,
+            requester_pays=bool(self._fixed),
+        )
+        answer = None if self._fast_get is None else self._fast_get.get(asked)
+        return self._get_by_botocore(asked) if answer is None else answer
+
+    def _get_by_botocore(self, asked: GetRequest) -> GetAnswer:
+        try:
+            response: dict[str, Any] = self._client.get_object(**asked.parameters())
+        except BOTOCORES as error:
+            raise translate_s3(error, what=asked.what) from error
+        return GetAnswer(
+            body=response["Body"],
+            etag=str(response.get("ETag", "")),
+            content_length=response.get("ContentLength"),
+            content_range=response.get("ContentRange"),
+        )
+
+    def retried(self, call: Callable[[], T], *, what: str) -> T:
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words."""
+
+        def translated() -> T:
+            try:
+                return call()
+            except BOTOCORES as error:
+                raise translate_s3(error, what=what) from error
+
+        return self.attempted(translated)
+
+    def attempted(self, call: Callable[[], T]) -> T:
+        """What `call` gives, after at most `max_retries` repeats with growing, jittered delays.
+
+        The one retry policy, `aws.s3.backoff.*`, for SourceUnavailable, which passes by itself.
+        """
+        try:
+            return call()
+        except SourceUnavailable as error:
+            # What counts attempts is made only now: it costs as much as a good part of a small GET.
+            failures = [error]
+
+        def first_is_over() -> T:
+            if failures:
+                raise failures.pop()
+            return call()
+
+        result: T = self._policy()(first_is_over)
+        return result
+
+    def _policy(self) -> tenacity.Retrying:
+        backoff = self._backoff
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(SourceUnavailable),
+            stop=tenacity.stop_after_attempt(1 + backoff.max_retries),
+            wait=tenacity.wait_random_exponential(
+                multiplier=backoff.delay_ms / 1000, max=backoff.max_delay_ms / 1000
+            ),
+            reraise=True,
+        )
+
+
+def new_s3_calls(settings: S3Settings) -> S3Calls:
+    """Calls through a new client with its own connections; credentials are asked for by each call.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
+    config = Config(
+        # Retries are `S3Calls.attempted`; two layers of them would multiply.
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        max_pool_connections=CONNECTIONS,
+        tcp_keepalive=True,
+        s3={"addressing_style": "auto" if settings.endpoint is None else "path"},
+        signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
+        # If-Match pins the content; a checksum besides would cost a core at full rate.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    credentials = SigningCredentials(
+        settings.credentials, region=settings.region, ca_bundle=settings.ca_bundle
+    )
+    with usable_configuration():
+        client = session_with(credentials, region=settings.region).create_client(
+            "s3",
+            region_name=settings.region,
+            endpoint_url=settings.endpoint,
+            config=config,
+            verify=settings.ca_bundle,
+        )
+    client.meta.events.register("after-call.s3", credentials.on_answer)
+    fast_get = FastGet(client, credentials)
+    return S3Calls(
+        client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
+    )
+
+
+def _version_id(told: str | None) -> str | None:
+    # On a bucket without versions S3 says "null" for none.
+    return None if told == "null" else told
+
+
+def _version(told: str | None) -> dict[str, str]:
+    version_id = _version_id(told)
+    return {} if version_id is None else {"VersionId": version_id}

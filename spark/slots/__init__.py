@@ -1,0 +1,17 @@
+"""The driver's side of the slots: one Spark job a slot, the socket that hands out work, and its answers."""
+
+from spark.slots.jobs import JobFailed, Jobs, SessionJobs
+from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
+from spark.slots.slot_pool import Lanes
+
+__all__ = [
+    "BatchCommitted",
+    "BatchFinished",
+    "JobFailed",
+    "Jobs",
+    "Lanes",
+    "SessionJobs",
+    "SlotEnded",
+    "SlotEvent",
+    "SlotReady",
+]

@@ -1,0 +1,388 @@
+"""`SlotPool`: starts the slots' jobs, hands batches to their tasks once, and tells what comes back."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from ingest.errors import Unusable
+from ingest.work import Batch, Committed, End, Finished, Hello, Outcome, Ready, Welcome
+from spark.slots.jobs import JobFailed, Jobs
+from spark.slots.slot_attempt import AttemptState, SlotAttempt
+from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
+from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected
+from spark.slots.task_listener import TaskListener
+from spark.source.entry import TaskCredentials, reach_function, slot_function, warm_function
+from spark.source.task_settings import TaskSettings
+
+log = structlog.get_logger(__name__)
+
+# Spark reaps idle Python workers a minute after the last use of any of them (hard-wired in 4.3).
+_WARM_SECONDS: Final = 40.0
+# How long a broken connection waits for its job to say why, before the slot counts as ended anyway.
+_GRACE_SECONDS: Final = 3.0
+# `job.linger.ms=0`: one batch a job; how long a task without a first one may hold its core.
+_FIRST_BATCH_SECONDS: Final = 1.0
+
+
+class Lanes:
+    """The lanes of parallel work. Any thread may call; `post` is called under a lock and must only enqueue.
+
+    Each slot has at most one live start. A batch is handed out once, over a connection whose task has
+    initialised its producer already; `void` closes that connection, so that nothing is granted any more and
+    a task that comes late is told no.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        settings: TaskSettings,
+        post: Callable[[SlotEvent], None],
+        *,
+        linger_seconds: float,
+    ) -> None:
+        self._jobs = jobs
+        self._settings = settings
+        self._post = post
+        self._linger_seconds = linger_seconds
+        self._changed = threading.Condition()
+        self._starts: dict[int, SlotAttempt] = {}
+        self._last_worker: dict[int, str] = {}
+        self._highest_plan: dict[int, int] = {}
+        self._numbers = 0
+        self._cancel: list[str] = []
+        self._used_at = time.monotonic()
+        self._closed = False
+        self._listener = TaskListener(
+            bind=jobs.bind,
+            advertise=jobs.advertise,
+            token_of=self._token_of,
+            converse=self._converse,
+        )
+        self._keeper = threading.Thread(target=self._keep, name="lanes-keeper", daemon=True)
+        self._keeper.start()
+
+    def warm(self, workers: int) -> None:
+        """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
+        function = warm_function(self._settings)
+        for error in self._jobs.run(function, pool="warm", group="headrace-warm", tasks=workers):
+            log.warning("warm_failed", error=error)
+
+    def check_way(self) -> None:
+        """Let a task look whether it finds this process; blocks. Unusable when it does not; JobFailed."""
+        host, port = self._listener.address
+        function = reach_function(self._listener.address)
+        for error in self._jobs.run(function, pool="warm", group="headrace-way"):
+            raise Unusable(
+                f"Spark's tasks do not reach this process at {host}:{port} ({error}): set spark.driver.host "
+                "to what executors know this machine by, and spark.driver.bindAddress where that differs."
+            )
+
+    def start(self, slot: int) -> int:
+        """Submit the job of a slot without a live start; the number by which its events name this start.
+
+        SlotReady follows once its producer is initialised, or SlotEnded.
+        """
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the lanes are closed")
+            if slot in self._starts:
+                raise RuntimeError(f"slot {slot} is started already")
+            self._numbers += 1
+            start = SlotAttempt(
+                slot=slot, number=self._numbers, last_worker=self._last_worker.pop(slot, None)
+            )
+            self._starts[slot] = start
+            self._used_at = time.monotonic()
+            start.job = threading.Thread(target=self._run, args=(start,), name=start.group, daemon=True)
+            start.job.start()
+        return start.number
+
+    def grant(self, slot: int, batch: Batch) -> bool:
+        """True when the plan is out: BatchFinished follows, or SlotEnded that is not clean.
+
+        False when the slot's task is not there to take it (it ended, lingers no more, or is busy): then the
+        plan has not been granted and never will be. A plan number is granted once, in rising order.
+        """
+        with self._changed:
+            start = self._starts.get(slot)
+            if start is None or start.stage is not AttemptState.READY or start.wire is None:
+                return False
+            if batch.slot != slot or batch.number <= self._highest_plan.get(slot, -1):
+                raise ValueError(
+                    f"plan {batch.number} of slot {batch.slot} was granted before, or is not slot {slot}'s"
+                )
+            self._highest_plan[slot] = batch.number
+            start.stage, start.plan = AttemptState.BUSY, batch.number
+            wire = start.wire
+        try:
+            wire.send(batch)
+        except Disconnected as error:
+            # Part of it may have arrived, so it counts as granted: SlotEnded will not be clean.
+            self._lose(start, str(error))
+        return True
+
+    def end(self, slot: int) -> None:
+        """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
+        with self._changed:
+            start = self._starts.get(slot)
+            if start is None:
+                return
+            wire = self._ask_to_end(start)
+        self._send_end(start, wire)
+
+    def void(self, slot: int) -> None:
+        """Cut the slot off: no grant and no event of its start after this, and no cached producer."""
+        with self._changed:
+            self._last_worker.pop(slot, None)
+            start = self._starts.pop(slot, None)
+            if start is None:
+                return
+            start.stage = AttemptState.OVER
+            self._cancel.append(start.group)
+            self._changed.notify_all()
+            if start.wire is not None:
+                start.wire.close()
+
+    def forget_worker(self, slot: int) -> None:
+        """The slot was fenced: whoever holds its producer must initialise anew."""
+        with self._changed:
+            self._last_worker.pop(slot, None)
+
+    def close(self, deadline_seconds: float) -> None:
+        """End all slots, voiding what is still busy after the deadline; blocks. Events come until then."""
+        deadline = time.monotonic() + deadline_seconds
+        with self._changed:
+            self._closed = True
+            asked = [(start, self._ask_to_end(start)) for start in self._starts.values()]
+            # What waits for a core has nothing to commit.
+            waiting = [start.slot for start, _ in asked if start.stage is AttemptState.STARTING]
+        for slot in waiting:
+            self.void(slot)
+        for start, wire in asked:
+            self._send_end(start, wire)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._starts, max(0.0, deadline - time.monotonic()))
+            left = list(self._starts)
+        for slot in left:
+            self.void(slot)
+        self._listener.close()
+        with self._changed:
+            self._changed.notify_all()
+        self._keeper.join(5.0)
+        for start, _ in asked:
+            if start.job is not None:
+                start.job.join(2.0)
+
+    # The job of a start.
+
+    def _run(self, start: SlotAttempt) -> None:
+        """Body of a start's thread: its Spark job, then SlotEnded."""
+        ticket = TaskCredentials(
+            slot=start.slot, address=self._listener.address, start_id=start.start_id, token=start.token
+        )
+        words: str | None = None
+        error: str | None = None
+        try:
+            errors = self._jobs.run(
+                slot_function(ticket, self._settings),
+                pool=f"slot-{start.slot}",
+                group=start.group,
+            )
+            error = words = "; ".join(errors) or None
+        except JobFailed as failure:
+            error = str(failure)
+        # What the task said last may still be on its way through the socket.
+        if start.conversation is not None:
+            start.conversation.join(5.0)
+        with self._changed:
+            if error is not None:
+                start.clean = False
+                # What the task says of its end is better than that its connection was closed.
+                start.error = words or start.error or error
+            elif start.stage is not AttemptState.ENDING and start.stage is not AttemptState.OVER:
+                start.clean = False
+                start.error = start.error or "its task ended without being asked to"
+            self._over(start)
+
+    def _over(self, start: SlotAttempt) -> None:
+        """Post SlotEnded, once; the lock is held."""
+        if start.stage is AttemptState.OVER:
+            return
+        start.stage = AttemptState.OVER
+        self._starts.pop(start.slot, None)
+        if not start.clean:
+            self._last_worker.pop(start.slot, None)
+        if start.wire is not None:
+            start.wire.close()
+        self._used_at = time.monotonic()
+        self._post(SlotEnded(slot=start.slot, start=start.number, clean=start.clean, error=start.error))
+        self._changed.notify_all()
+
+    # What its task says.
+
+    def _token_of(self, start_id: bytes) -> bytes | None:
+        with self._changed:
+            start = self._find(start_id)
+            return None if start is None else start.token
+
+    def _find(self, start_id: bytes) -> SlotAttempt | None:
+        return next((s for s in self._starts.values() if s.start_id == start_id), None)
+
+    def _converse(self, start_id: bytes, wire: AuthenticatedSocket) -> None:
+        """Body of a connection's thread, once its task has proven itself, until it ends."""
+        hello = wire.receive()
+        with self._changed:
+            start = self._find(start_id)
+            if (
+                start is None
+                or start.stage is not AttemptState.STARTING
+                or not isinstance(hello, Hello)
+                or hello.slot != start.slot
+            ):
+                log.warning("task_refused", hello=str(hello), reason="its slot is not being started")
+                return
+            start.wire, start.worker, start.stage = wire, hello.worker, AttemptState.GREETED
+            start.conversation = threading.current_thread()
+            welcome = Welcome(last_worker=start.last_worker)
+        try:
+            wire.send(welcome)
+            while self._hear(start, wire.receive()):
+                pass
+        except Disconnected as error:
+            self._lose(start, str(error))
+
+    def _hear(self, start: SlotAttempt, message: object) -> bool:
+        """Act on a task's message; False when the conversation is over."""
+        with self._changed:
+            match message, start.stage:
+                case _, AttemptState.OVER:
+                    return False
+                case Ready(), AttemptState.GREETED:
+                    self._set_ready(start)
+                    self._post(SlotReady(slot=start.slot, start=start.number))
+                case Committed(batch=plan), _ if plan == start.plan:
+                    self._post(BatchCommitted(slot=start.slot, start=start.number, committed=message))
+                case Finished(batch=plan), _ if plan == start.plan:
+                    self._finish(start, message)
+                case _:
+                    raise Disconnected(f"the task said {type(message).__name__} while {start.stage.name}")
+            ready = start.stage is AttemptState.READY
+            spent = self._linger_seconds == 0 and start.batches > 0
+            wire = self._ask_to_end(start) if ready and (start.end_wanted or spent) else None
+        self._send_end(start, wire)
+        return True
+
+    def _set_ready(self, start: SlotAttempt) -> None:
+        start.stage, start.idle_since = AttemptState.READY, time.monotonic()
+        if start.worker is not None:
+            self._last_worker[start.slot] = start.worker
+        self._changed.notify_all()
+
+    def _finish(self, start: SlotAttempt, finished: Finished) -> None:
+        start.plan = None
+        start.batches += 1
+        if finished.outcome is Outcome.CLEAN:
+            if start.stage is AttemptState.BUSY:
+                self._set_ready(start)
+        else:
+            # The task closes its producer and ends by itself.
+            start.stage = AttemptState.ENDING
+            start.clean = finished.outcome is Outcome.ABORTED
+            start.error = finished.error
+            self._last_worker.pop(start.slot, None)
+        self._post(BatchFinished(slot=start.slot, start=start.number, finished=finished))
+
+    def _ask_to_end(self, start: SlotAttempt) -> AuthenticatedSocket | None:
+        """The wire over which End has to be sent now, if it has to; the lock is held."""
+        start.end_wanted = True
+        if start.stage not in (AttemptState.READY, AttemptState.BUSY):
+            # STARTING and GREETED end once they are ready; the others are ending already.
+            return None
+        if start.stage is AttemptState.READY:
+            start.stage = AttemptState.ENDING
+        return start.wire
+
+    def _send_end(self, start: SlotAttempt, wire: AuthenticatedSocket | None) -> None:
+        if wire is None:
+            return
+        try:
+            wire.send(End())
+        except Disconnected as error:
+            self._lose(start, str(error))
+
+    def _lose(self, start: SlotAttempt, error: str) -> None:
+        """The connection is gone; SlotEnded follows when the job has ended, or after a grace."""
+        with self._changed:
+            if start.wire is not None:
+                start.wire.close()
+            if start.stage in (AttemptState.ENDING, AttemptState.LOST, AttemptState.OVER):
+                # A task that ends closes its side; what else there is to say, its job says.
+                return
+            start.stage, start.clean, start.lost_since = AttemptState.LOST, False, time.monotonic()
+            start.error = start.error or error
+            self._last_worker.pop(start.slot, None)
+            self._changed.notify_all()
+
+    # What time brings.
+
+    def _keep(self) -> None:
+        """Body of the keeper: ends slots that linger too long, gives up lost ones, keeps workers warm."""
+        while True:
+            with self._changed:
+                if self._closed and not self._starts and not self._cancel:
+                    return
+                now = time.monotonic()
+                due = self._due(now)
+                if due > now and not self._cancel:
+                    self._changed.wait(due - now)
+                    continue
+                cancel, self._cancel = self._cancel, []
+                tired = [(start, self._ask_to_end(start)) for start in self._lingered(now)]
+                for start in [s for s in self._starts.values() if s.stage is AttemptState.LOST]:
+                    if now - start.lost_since >= _GRACE_SECONDS:
+                        self._over(start)
+                        cancel.append(start.group)
+                warm = not self._starts and not self._closed and now - self._used_at >= _WARM_SECONDS
+                if warm:
+                    self._used_at = now
+            for group in cancel:
+                self._cancel_job(group)
+            for start, wire in tired:
+                self._send_end(start, wire)
+            if warm:
+                threading.Thread(target=self._warm_again, name="lanes-warm", daemon=True).start()
+
+    def _lingered(self, now: float) -> list[SlotAttempt]:
+        ready = [start for start in self._starts.values() if start.stage is AttemptState.READY]
+        return [start for start in ready if now - start.idle_since >= self._linger(start)]
+
+    def _linger(self, start: SlotAttempt) -> float:
+        """Seconds that a ready start waits for a batch; without lingering it still waits for its first."""
+        if self._linger_seconds == 0 and start.batches == 0:
+            return _FIRST_BATCH_SECONDS
+        return self._linger_seconds
+
+    def _due(self, now: float) -> float:
+        times = [self._used_at + _WARM_SECONDS if not self._starts else now + _WARM_SECONDS]
+        for start in self._starts.values():
+            if start.stage is AttemptState.READY:
+                times.append(start.idle_since + self._linger(start))
+            elif start.stage is AttemptState.LOST:
+                times.append(start.lost_since + _GRACE_SECONDS)
+        return min(times)
+
+    def _warm_again(self) -> None:
+        try:
+            self.warm(1)
+        except JobFailed as error:
+            if not self._closed:
+                log.warning("warm_failed", error=str(error).partition("\n")[0])
+
+    def _cancel_job(self, group: str) -> None:
+        # Its slot is void either way: whatever its task still asks for is refused.
+        with contextlib.suppress(JobFailed):
+            self._jobs.cancel(group)

@@ -1,0 +1,139 @@
+"""The socket between driver and task: proof of who is there first, then length-prefixed pickles.
+
+    task                              driver
+    start id (16 bytes)      ──▶
+                             ◀──      driver's nonce (32)
+    nonce (32), proof (32)   ──▶
+                             ◀──      proof (32)
+
+A proof is an HMAC-SHA256 over both nonces with the token of this start, which only the driver and the task's
+closure hold. Nothing is unpickled before both sides have shown theirs.
+"""
+
+import contextlib
+import hmac
+import pickle
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Final
+
+START_ID_BYTES: Final = 16
+TOKEN_BYTES: Final = 32
+_NONCE_BYTES: Final = 32
+_LENGTH: Final = struct.Struct("!I")
+_MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
+_HANDSHAKE_SECONDS: Final = 10.0
+# A driver or executor whose machine vanished is noticed after about 10 + 3 * 5 s; closed sockets are at once.
+_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+
+class Disconnected(Exception):
+    """The other side is gone, or is not who it should be."""
+
+
+class AuthenticatedSocket:
+    """One authenticated connection. `send` may be called by any thread, `receive` by one."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(None)
+        self._connection = connection
+        self._sending = threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Hand a message to the network; blocks while its buffers are full. Raises Disconnected."""
+        body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            with self._sending:
+                self._connection.sendall(_LENGTH.pack(len(body)) + body)
+        except OSError as error:
+            raise Disconnected(f"the connection broke: {error}") from error
+
+    def receive(self) -> object:
+        """The next message; blocks until it is there. Raises Disconnected."""
+        (length,) = _LENGTH.unpack(_exactly(self._connection, _LENGTH.size))
+        if length > _MAX_MESSAGE_BYTES:
+            raise Disconnected(f"the other side announced a message of {length} bytes")
+        # Both sides have proven by now that they hold the token of this start.
+        return pickle.loads(_exactly(self._connection, length))  # noqa: S301
+
+    def close(self) -> None:
+        """Let both sides see the end at once, a blocked `receive` included."""
+        # Fails when the other side has closed already.
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def accept(
+    connection: socket.socket, token_of: Callable[[bytes], bytes | None]
+) -> tuple[bytes, AuthenticatedSocket]:
+    """The driver's half: the start id that the task proved, and the wire to it. Raises Disconnected."""
+    _prepare(connection)
+    start_id = _exactly(connection, START_ID_BYTES)
+    token = token_of(start_id)
+    ours = secrets.token_bytes(_NONCE_BYTES)
+    _give(connection, ours)
+    theirs, proof = _exactly(connection, _NONCE_BYTES), _exactly(connection, _NONCE_BYTES)
+    # An unknown start goes through the same motions, with a token that nobody has.
+    known = token if token is not None else secrets.token_bytes(TOKEN_BYTES)
+    _expect(proof, _proof(known, b"task", ours, theirs), who="a task could not prove")
+    _give(connection, _proof(known, b"driver", ours, theirs))
+    return start_id, AuthenticatedSocket(connection)
+
+
+def connect(connection: socket.socket, start_id: bytes, token: bytes) -> AuthenticatedSocket:
+    """The task's half, over a socket just connected, which it closes on failure. Raises Disconnected."""
+    try:
+        _prepare(connection)
+        _give(connection, start_id)
+        theirs = _exactly(connection, _NONCE_BYTES)
+        ours = secrets.token_bytes(_NONCE_BYTES)
+        _give(connection, ours + _proof(token, b"task", theirs, ours))
+        shown = _exactly(connection, _NONCE_BYTES)
+        _expect(shown, _proof(token, b"driver", theirs, ours), who="the driver could not prove")
+    except BaseException:
+        connection.close()
+        raise
+    return AuthenticatedSocket(connection)
+
+
+def _prepare(connection: socket.socket) -> None:
+    connection.settimeout(_HANDSHAKE_SECONDS)
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _proof(token: bytes, side: bytes, driver_nonce: bytes, task_nonce: bytes) -> bytes:
+    return hmac.digest(token, side + driver_nonce + task_nonce, "sha256")
+
+
+def _expect(shown: bytes, proof: bytes, *, who: str) -> None:
+    if not hmac.compare_digest(shown, proof):
+        raise Disconnected(f"{who} that it belongs to a slot that is being started")
+
+
+def _give(connection: socket.socket, data: bytes) -> None:
+    try:
+        connection.sendall(data)
+    except OSError as error:
+        raise Disconnected(f"the connection broke: {error}") from error
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes:
+    parts = bytearray(length)
+    view, filled = memoryview(parts), 0
+    while filled < length:
+        try:
+            count = connection.recv_into(view[filled:])
+        except OSError as error:
+            raise Disconnected(f"the connection broke: {error}") from error
+        if count == 0:
+            raise Disconnected("the other side closed the connection")
+        filled += count
+    return bytes(parts)

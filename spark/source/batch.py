@@ -1,0 +1,405 @@
+"""One batch of work: its objects decoded and produced in transactions that carry their checkpoints."""
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from ingest.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    ObjectUnfit,
+    RecordRefused,
+    SourceUnavailable,
+    TopicMissing,
+    TransactionAborted,
+)
+from ingest.kafka.kafka_errors import CommitUnknown
+from ingest.ledger import State
+from ingest.objects import ObjectId
+from ingest.outcome import outcome_of
+from ingest.positions import Position
+from ingest.settings.choices import Ordering, Tolerance
+from ingest.work import UNRECORDED_OPTIONS, Batch, Finished, Outcome, Work
+from spark.producer import RecordTarget, SlotProducer, SlotRevoked
+from spark.reader import Prefetch
+from spark.rows import BadRow, RowBatch
+from spark.source.dead_letters import bad_row_log, dead_letter
+from spark.source.decoding import Decoding
+from spark.source.driver_connection import DriverConnection
+from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints
+from spark.source.split_progress import SplitProgress
+from spark.source.task_settings import TaskSettings
+from spark.source.transaction import SlotTransaction
+from spark.source.worker_cache import rate_limiter, s3_calls, topic_limits
+
+log = structlog.get_logger(__name__)
+
+# How often a task without an open transaction looks whether it was voided or is wanted elsewhere.
+_LOOK_SECONDS: Final = 0.5
+# What a task may say of an object when its transaction failed; all else passes by itself.
+_TELLING: Final = (TopicMissing, AccessDenied)
+
+
+class BatchRun:
+    """One batch, run once. Every work comes to a committed end, to a failure, or is returned."""
+
+    def __init__(
+        self, batch: Batch, *, producer: SlotProducer, link: DriverConnection, settings: TaskSettings
+    ) -> None:
+        self._batch = batch
+        self._producer = producer
+        self._link = link
+        self._settings = settings
+        self._limits = topic_limits(settings.kafka)
+        self._decoding = Decoding(settings.format, self._limits)
+        self._progress = tuple(SplitProgress(split) for split in batch.works)
+        for progress in self._progress:
+            self._refuse_other_meaning(progress)
+        self._targets: dict[int, RecordTarget] = {}
+        self._cuts: list[tuple[Work, tuple[int, ...]]] = []
+        self._began_at = time.monotonic()
+        self._bad_log = bad_row_log()
+        # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
+        self._last_sent: tuple[int, Position] | None = None
+        self._last_letter: tuple[SplitProgress, Position] | None = None
+        self._refused: set[tuple[int, Position]] = set()
+        self._emptied: set[tuple[SplitProgress, Position]] = set()
+        self._has_aborted = False
+        self._follows_refusal = False
+        self._fetched_before: Counter[ObjectId] = Counter()
+        self._pipeline: Pipeline | None = None
+        self._transaction = SlotTransaction(
+            batch, producer=producer, link=link, settings=settings, fetched=self._fetched
+        )
+
+    def run(self) -> Finished:
+        """What became of the batch; blocks. Raises Voided when the driver has let go of the slot."""
+        try:
+            while not self._pass():
+                pass
+        except SlotRevoked:
+            self._give_up()
+            raise
+        except CommitUnknown as error:
+            return self._finished(Outcome.UNKNOWN, error)
+        except Fenced as error:
+            self._give_up()
+            return self._finished(Outcome.FENCED, error)
+        except HeadraceError as error:
+            touched = self._transaction.touched()
+            self._transaction.abort()
+            for progress in touched:
+                progress.fail(error if isinstance(error, _TELLING) else TransactionAborted(str(error)))
+            return self._finished(Outcome.ABORTED, error)
+        # The producer of an aborted transaction is not kept, though the rest of the batch went well.
+        return self._finished(Outcome.ABORTED if self._has_aborted else Outcome.CLEAN, None)
+
+    def _refuse_other_meaning(self, progress: SplitProgress) -> None:
+        """Fail a work whose position or cuts were written under settings that gave them another meaning.
+
+        A split that was not begun is refused, too: what its neighbours read decides what is left for it.
+        """
+        split = progress.split
+        if (split.start is None and not split.is_part) or split.options in {None, self._settings.options}:
+            return
+        if split.options == UNRECORDED_OPTIONS:
+            sentence = (
+                "was split under a configuration that the ledger does not show, so rows between its splits "
+                "may be missing. Replay the object with --from-start."
+            )
+        else:
+            sentence = (
+                "was begun under another configuration (format, compression, chunk size, envelope, topic or "
+                "template), so its position means something else now. Set it back and replay the object, or "
+                "replay it with --from-start."
+            )
+        progress.fail(ObjectUnfit(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
+
+    def _pass(self) -> bool:
+        """Go through what is not over yet; False when a record was refused and the search for it goes on."""
+        splits = [
+            (i, progress.remaining) for i, progress in enumerate(self._progress) if not progress.is_finished
+        ]
+        if not splits:
+            return True
+        try:
+            calls = s3_calls(self._settings.s3)
+        except AccessDenied as error:
+            # Nothing of the batch can be read, and the driver has to know why.
+            for index, _ in splits:
+                self._progress[index].fail(error)
+            return True
+        sources = Prefetch(
+            calls,
+            [split for _, split in splits],
+            rate_limiter(self._settings.bytes_per_second),
+            streams=self._decoding.streams,
+        )
+        self._pipeline = Pipeline(
+            splits,
+            sources,
+            decode=self._decoding.decode,
+            cuts=self._decoding.cuts,
+            can_resume=self._decoding.can_resume,
+        )
+        try:
+            if any(work.object.size and not work.pieces_wanted for _, work in splits):
+                # There will be rows, as good as surely: begun while the first object is on its way.
+                self._transaction.open()
+            self._drain(self._pipeline)
+            self._transaction.commit()
+        except RecordRefused as error:
+            self._narrow(error)
+            return False
+        except TransactionAborted as error:
+            if not self._follows_refusal:
+                raise
+            # librdkafka 2.16 counts the refused records on in their sequence, so that the broker misses
+            # some in the next transaction; only that one's abort starts a new sequence (and epoch).
+            self._follows_refusal = False
+            self._abort_and_go_on(error)
+            return False
+        finally:
+            self._pipeline.close()
+            self._fetched_before += self._pipeline.fetched
+            self._pipeline = None
+        return True
+
+    def _drain(self, pipeline: Pipeline) -> None:
+        """Take steps until there are no more, closing transactions whenever they are due."""
+        while True:
+            left = self._transaction.seconds_left()
+            step = pipeline.next_step(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
+            if self._link.is_void():
+                raise SlotRevoked
+            if isinstance(step, DecodingStopped):
+                return
+            if step is not None:
+                self._act(pipeline, step)
+            # An object's end is part of the transaction of its last rows, not of one more.
+            if self._transaction.is_due and not pipeline.ends_next():
+                self._transaction.commit()
+            if self._link.is_ending():
+                pipeline.stop(anywhere=True)
+            elif time.monotonic() - self._began_at >= self._batch.max_seconds:
+                pipeline.stop()
+
+    def _act(self, pipeline: Pipeline, step: DecodedRows | SplitEnded | SplitPoints) -> None:
+        progress = self._progress[step.index]
+        if progress.is_finished:
+            # Decoded before the work came to its end.
+            return
+        match step:
+            case DecodedRows(index, rows):
+                self._rows(index, progress, rows)
+            case SplitEnded(_, error):
+                if error is None:
+                    self._end(progress)
+                else:
+                    progress.fail(error)
+            case SplitPoints(_, marks):
+                self._cuts.append((replace(progress.split, options=self._settings.options), marks))
+                progress.is_answered = True
+        if progress.is_finished:
+            pipeline.skip(step.index)
+        if progress.error is not None and outcome_of(type(progress.error).__name__).holds_partition_back:
+            self._hold_back(pipeline, progress)
+
+    # Rows.
+
+    def _rows(self, index: int, progress: SplitProgress, rows: RowBatch) -> None:
+        """Send the rows of a batch and what becomes of its bad ones, in order."""
+        try:
+            target = self._target(index, progress.split)
+            if rows.bad and self._settings.errors.dead_letter is not None:
+                # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
+                self._producer.partitions(self._settings.errors.dead_letter.topic)
+        except (TopicMissing, AccessDenied, ObjectUnfit, SourceUnavailable) as error:
+            progress.fail(error)
+            return
+        at = 0
+        for bad in rows.bad:
+            self._send(index, progress, target, rows, at, bad.index, then=bad.position)
+            if not progress.is_finished:
+                self._bad(progress, bad)
+            if progress.is_finished:
+                return
+            at = bad.index
+        self._send(index, progress, target, rows, at, len(rows), then=rows.after)
+
+    def _send(
+        self,
+        index: int,
+        progress: SplitProgress,
+        target: RecordTarget,
+        rows: RowBatch,
+        begin: int,
+        end: int,
+        *,
+        then: Position,
+    ) -> None:
+        """Send rows [begin, end), as many transactions as it takes; `then` is the position behind them."""
+        transaction = self._transaction
+        while begin < end:
+            if self._refused and (index, rows.positions(begin)) in self._refused:
+                self._bad(progress, _refused_row(rows, begin, then if begin + 1 == end else None))
+                if progress.is_finished:
+                    return
+                begin += 1
+                continue
+            transaction.make_room()
+            until = min(end, begin + transaction.room)
+            transaction.touch(progress)
+            self._last_sent = (index, rows.positions(begin))
+            self._producer.send(target, rows, begin, until)
+            transaction.count(target.topic, until - begin)
+            progress.advance(then if until == end else rows.positions(until), records=until - begin)
+            begin = until
+        # Blank lines may lie behind the last row.
+        progress.advance(then)
+
+    def _target(self, index: int, split: Work) -> RecordTarget:
+        """Where the work's rows go. TopicMissing; ObjectUnfit when its partition does not exist."""
+        known = self._targets.get(index)
+        if known is None:
+            known = self._decoding.target(split)
+            count = self._producer.partitions(known.topic)
+            if known.partition is not None and known.partition >= count:
+                raise ObjectUnfit(
+                    f"{split.object.id.url}: partition {known.partition} does not exist, "
+                    f"topic {known.topic!r} has {count}. Add partitions, or correct file.name.template.",
+                    reason="unknown_partition",
+                )
+            self._targets[index] = known
+        return known
+
+    def _bad(self, progress: SplitProgress, bad: BadRow) -> None:
+        """Stop the work in front of a bad row, or set the row aside and go on behind it."""
+        errors, transaction = self._settings.errors, self._transaction
+        transaction.make_room()
+        transaction.touch(progress)
+        transaction.count_bad(bad.reason)
+        if errors.tolerance is Tolerance.NONE:
+            progress.advance(bad.position)
+            progress.finish(State.QUARANTINED, reason=bad.reason, error=bad.message)
+            becomes = "the object is quarantined"
+        else:
+            becomes = "left out"
+            if errors.dead_letter is not None:
+                topic = errors.dead_letter.topic
+                letter = (progress, bad.position)
+                key, value, headers = dead_letter(
+                    progress.split,
+                    bad,
+                    settings=self._settings,
+                    slot=self._batch.slot,
+                    topic_max_bytes=0 if letter in self._emptied else self._limits.of(topic),
+                )
+                self._last_sent, self._last_letter = None, letter
+                self._producer.send_record(topic, key=key, value=value, headers=headers)
+                transaction.count(topic, 1)
+                becomes = "dead letter"
+            progress.advance(bad.after, bad=1)
+        if errors.log_enable:
+            self._bad_log.note(progress.split, bad, becomes=becomes)
+
+    def _end(self, progress: SplitProgress) -> None:
+        """The work has no more rows: its end is part of the open transaction, with rows or without."""
+        self._transaction.open()
+        self._transaction.touch(progress)
+        found = progress.split.object
+        if found.size == 0 or found.id.key.endswith("/"):
+            progress.finish(State.SKIPPED, reason="empty")
+        else:
+            progress.finish(State.DONE)
+
+    def _hold_back(self, pipeline: Pipeline, failed: SplitProgress) -> None:
+        """With `ordering=partition`, return what follows a failed object in its topic-partition untouched."""
+        if self._settings.ordering is not Ordering.PARTITION:
+            return
+        held = (failed.split.route.topic, failed.split.route.partition)
+        for index, progress in enumerate(self._progress):
+            if (
+                not progress.is_finished
+                and (progress.split.route.topic, progress.split.route.partition) == held
+            ):
+                progress.hand_back()
+                pipeline.skip(index)
+
+    # A record that the broker refuses.
+
+    def _narrow(self, error: RecordRefused) -> None:
+        """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one.
+
+        A dead letter is tried once more without its value, then its object is failed.
+        """
+        transaction = self._transaction
+        sent, touched = transaction.sent, transaction.touched()
+        self._abort_and_go_on(error)
+        self._follows_refusal = True
+        if sent > 1:
+            transaction.limit = sent // 2
+            return
+        transaction.limit = self._settings.kafka.transaction_records
+        if self._last_sent is not None and self._last_sent not in self._refused:
+            self._refused.add(self._last_sent)
+            return
+        letter = self._last_letter
+        if not sent or letter is None or letter[0] not in touched:
+            # Nothing but checkpoints: there is no smaller step.
+            for progress in touched:
+                progress.fail(error)
+        elif letter not in self._emptied:
+            # Its topic's limit may be lower now than when it was asked for.
+            self._emptied.add(letter)
+        else:
+            letter[0].fail(error)
+
+    def _abort_and_go_on(self, error: HeadraceError) -> None:
+        """Abort in order to go on with the same producer, which is still the slot's newest one.
+
+        No initialisation happens here: the broker lets an aborted producer go on only under its own epoch.
+        """
+        self._has_aborted = True
+        if not self._transaction.abort():
+            raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
+
+    # The end.
+
+    def _give_up(self) -> None:
+        """Abort what is open, unless its commit is under way."""
+        if not self._producer.is_in_doubt:
+            self._transaction.abort()
+
+    def _fetched(self) -> "Counter[ObjectId]":
+        return self._fetched_before + (Counter() if self._pipeline is None else self._pipeline.fetched)
+
+    def _finished(self, outcome: Outcome, error: HeadraceError | None) -> Finished:
+        return Finished(
+            batch=self._batch.number,
+            outcome=outcome,
+            failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
+            returned=tuple(progress.remaining for progress in self._progress if progress.is_returned),
+            cuts=tuple(self._cuts),
+            fetched=self._transaction.unreported_bytes(),
+            error=None if error is None else str(error),
+        )
+
+
+def _refused_row(rows: RowBatch, row: int, after: Position | None) -> BadRow:
+    """A row of a batch as a bad one, since the broker refuses it."""
+    raw = rows.values.get(row)
+    return BadRow(
+        index=row,
+        position=rows.positions(row),
+        after=rows.positions(row + 1) if after is None else after,
+        reason="refused",
+        message="the broker refuses this record",
+        raw=raw,
+        raw_key=None if rows.keys is None else rows.keys.get(row),
+        size=len(raw or b""),
+    )

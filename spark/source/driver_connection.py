@@ -1,0 +1,93 @@
+"""The task's end of the socket: what the driver says, heard at once even while the task is busy."""
+
+import queue
+import socket
+import threading
+from typing import Final
+
+from ingest.work import Batch, End, Welcome
+from spark.producer import SlotRevoked
+from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected, connect
+from spark.source.entry import TaskCredentials
+
+_CONNECT_SECONDS: Final = 10.0
+
+
+def why_unreachable(address: tuple[str, int]) -> str | None:
+    """None when something answers there; otherwise what the system says. Blocks for 10 s at most."""
+    try:
+        socket.create_connection(address, _CONNECT_SECONDS).close()
+    except OSError as error:
+        return str(error.strerror or error)
+    return None
+
+
+class DriverConnection:
+    """The connection to the driver. A closed one means that the slot is void, whoever closed it."""
+
+    def __init__(self, wire: AuthenticatedSocket) -> None:
+        self._wire = wire
+        self._void = threading.Event()
+        self._end = threading.Event()
+        self._messages: queue.Queue[object] = queue.Queue()
+        threading.Thread(target=self._listen, name="driver-link", daemon=True).start()
+
+    @classmethod
+    def connect(cls, ticket: TaskCredentials) -> "DriverConnection":
+        """A proven connection; blocks. Raises Voided when the driver is not there or refuses."""
+        try:
+            connection = socket.create_connection(ticket.address, _CONNECT_SECONDS)
+            return cls(connect(connection, ticket.start_id, ticket.token))
+        except (OSError, Disconnected) as error:
+            raise SlotRevoked(
+                f"the driver at {ticket.address} is not there for this task: {error}"
+            ) from error
+
+    def is_void(self) -> bool:
+        """True once nothing may be started for this slot any more."""
+        return self._void.is_set()
+
+    def is_ending(self) -> bool:
+        """True once the driver wants the task to end, at its next checkpoint when it is busy."""
+        return self._end.is_set()
+
+    def send(self, message: object) -> None:
+        """Tell the driver; Voided when it is gone."""
+        try:
+            self._wire.send(message)
+        except Disconnected as error:
+            self._void.set()
+            raise SlotRevoked(str(error)) from error
+
+    def welcome(self) -> Welcome:
+        """The driver's answer to Hello; blocks. Voided when it refuses."""
+        message = self._messages.get()
+        if not isinstance(message, Welcome):
+            raise SlotRevoked("the driver refused this task")
+        return message
+
+    def batch(self) -> Batch | None:
+        """The next batch, or None when the task is to end; blocks. Voided when the driver is gone."""
+        message = self._messages.get()
+        if isinstance(message, Batch):
+            return message
+        if isinstance(message, End):
+            return None
+        raise SlotRevoked("the driver is gone")
+
+    def close(self) -> None:
+        """End the connection."""
+        self._wire.close()
+
+    def _listen(self) -> None:
+        """Body of the thread: a batch and an end wait their turn, a broken connection is known at once."""
+        while True:
+            try:
+                message = self._wire.receive()
+            except Disconnected:
+                self._void.set()
+                self._messages.put(None)
+                return
+            if isinstance(message, End):
+                self._end.set()
+            self._messages.put(message)

@@ -1,0 +1,185 @@
+"""Decoding in a thread of its own, a few batches of rows ahead of producing.
+
+So that reading, decoding and producing overlap, and so that the producing thread never waits for S3 longer
+than its transaction's interval allows.
+"""
+
+import contextlib
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.errors import HeadraceError
+from ingest.objects import ObjectId
+from ingest.work import Work
+from spark.reader import Prefetch, S3Source
+from spark.rows import RowBatch
+
+# Batches of rows decoded and not yet produced; each is of about 1 MiB.
+_BATCHES_AHEAD: Final = 4
+_AT_ONCE_SECONDS: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows of work number `index` of the batch."""
+
+    index: int
+    rows: RowBatch
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEnded:
+    """The work gives no more rows: it is at its end, or failed with `error`."""
+
+    index: int
+    error: HeadraceError | None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPoints:
+    """Where the object of the work can be cut; empty when it cannot be."""
+
+    index: int
+    marks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingStopped:
+    """Nothing more comes: all works are through, or the stop that was asked for is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Crashed:
+    error: BaseException
+
+
+PipelineStep = DecodedRows | SplitEnded | SplitPoints | DecodingStopped
+
+Decode = Callable[[S3Source, Work], Iterator[RowBatch]]
+Cuts = Callable[[S3Source, Work], tuple[int, ...]]
+CanResume = Callable[[S3Source], bool]
+
+
+class Pipeline:
+    """Decodes the works in order. Made in the producing thread, which takes the steps; close it in the end.
+
+    `can_resume` says of a source whether stopping in its middle is cheap.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[tuple[int, Work]],
+        sources: Prefetch,
+        *,
+        decode: Decode,
+        cuts: Cuts,
+        can_resume: CanResume,
+    ) -> None:
+        self._splits = splits
+        self._sources = sources
+        self._decode = decode
+        self._cuts = cuts
+        self._can_resume = can_resume
+        self._steps: queue.Queue[PipelineStep | _Crashed] = queue.Queue(_BATCHES_AHEAD)
+        # Looked at, and not taken yet.
+        self._next: PipelineStep | _Crashed | None = None
+        self._closed = threading.Event()
+        self._stop = threading.Event()
+        self._stop_anywhere = threading.Event()
+        self._skipped: set[int] = set()
+        self._read: list[tuple[ObjectId, S3Source]] = []
+        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
+        self._thread.start()
+
+    @property
+    def fetched(self) -> "Counter[ObjectId]":
+        """Bytes fetched for what was decoded so far, by object."""
+        found: Counter[ObjectId] = Counter()
+        for identity, source in tuple(self._read):
+            found[identity] += source.fetched_bytes
+        return found
+
+    def next_step(self, timeout: float | None) -> PipelineStep | None:
+        """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
+        step, self._next = self._next, None
+        if step is None:
+            try:
+                step = self._steps.get(timeout=timeout)
+            except queue.Empty:
+                return None
+        if isinstance(step, _Crashed):
+            raise step.error
+        return step
+
+    def ends_next(self) -> bool:
+        """Whether the next step is the end of a work; false when it does not come at once."""
+        if self._next is None:
+            with contextlib.suppress(queue.Empty):
+                self._next = self._steps.get(timeout=_AT_ONCE_SECONDS)
+        return isinstance(self._next, SplitEnded)
+
+    def skip(self, index: int) -> None:
+        """Decode no more of this work; steps of it that are decoded already still come."""
+        self._skipped.add(index)
+
+    def stop(self, *, anywhere: bool = False) -> None:
+        """Stop at the next batch of rows where it is cheap to go on, or `anywhere`; else behind the work."""
+        self._stop.set()
+        if anywhere:
+            self._stop_anywhere.set()
+
+    def close(self) -> None:
+        """Drop what is decoded and end the thread, which gives the connections back; does not wait for it."""
+        self._closed.set()
+        self._next = None
+        while True:
+            try:
+                self._steps.get_nowait()
+            except queue.Empty:
+                return
+
+    def _run(self) -> None:
+        last: PipelineStep | _Crashed = DecodingStopped()
+        try:
+            for index, split in self._splits:
+                source = self._sources.next()
+                self._read.append((split.object.id, source))
+                if index not in self._skipped and not self._work(index, split, source):
+                    break
+                if self._stop.is_set():
+                    break
+        except BaseException as error:  # noqa: BLE001  # handed to the producing thread
+            last = _Crashed(error)
+        finally:
+            self._sources.close()
+        self._put(last)
+
+    def _work(self, index: int, split: Work, source: S3Source) -> bool:
+        """Decode one work; False when there is nothing to go on for."""
+        try:
+            if split.pieces_wanted:
+                return self._put(SplitPoints(index, self._cuts(source, split)))
+            batches = self._decode(source, split)
+            for rows in batches:
+                if not self._put(DecodedRows(index, rows)):
+                    return False
+                if index in self._skipped:
+                    return True
+                if self._stop.is_set() and (self._stop_anywhere.is_set() or self._can_resume(source)):
+                    return False
+        except HeadraceError as error:
+            return self._put(SplitEnded(index, error))
+        return self._put(SplitEnded(index, None))
+
+    def _put(self, step: PipelineStep | _Crashed) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._steps.put(step, timeout=0.2)
+            except queue.Full:
+                continue
+            return True
+        return False

@@ -1,0 +1,118 @@
+"""How far each work of a batch is: what was sent, what is committed, how it ended."""
+
+from dataclasses import dataclass, replace
+
+from ingest.clock import wall_ms
+from ingest.errors import HeadraceError, ObjectUnfit
+from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.positions import Position
+from ingest.work import Checkpoint, Failure, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointState:
+    """What a checkpoint of a work would say. `state` stays PARTIAL until the work has an end."""
+
+    records: int
+    bad: int
+    position: Position | None
+    state: State = State.PARTIAL
+    reason: str | None = None
+    error: str | None = None
+
+
+class SplitProgress:
+    """One work of a batch. `now` runs ahead of `committed` by what the open transaction holds."""
+
+    __slots__ = ("committed", "error", "is_answered", "is_left", "now", "split")
+
+    def __init__(self, split: Work) -> None:
+        self.split = split
+        self.now = CheckpointState(records=split.records, bad=split.bad, position=split.start)
+        self.committed = self.now
+        self.error: HeadraceError | None = None
+        self.is_left = False
+        self.is_answered = False
+        """What was asked of the work needed no records: where its object can be cut."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True when nothing more is to be sent for this work in this batch."""
+        return (
+            self.error is not None or self.is_left or self.is_answered or self.now.state is not State.PARTIAL
+        )
+
+    @property
+    def is_returned(self) -> bool:
+        """True when the work goes back as it is, to be planned again."""
+        return self.is_left or not self.is_finished
+
+    @property
+    def remaining(self) -> Work:
+        """The work as it goes on from what is committed."""
+        committed = self.committed
+        if committed.position == self.split.start:
+            return replace(self.split, records=committed.records, bad=committed.bad)
+        # What this task committed has the meaning that its own settings give it.
+        return replace(
+            self.split,
+            start=committed.position,
+            options=None,
+            records=committed.records,
+            bad=committed.bad,
+        )
+
+    def advance(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
+        """Everything before `position` is sent, with so many records and bad rows more."""
+        self.now = replace(
+            self.now, position=position, records=self.now.records + records, bad=self.now.bad + bad
+        )
+
+    def finish(self, state: State, *, reason: str | None = None, error: str | None = None) -> None:
+        """The work's end in the ledger, once it is committed."""
+        self.now = replace(self.now, state=state, reason=reason, error=error)
+
+    def fail(self, error: HeadraceError) -> None:
+        """The work stops without an end in the ledger: the driver decides what becomes of it."""
+        self.error = error
+
+    def hand_back(self) -> None:
+        """The work goes back untouched from here on."""
+        self.is_left = True
+
+    def roll_back(self) -> None:
+        """Forget what was not committed, an end or an error met behind it included."""
+        self.now, self.error = self.committed, None
+
+    def failure(self) -> Failure:
+        """What the driver is told of a work that failed, which goes on from what is committed."""
+        return Failure(
+            work=self.remaining,
+            kind=type(self.error).__name__,
+            message=str(self.error),
+            reason=self.error.reason if isinstance(self.error, ObjectUnfit) else None,
+        )
+
+    def checkpoint(self, options: str) -> Checkpoint:
+        """The ledger record of where the work stands now."""
+        split, now = self.split, self.now
+        key: LedgerKey = split.object.id
+        if split.begin is not None and split.end is not None:
+            key = SliceKey(split.object.id, split.begin, split.end)
+        entry = LedgerEntry(
+            state=now.state,
+            reason=now.reason,
+            records=now.records,
+            bad=now.bad,
+            position=now.position,
+            options=None if now.position is None else options,
+            topic=split.route.topic,
+            partition=split.route.partition,
+            attempts=split.attempts,
+            error=now.error,
+            size=split.object.size,
+            version_id=split.object.version_id,
+            last_modified_ms=split.object.last_modified_ms,
+            updated_ms=wall_ms(),
+        )
+        return Checkpoint(key=key, entry=entry)
