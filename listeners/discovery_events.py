@@ -28,7 +28,7 @@ class ListingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Message:
     """One message, held (kept invisible) until the service settles, releases or leaves it by its `id`.
 
     `sent_ms` is when it was sent to the queue, epoch milliseconds; `first_received` is monotonic seconds.
@@ -45,7 +45,7 @@ class Delivery:
 class Received:
     """What one receive brought, without the messages that were held already. Empty: the queue was empty."""
 
-    messages: tuple[Delivery, ...]
+    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import structlog
 
 from ingest.errors import AccessDenied, HeadraceError
 from listeners.backoff import Backoff
-from listeners.discovery_events import Counters, Delivery, Post, Received
+from listeners.discovery_events import Counters, Message, Post, Received
 from listeners.queue_calls import BATCH, BatchResult, Queue
 from listeners.visibility import HeldMessages, Receipt
 
@@ -317,9 +317,9 @@ class SqsListener:
         task.add_done_callback(self._side_calls.discard)
 
 
-def _message_of(message: Mapping[str, Any], now: float) -> Delivery:
+def _message_of(message: Mapping[str, Any], now: float) -> Message:
     attributes = message.get("Attributes", {})
-    return Delivery(
+    return Message(
         id=message["MessageId"],
         body=message["Body"],
         receive_count=int(attributes.get("ApproximateReceiveCount", 1)),

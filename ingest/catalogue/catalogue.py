@@ -232,7 +232,7 @@ class Catalogue:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
         found: dict[str, int] = {}
         for pending in self.states.table:
-            for part in (pending, *pending.slices):
+            for part in (pending, *pending.splits):
                 if part.trouble is not None and part.phase is not Phase.GONE:
                     found[part.trouble] = found.get(part.trouble, 0) + 1
         return found
@@ -313,7 +313,7 @@ class Catalogue:
             pending.object = _seen_again(known, seen)
         elif seen.last_modified_ms > known.last_modified_ms or has_other_version(seen, known):
             pending.newer = _seen_again(known, seen)
-        for part in (pending, *pending.slices):
+        for part in (pending, *pending.splits):
             part.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.

@@ -13,7 +13,7 @@ from ingest.catalogue.message_tracker import MessageTracker
 from ingest.catalogue.object_commands import ObjectCommand
 from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
-from ingest.catalogue.permission_check import Access
+from ingest.catalogue.permission_check import PermissionCheck
 from ingest.catalogue.splits import concluded, splits_of
 from ingest.clock import Instant
 from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
@@ -33,7 +33,7 @@ class ObjectStates:
         self.object_filter = object_filter
         self.max_pending_objects = max_pending_objects
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
-        self.permissions = Access(lambda: self.recent)
+        self.permissions = PermissionCheck(lambda: self.recent)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True
@@ -102,9 +102,9 @@ class ObjectStates:
         self, pending: PendingObject, cuts: tuple[int, ...], now: Instant, effects: EffectsBuilder
     ) -> None:
         """Work on the slices from now on; those that were skipped get another look with their object."""
-        pending.slices = splits_of(pending, cuts, self.ledger.splits(pending.object.id))
+        pending.splits = splits_of(pending, cuts, self.ledger.splits(pending.object.id))
         self.table.move(pending, Phase.SPLIT)
-        for split in pending.slices:
+        for split in pending.splits:
             if split.entry is not None and split.entry.state in {State.DONE, State.QUARANTINED}:
                 split.phase = Phase.GONE
             else:
@@ -154,19 +154,19 @@ class ObjectStates:
     def finish_split_object(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
         """Write the end of a split object when all its slices have theirs and no live plan holds one."""
         if pending.phase is not Phase.SPLIT or any(
-            piece.phase is not Phase.GONE or piece.key in self.table.held for piece in pending.slices
+            piece.phase is not Phase.GONE or piece.key in self.table.held for piece in pending.splits
         ):
             return
         assert pending.entry is not None
         entry = concluded(
-            pending.entry, [piece.entry for piece in pending.slices if piece.entry is not None], now.wall_ms
+            pending.entry, [piece.entry for piece in pending.splits if piece.entry is not None], now.wall_ms
         )
         if self.revive_if_seen_since(pending, entry):
             self.split(pending, pending.entry.cuts or (), now, effects)
             return
         self.propose(pending, entry, effects)
         if entry.state is State.DONE:
-            for split in pending.slices:
+            for split in pending.splits:
                 self.write(split.key, None, effects)
 
     def revive_if_seen_since(self, pending: PendingObject, entry: LedgerEntry) -> bool:
@@ -214,7 +214,7 @@ class ObjectStates:
             elif entry is not None and entry.cuts is not None:
                 self.split(pending, entry.cuts, now, effects)
             else:
-                pending.slices = ()
+                pending.splits = ()
                 self.table.move(pending, Phase.WAITING)
         self.apply_deferred(object_id, now, effects)
 
@@ -239,7 +239,7 @@ class ObjectStates:
         pending = self.table.find(object_id)
         if pending is None:
             return False
-        return any(split.key in self.table.held or split.key in self.unwritten for split in pending.slices)
+        return any(split.key in self.table.held or split.key in self.unwritten for split in pending.splits)
 
     def apply_command(
         self, command: ObjectCommand, seen: S3Object, now: Instant, effects: EffectsBuilder
@@ -257,7 +257,7 @@ class ObjectStates:
             if pending is not None and write.key == object_id:
                 pending.due_ms, pending.tries, pending.trouble, pending.suspicion = 0, 0, None, Suspicion.NONE
                 self.table.move(pending, Phase.WRITING)
-                for split in pending.slices:
+                for split in pending.splits:
                     split.phase = Phase.GONE
 
     def apply_deferred(self, object_id: ObjectId, now: Instant, effects: EffectsBuilder) -> None:

@@ -51,7 +51,7 @@ class PendingObject:
         "relisted",
         "route",
         "since_ms",
-        "slices",
+        "splits",
         "suspicion",
         "ticket",
         "tries",
@@ -88,7 +88,7 @@ class PendingObject:
         self.is_whole = False
         self.newer: S3Object | None = None
         self.relisted: S3Object | None = None
-        self.slices: tuple[PendingObject, ...] = ()
+        self.splits: tuple[PendingObject, ...] = ()
         self.trouble: str | None = None
         self.label = ""
 
@@ -104,7 +104,7 @@ class PendingObject:
         """Bytes to read, roughly for a slice."""
         if self.parent is None:
             return self.object.size
-        return self.object.size // max(1, len(self.parent.slices))
+        return self.object.size // max(1, len(self.parent.splits))
 
     @property
     def attempts(self) -> int:
@@ -173,7 +173,7 @@ class PendingTable:
     def find_split(self, key: SliceKey) -> PendingObject | None:
         """The pending slice with this key."""
         parent = self.find(key.id)
-        return next((split for split in parent.slices if split.key == key), None) if parent else None
+        return next((split for split in parent.splits if split.key == key), None) if parent else None
 
     def find_pending(self, key: LedgerKey) -> PendingObject | None:
         """The pending object or slice whose checkpoints have this ledger key."""
@@ -236,7 +236,7 @@ class PendingTable:
         versions = self.of_key(key)
         if versions:
             first = _first(versions)
-            parts = first.slices if first.phase is Phase.SPLIT else (first,)
+            parts = first.splits if first.phase is Phase.SPLIT else (first,)
             self.arrivals.extend(part for part in parts if part.phase is Phase.WAITING)
 
     def wake_rivals(self, key: str) -> None:
@@ -258,7 +258,7 @@ class PendingTable:
 
     def _is_under_way(self, pending: PendingObject) -> bool:
         if pending.phase is Phase.SPLIT:
-            return any(split.phase is Phase.WRITING or split.key in self.held for split in pending.slices)
+            return any(split.phase is Phase.WRITING or split.key in self.held for split in pending.splits)
         return pending.phase is not Phase.WAITING
 
     def release(self, keys: list[LedgerKey]) -> None:

@@ -23,7 +23,7 @@ _MAX_TOPICS: Final = 100
 _MAX_DOUBTS: Final = 10
 
 
-class Access:
+class PermissionCheck:
     """Of one catalogue and its planner. `recent` gives the objects that ended last, the newest at the end."""
 
     count: Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]

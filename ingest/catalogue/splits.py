@@ -44,7 +44,7 @@ def options_of(split: PendingObject) -> str | None:
     assert split.parent.entry is not None
     hashes: set[str | None] = {split.parent.entry.options}
     if hashes == {None}:
-        begun = (each.entry for each in split.parent.slices if each.entry is not None)
+        begun = (each.entry for each in split.parent.splits if each.entry is not None)
         hashes = {entry.options for entry in begun if entry.position is not None or entry.state is State.DONE}
     if split.entry is not None and split.entry.position is not None:
         hashes.add(split.entry.options)

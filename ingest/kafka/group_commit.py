@@ -14,7 +14,7 @@ _NUDGE_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 10.0
 
 
-def group_commit(ledger_topic: str) -> list[TopicPartition]:
+def group_offsets(ledger_topic: str) -> list[TopicPartition]:
     """What every transaction of this ingester commits for the group before anything else.
 
     Only that the broker checks the member and generation matters: the offset itself means nothing.
@@ -22,7 +22,7 @@ def group_commit(ledger_topic: str) -> list[TopicPartition]:
     return [TopicPartition(ledger_topic, 0, 0)]
 
 
-def ask_consent(
+def send_group_commit(
     producer: Producer,
     offsets: Sequence[TopicPartition],
     group: bytes,

@@ -11,7 +11,7 @@ from ingest.kafka.admin import KafkaAdmin
 
 _log = structlog.get_logger(__name__)
 
-# Tombstones have to outlive every cache that has not read them (see ingest.kafka.ledger_cache); small and young
+# Tombstones have to outlive every cache that has not read them (`ingest.kafka.ledger_cache`); small and young
 # segments keep a restart's read short, since only closed segments are compacted.
 CONFIGURATION: Final = {
     "cleanup.policy": "compact",

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
 from ingest.kafka.fencing import driver_id, initialise
-from ingest.kafka.group_commit import ask_consent, group_commit
+from ingest.kafka.group_commit import group_offsets, send_group_commit
 from ingest.kafka.kafka_clients import Properties, new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
@@ -154,9 +154,9 @@ class LedgerWriter:
         try:
             producer.begin_transaction()
             # First of all, so that a driver of the past is refused before it has written anything.
-            ask_consent(
+            send_group_commit(
                 producer,
-                [*group_commit(self._ledger_topic), *offsets],
+                [*group_offsets(self._ledger_topic), *offsets],
                 metadata,
                 _CALL_SECONDS,
                 on_stuck=_end_process,

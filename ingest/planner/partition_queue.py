@@ -143,7 +143,7 @@ class PartitionQueue:
                 pending = next((each for each in versions if self._table.is_clear(each)), None)
                 if pending is not None and pending.phase is Phase.SPLIT:
                     # Cut under another ordering: its splits go one after the other now.
-                    pending = next((part for part in pending.slices if part.phase is not Phase.GONE), pending)
+                    pending = next((part for part in pending.splits if part.phase is not Phase.GONE), pending)
                 return pending
             partition.pop()  # its end was written meanwhile
         return None

@@ -210,7 +210,7 @@ class Planner:
         """Have these objects run alone, each attempt in the ledger before it begins."""
         for object_id in ids:
             pending = self._table.find(object_id)
-            for part in () if pending is None else (pending, *pending.slices):
+            for part in () if pending is None else (pending, *pending.splits):
                 if part.phase is Phase.WAITING and part.suspicion is Suspicion.NONE:
                     part.suspicion, part.tries = Suspicion.SUSPECT, 0
                     self._table.move(part, Phase.WAITING)

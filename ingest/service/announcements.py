@@ -14,7 +14,7 @@ from ingest.notification import (
     parse_notification,
 )
 from ingest.service.tally import Tally
-from listeners.discovery_events import Delivery
+from listeners.discovery_events import Message
 from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ class Announcements:
         self._statistics = statistics
         self._shapes: set[str] = set()
 
-    def read(self, message: Delivery) -> Sequence[ObjectEvent] | None:
+    def read(self, message: Message) -> Sequence[ObjectEvent] | None:
         """The events that it tells of; None when it told of none, and has been settled or left."""
         match parse_notification(message.body):
             case ObjectEvents(events=events):
@@ -50,7 +50,7 @@ class Announcements:
                 self._leave(message, shape, reason)
         return None
 
-    def _leave(self, message: Delivery, shape: str, reason: str) -> None:
+    def _leave(self, message: Message, shape: str, reason: str) -> None:
         """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
         self._statistics.left_on_queue()
         self._listeners.abandon(message.id)

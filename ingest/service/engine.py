@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ingest.errors import Unusable
 from ingest.settings import Settings
 from spark.session import build_session
-from spark.slots import JobFailed, Jobs, Lanes, SessionJobs, SlotEvent
+from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
 from spark.source.task_settings import task_settings
 
 
@@ -24,7 +24,7 @@ class Engine:
         """Begin to bring it up; returns at once."""
         self._made = self._beside.submit(self._make)
 
-    def new_lanes(self, post: Callable[[SlotEvent], None]) -> Lanes:
+    def new_lanes(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
 
         Blocks until Spark is up; Unusable when it does not start.
@@ -64,9 +64,9 @@ class Engine:
             slot_pool.close(0.0)
         return jobs
 
-    def _lanes(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> Lanes:
+    def _lanes(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> SlotPool:
         settings = self._settings
-        return Lanes(
+        return SlotPool(
             jobs,
             task_settings(settings, slots=self.slots),
             post,

@@ -44,7 +44,7 @@ from ingest.service.view import CacheView
 from ingest.settings import Settings
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
-from spark.slots import Lanes
+from spark.slots import SlotPool
 
 _log = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class _Running:
 
     loop: EventLoop
     ledger: DriverLedger
-    slot_pool: Lanes
+    slot_pool: SlotPool
     catalogue: Catalogue
     lifecycle: Steering
     recovery: Recovery

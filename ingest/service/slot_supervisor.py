@@ -13,7 +13,7 @@ from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
 from ingest.service.tally import Tally
 from ingest.work import Batch, Finished, Outcome
-from spark.slots import BatchCommitted, BatchFinished, Lanes, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady
 
 _log = structlog.get_logger(__name__)
 
@@ -25,7 +25,7 @@ class SlotParts:
     """What the slots are driven with."""
 
     planner: Planner
-    slot_pool: Lanes
+    slot_pool: SlotPool
     recovery: Recovery
     statistics: Tally
     metadata: Callable[[], bytes]

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Producer
 
 from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.fencing import initialise, slot_id
-from ingest.kafka.group_commit import ask_consent, group_commit
+from ingest.kafka.group_commit import group_offsets, send_group_commit
 from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.ledger import encode_entry, encode_key
@@ -91,11 +91,11 @@ class TransactionalProducer:
         self._written.clear()
         self._call(self._producer.begin_transaction, "begin")
         self.is_open = True
-        offsets = group_commit(self._ledger_topic)
+        offsets = group_offsets(self._ledger_topic)
         deadline = time.monotonic() + _CONSENT_SECONDS
         while True:
             try:
-                ask_consent(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
+                send_group_commit(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
             except KafkaException as error:
                 if self.is_void():
                     raise SlotRevoked from error

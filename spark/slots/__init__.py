@@ -2,16 +2,16 @@
 
 from spark.slots.jobs import JobFailed, Jobs, SessionJobs
 from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
-from spark.slots.slot_pool import Lanes
+from spark.slots.slot_pool import SlotPool
 
 __all__ = [
     "BatchCommitted",
     "BatchFinished",
     "JobFailed",
     "Jobs",
-    "Lanes",
     "SessionJobs",
     "SlotEnded",
     "SlotEvent",
+    "SlotPool",
     "SlotReady",
 ]

@@ -28,7 +28,7 @@ _GRACE_SECONDS: Final = 3.0
 _FIRST_BATCH_SECONDS: Final = 1.0
 
 
-class Lanes:
+class SlotPool:
     """The lanes of parallel work. Any thread may call; `post` is called under a lock and must only enqueue.
 
     Each slot has at most one live start. A batch is handed out once, over a connection whose task has

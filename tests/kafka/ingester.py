@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.fencing import slot_id
-from ingest.kafka.group_commit import group_commit
+from ingest.kafka.group_commit import group_offsets
 from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from ingest.kafka.leadership import Leadership
 from ingest.ledger import LedgerEntry, LedgerKey, State, encode_entry, encode_key
@@ -90,7 +90,7 @@ class Ingester:
     def write(self, producer: Producer, metadata: bytes, *keys: LedgerKey, entry: LedgerEntry = DONE) -> None:
         """Begin a transaction as tasks do, with these records sent and not committed."""
         producer.begin_transaction()
-        producer.send_offsets_to_transaction(group_commit(self.topic), metadata, 10)
+        producer.send_offsets_to_transaction(group_offsets(self.topic), metadata, 10)
         for key in keys:
             producer.produce(self.topic, key=encode_key(key), value=encode_entry(entry), partition=0)
         producer.flush(10)

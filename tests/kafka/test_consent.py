@@ -5,8 +5,8 @@ import threading
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ingest.kafka import group_commit
-from ingest.kafka.group_commit import ask_consent, group_commit
+from ingest.kafka import group_commit as commit_module
+from ingest.kafka.group_commit import group_offsets, send_group_commit
 
 
 class Stubborn:
@@ -33,7 +33,7 @@ class Stubborn:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in hundredths of the time."""
     for name, seconds in (("_PATIENCE_SECONDS", 0.05), ("_NUDGE_SECONDS", 0.01), ("_GRACE_SECONDS", 0.2)):
-        monkeypatch.setattr(group_commit, name, seconds)
+        monkeypatch.setattr(group_offsets, name, seconds)
 
 
 def asked(producer: Stubborn, seconds: float) -> list[str]:
@@ -44,7 +44,7 @@ def asked(producer: Stubborn, seconds: float) -> list[str]:
         stuck.append(threading.current_thread().name)
         producer.returns.set()
 
-    ask_consent(producer, group_commit("ledger"), b"group", seconds, on_stuck=on_stuck)  # type: ignore[arg-type]
+    send_group_commit(producer, group_offsets("ledger"), b"group", seconds, on_stuck=on_stuck)  # type: ignore[arg-type]
     return stuck
 
 

@@ -14,7 +14,7 @@ from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
 from ingest.objects import ObjectId, Route, S3Object
 from ingest.settings import load
 from ingest.work import Batch, Finished, Work
-from spark.slots import BatchCommitted, BatchFinished, Jobs, Lanes, SlotEnded, SlotEvent, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, Jobs, SlotEnded, SlotEvent, SlotPool, SlotReady
 from spark.source.task_settings import task_settings
 from tests.support import aws
 from tests.support.kafka import Record, read_committed
@@ -65,7 +65,7 @@ class ScriptedDriver:
         self.leadership = Leadership({"bootstrap.servers": bootstrap}, name=self.name, ledger_topic=ledger)
         self.leadership.join()
         assert self.leadership.wait_for_lead(30, threading.Event())
-        self.lanes = Lanes(
+        self.lanes = SlotPool(
             jobs, task_settings(self.settings, slots=2), self.events.put, linger_seconds=linger_seconds
         )
         self._s3: S3Client = aws.s3(endpoint)

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ingest.settings import Settings
-from listeners.discovery_events import Delivery, Event, Mode, ModeChanged, Page, Received
+from listeners.discovery_events import Event, Message, Mode, ModeChanged, Page, Received
 from listeners.listeners import Listeners
 from tests.support.listening import Inbox
 
@@ -52,7 +52,7 @@ class ListenerHost:
         return [changed.mode for changed in self.of(ModeChanged)]
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[Message]:
         """The messages delivered."""
         return [delivery for received in self.of(Received) for delivery in received.messages]
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from ingest.errors import HeadraceError
 from listeners.backoff import Backoff
-from listeners.discovery_events import Counters, Delivery, Event, Received
+from listeners.discovery_events import Counters, Event, Message, Received
 from listeners.queue_calls import Queue, QueueClient
 from listeners.sqs import QueueOptions, SqsListener
 
@@ -58,7 +58,7 @@ class Inbox:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[Message]:
         """All messages delivered, in order."""
         return [delivery for received in self.of(Received) for delivery in received.messages]
 
