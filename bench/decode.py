@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.settings.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from ingest.settings.model import FormatSettings
-from ingest.settings.sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
+from ingest.settings.record_sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
+from ingest.settings.settings import FormatSettings
 from spark.formats import DECODERS, DecodeOptions
 
 ROWS = 200_000

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ingest.objects import ObjectId, Route, S3Object
-from ingest.settings.model import BackoffSettings, S3Settings, StaticCredentials
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import Split
 from ingest.settings.secret import Secret
-from ingest.work import Work
+from ingest.settings.settings import BackoffSettings, S3Settings, StaticCredentials
 from spark.reader import Prefetch, RateLimiter, S3Source
 from spark.s3 import S3Calls, new_s3_calls
 
@@ -96,7 +96,7 @@ def measure(calls: S3Calls) -> tuple[float, float, float]:
     def ahead() -> None:
         prefetch = Prefetch(
             calls,
-            [Work(object=one, route=Route(topic="t")) for one in small],
+            [Split(object=one, route=Route(topic="t")) for one in small],
             RateLimiter(None),
             streams=True,
         )

@@ -22,9 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from ingest.aws_errors import AwsRefusal, classify
 from ingest.errors import AccessDenied, HeadraceError
-from ingest.printable import printable
+from ingest.sanitize import printable
 from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import (
+from ingest.settings.settings import (
     Credentials,
     ProviderCredentials,
     RoleCredentials,

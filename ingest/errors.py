@@ -19,7 +19,7 @@
     ├── TransactionAborted        everything since the last checkpoint is produced again
     └── Fenced                    a newer producer or generation exists: this task must end
 
-`ingest.outcome` maps every class below ObjectError and beside it to what becomes of the object.
+`ingest.error_policy` maps every class below ObjectError and beside it to what becomes of the object.
 """
 
 
@@ -27,15 +27,15 @@ class HeadraceError(Exception):
     """What Headrace raises on purpose; anything else is a bug and ends the process."""
 
 
-class Unusable(HeadraceError):
+class Unavailable(HeadraceError):
     """Broker, bucket or ledger could not be used within the start-up timeout: exit code 3."""
 
 
-class LedgerUnfit(HeadraceError):
+class InvalidLedger(HeadraceError):
     """The ledger topic is lost, belongs to another ingester, or needs a newer version: exit code 2."""
 
 
-class LeadLost(HeadraceError):
+class LeadershipLost(HeadraceError):
     """Another instance of this name leads now: exit code 4."""
 
 
@@ -63,7 +63,7 @@ class ObjectCorrupt(ObjectError):
     """The content is damaged or ends too early; the upload may have been torn, so it is tried again."""
 
 
-class ObjectUnfit(ObjectError):
+class InvalidObject(ObjectError):
     """Trying again cannot help; `reason` is the ledger's word for it."""
 
     def __init__(self, message: str, *, reason: str) -> None:

@@ -5,14 +5,14 @@ from enum import IntEnum
 from ingest.errors import (
     AccessDenied,
     HeadraceError,
-    LeadLost,
-    LedgerUnfit,
+    InvalidLedger,
+    LeadershipLost,
     SourceUnavailable,
     TopicMissing,
-    Unusable,
+    Unavailable,
 )
 from ingest.http import AddressTaken
-from ingest.rest.auth import AuthFileUnfit
+from ingest.rest.auth import InvalidAuthFile
 
 
 class Exit(IntEnum):
@@ -26,20 +26,20 @@ class Exit(IntEnum):
     QUARANTINED = 5
 
 
-class ConfigurationUnfit(HeadraceError):
+class InvalidConfiguration(HeadraceError):
     """The configuration, or what it names, cannot work: several sentences, a line each."""
 
 
 _CODES: dict[type[HeadraceError], Exit] = {
-    ConfigurationUnfit: Exit.CONFIGURATION,
+    InvalidConfiguration: Exit.CONFIGURATION,
     AddressTaken: Exit.CONFIGURATION,
-    AuthFileUnfit: Exit.CONFIGURATION,
-    LedgerUnfit: Exit.CONFIGURATION,
+    InvalidAuthFile: Exit.CONFIGURATION,
+    InvalidLedger: Exit.CONFIGURATION,
     TopicMissing: Exit.CONFIGURATION,
-    Unusable: Exit.UNUSABLE,
+    Unavailable: Exit.UNUSABLE,
     AccessDenied: Exit.UNUSABLE,
     SourceUnavailable: Exit.UNUSABLE,
-    LeadLost: Exit.LEAD_LOST,
+    LeadershipLost: Exit.LEAD_LOST,
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import structlog
 
 from ingest.errors import HeadraceError
-from ingest.printable import json_text
+from ingest.sanitize import json_text
 
 _log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ class HttpServer:
         admit: Admit = lambda _headers: None,
         host_names: frozenset[str] | None = frozenset(),
     ) -> None:
-        manners = _Manners(
+        manners = _ServerRules(
             answer=answer,
             methods=methods,
             max_body=max_body,
@@ -141,7 +141,7 @@ _WRONG_HOST: Final = (
 )
 
 
-class Endpoints(HttpServer):
+class StatusEndpoints(HttpServer):
     """`http.listen`: read-only routes by path; each is called with nothing and must not block."""
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
@@ -156,7 +156,7 @@ class Endpoints(HttpServer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Manners:
+class _ServerRules:
     """How a server answers; see HttpServer."""
 
     answer: Answer
@@ -174,7 +174,7 @@ class _Server(ThreadingHTTPServer):
     # The kernel's queue of connections that nobody has accepted yet: a burst must not make a probe wait.
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], manners: "_Manners") -> None:
+    def __init__(self, address: tuple[str, int], manners: "_ServerRules") -> None:
         self.manners = manners
         self._lock = threading.Lock()
         self._due: dict[socket.socket, float] = {}

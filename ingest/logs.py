@@ -14,7 +14,7 @@ from typing import Any, Final, TextIO
 import structlog
 
 from ingest import log_levels
-from ingest.printable import printable
+from ingest.sanitize import printable
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -28,13 +28,13 @@ _WHOLE_BYTES: Final = select.PIPE_BUF
 class _Gathering(threading.local):
     """What this thread has said to which stream and not written yet; None while it writes at once."""
 
-    lines: "list[tuple[_Forgiving, str]] | None" = None
+    lines: "list[tuple[_TolerantStream, str]] | None" = None
 
 
 _gathering: Final = _Gathering()
 
 
-class _Forgiving:
+class _TolerantStream:
     """A stream for which a full disk or a closed pipe is no error: a lost log must not end the work."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -57,7 +57,7 @@ class _Forgiving:
 
 
 @contextmanager
-def gathered() -> Iterator[None]:
+def buffered_lines() -> Iterator[None]:
     """Write the lines of this thread together at the end, in their order and whatever ends it.
 
     A line each is a system call each, and another thread gets the GIL at every one. Meanwhile the others'
@@ -74,11 +74,11 @@ def gathered() -> Iterator[None]:
         _write_together(lines)
 
 
-def _write_together(lines: "list[tuple[_Forgiving, str]]") -> None:
+def _write_together(lines: "list[tuple[_TolerantStream, str]]") -> None:
     """As few writes as there can be without one that another process could write into."""
     whole: list[str] = []
     size = 0
-    out: _Forgiving | None = None
+    out: _TolerantStream | None = None
     for stream, text in lines:
         length = len(text) if text.isascii() else len(text.encode(errors="replace"))
         if out is not None and (stream is not out or size + length > _WHOLE_BYTES):
@@ -91,7 +91,7 @@ def _write_together(lines: "list[tuple[_Forgiving, str]]") -> None:
         _write_whole(out, whole)
 
 
-def _write_whole(out: _Forgiving, texts: list[str]) -> None:
+def _write_whole(out: _TolerantStream, texts: list[str]) -> None:
     out.write("".join(texts))
     out.flush()
 
@@ -101,7 +101,7 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     out = sys.stderr if stream is None else stream
     log_levels.LEVELS.start(LEVELS[level])
     wrapper_class: Any = log_levels.bound_logger
-    forgiving: Any = _Forgiving(out)
+    forgiving: Any = _TolerantStream(out)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

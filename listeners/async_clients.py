@@ -16,7 +16,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.utils import parse_timestamp
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
-from ingest.settings.model import Credentials, S3Settings, SqsSettings
+from ingest.settings.settings import Credentials, S3Settings, SqsSettings
 from listeners.list_parser import use_fast_list_parser
 
 CONNECT_SECONDS: Final = 5

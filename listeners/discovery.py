@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from ingest.errors import HeadraceError
-from ingest.settings.model import Settings
+from ingest.settings.settings import Settings
 from listeners.discovery_events import Mode, ModeChanged, Post
 from listeners.failures import is_lasting
 from listeners.fallback import FallbackStep, FallbackSwitch

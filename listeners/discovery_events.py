@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ingest.errors import HeadraceError
-from ingest.objects import S3Object
+from ingest.model.objects import S3Object
 
 
 class Mode(StrEnum):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError, ObjectError
-from ingest.objects import ObjectId, S3Object
+from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import HeadAnswer, Post
 from listeners.failures import translated_errors

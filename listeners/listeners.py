@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ingest.errors import HeadraceError
-from ingest.settings.model import Settings, SqsSettings
+from ingest.settings.settings import Settings, SqsSettings
 from listeners.async_clients import s3_client, sqs_client
 from listeners.backoff import Backoff
 from listeners.discovery import DiscoveryMonitor

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError
-from ingest.objects import ObjectId, S3Object
+from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Page, Post
 from listeners.failures import translated_errors

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ingest.columns import NULL_LENGTH, Column, Numbers
-from ingest.positions import Position
+from ingest.model.positions import Position
 
 __all__ = ["NULL_LENGTH", "BadRow", "Column", "Numbers", "RowBatch", "RowPositions"]
 

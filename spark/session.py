@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from ingest.errors import Unusable
+from ingest.errors import Unavailable
 from ingest.settings.secret import is_secret_name
 from spark.code_archive import build_code_archive
 
@@ -111,7 +111,7 @@ def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
     except (PySparkException, Py4JError, OSError) as error:
         _end_jvm(gateway)
         cause = str(error).partition("\n\tat ")[0].rpartition(": ")[2].strip()
-        raise Unusable(f"{what}: {cause}") from error
+        raise Unavailable(f"{what}: {cause}") from error
     context.setLogLevel(values["spark.log.level"])
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
@@ -142,7 +142,9 @@ def _launch_jvm(conf: SparkConf, what: str) -> Any:
     try:
         return launch(conf, popen_kwargs={"stderr": writing})
     except (PySparkException, OSError) as error:
-        raise Unusable(f"{what}: its JVM (Java 17) ended at once; its words are in the log above.") from error
+        raise Unavailable(
+            f"{what}: its JVM (Java 17) ended at once; its words are in the log above."
+        ) from error
     finally:
         os.close(writing)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from ingest.catalogue.effects import LedgerWrite
 from ingest.catalogue.object_commands import Replay, Selection
-from ingest.ledger import LedgerEntry, SliceKey, State
-from ingest.objects import ObjectId, S3Object
-from ingest.positions import Position
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import Position
 
 _FROM_START = Replay(selection=Selection(), is_from_start=True)
 
@@ -46,7 +46,7 @@ class AlterOffsets:
         self,
         seen: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SliceKey, LedgerEntry],
+        slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """The object's new entry and its slices' tombstones; nothing where it is so already.

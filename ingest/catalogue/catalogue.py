@@ -15,9 +15,9 @@ from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.catalogue.object_state import ObjectStates
 from ingest.catalogue.pending import PendingObject, Phase
 from ingest.clock import Instant
-from ingest.ledger import LedgerEntry, LedgerKey, State
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.notification import EventKind, ObjectEvent
-from ingest.objects import ObjectId, Route, S3Object
 
 # Below this share of max.pending.objects listing goes on again.
 _LISTS_AGAIN_BELOW = 0.9

@@ -3,8 +3,8 @@
 from enum import Enum, auto
 from typing import Final
 
-from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, State
-from ingest.objects import S3Object
+from ingest.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
+from ingest.model.objects import S3Object
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
 _ARCHIVED_AGAIN_MS: Final = 3_600_000

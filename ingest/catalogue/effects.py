@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ingest.ledger import LedgerEntry, LedgerKey
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey
+from ingest.model.objects import ObjectId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

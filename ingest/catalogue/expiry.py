@@ -8,8 +8,8 @@ from typing import Final
 
 from ingest.catalogue.listing_merge import ListingPage
 from ingest.clock import Instant
-from ingest.ledger import LedgerEntry
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.objects import ObjectId
 
 APART_MS: Final = 3_600_000
 # Bounds memory and the driver's transaction; what is beyond comes with a later pass.

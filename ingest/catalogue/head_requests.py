@@ -6,8 +6,8 @@ from typing import Final
 
 from ingest.catalogue.deduplication import Source
 from ingest.catalogue.effects import HeadRequest
+from ingest.model.objects import ObjectId, S3Object
 from ingest.notification import EventKind, ObjectEvent
-from ingest.objects import ObjectId, S3Object
 
 MISSING: Final = "missing"
 OUTDATED: Final = "outdated"

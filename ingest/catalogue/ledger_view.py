@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final, Protocol
 
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId
 
 Entries = Iterator[tuple[ObjectId, LedgerEntry]]
 
@@ -29,7 +29,7 @@ class LedgerView(Protocol):
         It is read to the end before anything is written to the view.
         """
 
-    def splits(self, object_id: ObjectId, /) -> Sequence[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> Sequence[tuple[SplitKey, LedgerEntry]]:
         """The entries of an object's slices, in any order."""
 
     def unfinished(self, after: ObjectId | None, /) -> Entries:
@@ -88,7 +88,7 @@ class Overlay:
         return is_it or self._shown(key) == entry
 
     def _shown(self, key: LedgerKey) -> LedgerEntry | None:
-        if isinstance(key, SliceKey):
+        if isinstance(key, SplitKey):
             return dict(self._view.splits(key.id)).get(key)
         return self._view.get(key) if isinstance(key, ObjectId) else None
 
@@ -128,11 +128,11 @@ class Overlay:
         }
         return _overlaid(self._view.scan(bucket, after_key, through_key), ahead)
 
-    def splits(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
+    def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
         """The newest entries known of an object's slices."""
-        known: dict[SliceKey, LedgerEntry] = dict(self._view.splits(object_id))
+        known: dict[SplitKey, LedgerEntry] = dict(self._view.splits(object_id))
         for key, entry in self._ahead.items():
-            if isinstance(key, SliceKey) and key.id == object_id:
+            if isinstance(key, SplitKey) and key.id == object_id:
                 if entry is None:
                     known.pop(key, None)
                 else:

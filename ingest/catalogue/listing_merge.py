@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ingest.ledger import LedgerEntry
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.objects import ObjectId, S3Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

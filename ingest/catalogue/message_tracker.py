@@ -1,7 +1,7 @@
 """Which messages wait for which objects: any number of either for the other, and a message settles once."""
 
 from ingest.catalogue.effects import EffectsBuilder
-from ingest.objects import ObjectId
+from ingest.model.objects import ObjectId
 
 # What a delivery waits for: an object's end, or the answer to a HEAD (its token).
 Owed = ObjectId | str

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ingest.catalogue.effects import LedgerWrite
-from ingest.ledger import LedgerEntry, SliceKey, State
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import ObjectId, S3Object
 
 MARKED = "marked"
 
@@ -53,7 +53,7 @@ class Replay:
         self,
         seen: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SliceKey, LedgerEntry],
+        slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `new` for the object, never a tombstone; slices go on from theirs or are cut anew."""
@@ -91,7 +91,7 @@ class Mark:
         self,
         seen: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SliceKey, LedgerEntry],
+        slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `done` with the reason `marked`, unless it is done already."""
@@ -124,7 +124,7 @@ class ObjectCommand(Protocol):
         self,
         seen: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SliceKey, LedgerEntry],
+        slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """The records that are to be committed together for one object; none where nothing is to change."""

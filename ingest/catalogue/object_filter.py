@@ -7,7 +7,7 @@ from enum import StrEnum
 from fnmatch import translate
 from typing import Final
 
-from ingest.objects import Route, S3Object
+from ingest.model.objects import Route, S3Object
 
 # Bookkeeping that other tools keep beside the objects they write.
 _INTERNAL: Final = ("/.indexes/", "/.temp-upload/")

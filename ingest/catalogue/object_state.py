@@ -16,9 +16,9 @@ from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspici
 from ingest.catalogue.permission_check import PermissionCheck
 from ingest.catalogue.splits import concluded, splits_of
 from ingest.clock import Instant
-from ingest.ledger import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId, Route, S3Object
-from ingest.outcome import WORKER_DIED
+from ingest.error_policy import WORKER_DIED
+from ingest.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
 
 _RECENT = 100
 
@@ -192,7 +192,7 @@ class ObjectStates:
             pending = self.table.find_pending(write.key)
             if isinstance(write.key, ObjectId):
                 self._object_written(pending, write.key, write.entry, now, effects)
-            elif isinstance(write.key, SliceKey) and write.entry is not None and pending is not None:
+            elif isinstance(write.key, SplitKey) and write.entry is not None and pending is not None:
                 self._on_split_written(pending, write.entry, now, effects)
         return effects.effects()
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
 
 
 class Phase(Enum):
@@ -97,7 +97,7 @@ class PendingObject:
         """The ledger key of its checkpoints."""
         if self.begin is None or self.end is None:
             return self.object.id
-        return SliceKey(self.object.id, self.begin, self.end)
+        return SplitKey(self.object.id, self.begin, self.end)
 
     @property
     def size(self) -> int:
@@ -170,7 +170,7 @@ class PendingTable:
             (pending for pending in self.of_key(object_id.key) if pending.object.id == object_id), None
         )
 
-    def find_split(self, key: SliceKey) -> PendingObject | None:
+    def find_split(self, key: SplitKey) -> PendingObject | None:
         """The pending slice with this key."""
         parent = self.find(key.id)
         return next((split for split in parent.splits if split.key == key), None) if parent else None
@@ -179,7 +179,7 @@ class PendingTable:
         """The pending object or slice whose checkpoints have this ledger key."""
         if isinstance(key, ObjectId):
             return self.find(key)
-        return self.find_split(key) if isinstance(key, SliceKey) else None
+        return self.find_split(key) if isinstance(key, SplitKey) else None
 
     def add(self, pending: PendingObject) -> None:
         """Take in a new object."""
@@ -267,7 +267,7 @@ class PendingTable:
         for key in keys:
             if isinstance(key, ObjectId):
                 self.wake(key.key)
-            elif isinstance(key, SliceKey):
+            elif isinstance(key, SplitKey):
                 self.wake_rivals(key.id.key)
 
     def oldest_ms(self) -> int | None:

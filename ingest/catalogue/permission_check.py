@@ -13,9 +13,9 @@ from typing import Final
 from ingest.catalogue.effects import EffectsBuilder, FinishedObject, HeadRequest
 from ingest.catalogue.pending import PendingObject
 from ingest.clock import Instant
-from ingest.ledger import State
-from ingest.objects import ObjectId
-from ingest.work import Failure
+from ingest.model.ledger_entry import State
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import Failure
 
 # A template can name any number of topics that are not there.
 _MAX_TOPICS: Final = 100

@@ -5,14 +5,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ingest.catalogue.pending import PendingObject
-from ingest.ledger import LedgerEntry, SliceKey, State
-from ingest.objects import ObjectId
-from ingest.work import UNRECORDED_OPTIONS
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import UNRECORDED_OPTIONS
 
 
-def split_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SliceKey]:
+def split_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SplitKey]:
     """The slices between neighbouring cuts, the first cut being the beginning and the last the end."""
-    return [SliceKey(object_id, begin, end) for begin, end in pairwise(cuts)]
+    return [SplitKey(object_id, begin, end) for begin, end in pairwise(cuts)]
 
 
 def concluded(entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int) -> LedgerEntry:
@@ -54,7 +54,7 @@ def options_of(split: PendingObject) -> str | None:
 
 
 def splits_of(
-    pending: PendingObject, cuts: tuple[int, ...], known: dict[SliceKey, LedgerEntry]
+    pending: PendingObject, cuts: tuple[int, ...], known: dict[SplitKey, LedgerEntry]
 ) -> tuple[PendingObject, ...]:
     """The slices of an object as units of work, with what the ledger knows of each."""
     return tuple(

@@ -5,6 +5,6 @@
     queue     the queue and the bucket's notification to it
     kafka     brokers, topics, the ledger, transactions
 
-The facts are gathered in `ingest.asking.looking`; here nothing asks anybody anything. A function answers None
+The facts are gathered in `ingest.probes.probe_calls`; nothing here contacts anybody. A function answers None
 where there is nothing to say: no queue is configured, or an earlier finding stands in the way.
 """

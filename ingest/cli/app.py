@@ -17,7 +17,7 @@ from ingest.cli.setup import setup
 from ingest.cli.status import status
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
-from ingest.printable import printable
+from ingest.sanitize import printable
 
 app = typer.Typer(
     name="headrace",

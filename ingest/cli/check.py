@@ -6,19 +6,19 @@ from pathlib import Path
 import typer
 
 from ingest import logs
-from ingest.asking.aws import aws_clients
-from ingest.asking.looking import look_at_bucket, look_at_kafka, look_at_queue
 from ingest.catalogue import Baseline
-from ingest.checks.bucket import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
 from ingest.checks.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
-from ingest.checks.kafka import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
-from ingest.checks.queue import QUEUE_CHECKS, Place, QueueFacts, filters_fit
+from ingest.checks.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
+from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
+from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.errors import HeadraceError
-from ingest.exits import ConfigurationUnfit, Exit
-from ingest.intake import intake_of
-from ingest.printable import json_text, printable
+from ingest.exits import Exit, InvalidConfiguration
+from ingest.object_selection import object_filter_of
+from ingest.probes.aws_clients import aws_clients
+from ingest.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
+from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 
 
@@ -56,7 +56,7 @@ def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None)
     """All findings, each group as soon as it is known. Blocks."""
     try:
         settings = read_settings(config, sets=sets, worker_config=worker_config)
-    except ConfigurationUnfit as error:
+    except InvalidConfiguration as error:
         yield misconfigured(
             "configuration", str(error), "Correct these options; docs/options.md describes each."
         )
@@ -85,18 +85,18 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     else:
         try:
             # Without a baseline: what is there already shows what keys look like as well.
-            bucket = look_at_bucket(settings, clients, intake_of(settings, Baseline()))
+            bucket = probe_bucket(settings, clients, object_filter_of(settings, Baseline()))
             yield from bucket_findings(settings, bucket)
             if settings.sqs is None:
                 yield ok("queue", "no queue is configured: objects are found by listing the bucket")
             else:
-                queue = look_at_queue(settings, clients, bucket_region=bucket.region)
+                queue = probe_queue(settings, clients, bucket_region=bucket.region)
                 yield from queue_findings(settings, queue, bucket)
         finally:
             clients.close()
     survey = None if bucket is None else bucket.survey
     yield from kafka_findings(
-        settings, look_at_kafka(settings, survey.topics if isinstance(survey, Survey) else {})
+        settings, probe_kafka(settings, survey.topics if isinstance(survey, Survey) else {})
     )
 
 
@@ -110,7 +110,7 @@ def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]
 def queue_findings(settings: Settings, facts: QueueFacts, bucket: BucketFacts) -> Iterator[Finding]:
     """The findings about the queue; the keys that were seen tell whether a filter hides them."""
     assert settings.sqs is not None, "no queue is configured"
-    place = Place(settings.s3, settings.sqs)
+    place = BucketAndQueue(settings.s3, settings.sqs)
     for one in QUEUE_CHECKS:
         if (finding := one(place, facts)) is not None:
             yield finding

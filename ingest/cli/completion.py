@@ -3,7 +3,7 @@
 CONFIG and other files are left to the shell: it offers files where nothing else is offered.
 """
 
-from ingest.ledger import State
+from ingest.model.ledger_entry import State
 from ingest.settings.options import OPTIONS
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ingest.exits import ConfigurationUnfit
+from ingest.exits import InvalidConfiguration
 from ingest.settings import Settings, SettingsError, load
 
 
@@ -27,7 +27,7 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
             worker_config=worker,
         )
     except SettingsError as error:
-        raise ConfigurationUnfit(f"{file}: {error}") from error
+        raise InvalidConfiguration(f"{file}: {error}") from error
 
 
 def environment() -> Mapping[str, str]:
@@ -40,9 +40,9 @@ def read_text(file: Path, what: str) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigurationUnfit(f"{what} {file} cannot be read: {error.strerror}.") from error
+        raise InvalidConfiguration(f"{what} {file} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             f"{what} {file} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from error
 
@@ -50,5 +50,5 @@ def read_text(file: Path, what: str) -> str:
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found or not name.strip():
-        raise ConfigurationUnfit(f"--set {text!r}: expected option=value.")
+        raise InvalidConfiguration(f"--set {text!r}: expected option=value.")
     return name.strip(), value

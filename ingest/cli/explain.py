@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import AsJson, Config, Sets, WorkerConfig
-from ingest.printable import json_text, printable
+from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 from ingest.template import Explanation, KeyTemplate
 

@@ -1,13 +1,8 @@
 """`headrace mark`: count objects as done without reading them."""
 
 from ingest import logs
-from ingest.asking.aws import aws_clients
-from ingest.asking.choosing import Chosen, chosen_for_mark, moment_ms
-from ingest.asking.ledger import LedgerReading, client_properties, open_reading
 from ingest.catalogue import Selection
-from ingest.cli.choosing import ByKey, ByPrefix, DryRun, Request, Until, Yes, carry_out
-from ingest.cli.configuration import read_settings
-from ingest.cli.options import (
+from ingest.cli.cli_options import (
     AsJson,
     Config,
     Format,
@@ -18,7 +13,12 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
+from ingest.cli.configuration import read_settings
+from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Until, Yes, carry_out
+from ingest.commands.selection import SelectedObject, moment_ms, objects_to_mark
 from ingest.kafka.driver_ledger import prepare_ledger
+from ingest.probes.aws_clients import aws_clients
+from ingest.probes.ledger_reader import LedgerReader, client_properties, open_ledger_reader
 from ingest.settings import Settings
 
 
@@ -52,7 +52,7 @@ def mark(
     )
     reading = _reading(settings, startup_timeout, creates=not dry_run)
     try:
-        request = Request(
+        request = CommandRequest(
             settings=settings,
             action="mark",
             chosen=_chosen(settings, reading, selection),
@@ -68,16 +68,16 @@ def mark(
             reading.close()
 
 
-def _chosen(settings: Settings, reading: LedgerReading | None, selection: Selection) -> list[Chosen]:
+def _chosen(settings: Settings, reading: LedgerReader | None, selection: Selection) -> list[SelectedObject]:
     clients = aws_clients(settings)
     try:
         cache = None if reading is None else reading.cache
-        return list(chosen_for_mark(clients.s3, cache, settings, selection))
+        return list(objects_to_mark(clients.s3, cache, settings, selection))
     finally:
         clients.close()
 
 
-def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerReading | None:
+def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerReader | None:
     """The ledger; before the first start it is made, unless for a dry run, which gets None."""
     if creates:
         creation = settings.kafka.topic_creation
@@ -87,4 +87,4 @@ def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerRead
             topic=settings.kafka.ledger_topic,
             replication_factor=None if creation is None else creation.replication_factor,
         )
-    return open_reading(settings, timeout=timeout)
+    return open_ledger_reader(settings, timeout=timeout)

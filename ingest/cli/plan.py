@@ -6,13 +6,7 @@ from typing import Any
 import typer
 
 from ingest import logs
-from ingest.asking.amounts import bytes_text
-from ingest.asking.aws import AwsClients, aws_clients
-from ingest.asking.bucket import KeysPage, list_pages
-from ingest.asking.forecast import Amount, Forecast, Place
-from ingest.asking.ledger import open_reading
-from ingest.cli.configuration import read_settings
-from ingest.cli.options import (
+from ingest.cli.cli_options import (
     AsJson,
     Config,
     Format,
@@ -23,14 +17,20 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.cli.progress import progress
+from ingest.cli.configuration import read_settings
+from ingest.cli.progress_bar import progress
 from ingest.clock import wall_ms
-from ingest.intake import baseline_of, intake_of
 from ingest.kafka.ledger_cache import LedgerCache
-from ingest.ledger import LedgerEntry
-from ingest.objects import ObjectId, S3Object
-from ingest.printable import json_text, printable
+from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.objects import ObjectId, S3Object
+from ingest.object_selection import baseline_of, object_filter_of
+from ingest.probes.aws_clients import AwsClients, aws_clients
+from ingest.probes.bucket_keys import KeysPage, list_pages
+from ingest.probes.ledger_reader import open_ledger_reader
+from ingest.probes.preview import Amount, Preview, TopicPartition
+from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
+from ingest.text_formatting import bytes_text
 
 _MAX_PLACES = 40
 _HEADINGS = ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
@@ -63,7 +63,7 @@ def plan(
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
-    reading = open_reading(settings, timeout=startup_timeout)
+    reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
         clients = aws_clients(settings)
         try:
@@ -79,10 +79,10 @@ def plan(
         typer.echo("\n".join(lines_of(settings, forecast, has_ledger=reading is not None)))
 
 
-def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | None) -> Forecast:
+def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | None) -> Preview:
     """The forecast for the bucket's listing; blocks until all of it has come, with a progress bar."""
     now_ms = wall_ms()
-    forecast = Forecast(intake_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
+    forecast = Preview(object_filter_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
     with progress("listing", unit="objects", total=known) as report_progress:
@@ -92,7 +92,7 @@ def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | No
     return forecast
 
 
-def shape_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> dict[str, Any]:
+def shape_of(settings: Settings, forecast: Preview, *, has_ledger: bool) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
         "bucket": settings.s3.bucket,
@@ -102,7 +102,7 @@ def shape_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> dic
     }
 
 
-def lines_of(settings: Settings, forecast: Forecast, *, has_ledger: bool) -> Iterator[str]:
+def lines_of(settings: Settings, forecast: Preview, *, has_ledger: bool) -> Iterator[str]:
     """What people are shown."""
     total = forecast.total()
     yield f"s3://{settings.s3.bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.listed)}"
@@ -154,7 +154,7 @@ def _beside_ledger(
         yield seen, found.get(seen.id)
 
 
-def _row(place: Place, forecast: Forecast) -> tuple[str, ...]:
+def _row(place: TopicPartition, forecast: Preview) -> tuple[str, ...]:
     topic, partition = place
     share = forecast.shares[place]
     amounts = (share.pending, share.begun, share.done, share.skipped, share.quarantined)

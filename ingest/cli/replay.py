@@ -5,12 +5,8 @@ from typing import Annotated
 import typer
 
 from ingest import logs
-from ingest.asking.choosing import chosen_for_replay, moment_ms, states_of
-from ingest.asking.ledger import open_reading
 from ingest.catalogue import Selection
-from ingest.cli.choosing import ByKey, ByPrefix, DryRun, Request, Since, Until, Yes, carry_out
-from ingest.cli.configuration import read_settings
-from ingest.cli.options import (
+from ingest.cli.cli_options import (
     AsJson,
     Config,
     Format,
@@ -21,8 +17,12 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.exits import ConfigurationUnfit
-from ingest.ledger import State
+from ingest.cli.configuration import read_settings
+from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Since, Until, Yes, carry_out
+from ingest.commands.selection import moment_ms, objects_to_replay, states_of
+from ingest.exits import InvalidConfiguration
+from ingest.model.ledger_entry import State
+from ingest.probes.ledger_reader import open_ledger_reader
 
 InStates = Annotated[
     list[str] | None,
@@ -77,27 +77,27 @@ def replay(
     )
     first, last = selection.since_ms, selection.until_ms
     if first is not None and last is not None and first > last:
-        raise ConfigurationUnfit(f"--since {since} is later than --until {until}: no object fits.")
+        raise InvalidConfiguration(f"--since {since} is later than --until {until}: no object fits.")
     if from_start and selection == Selection():
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until or "
             "--state."
         )
     if State.DONE in selection.states and not from_start:
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             "--state done needs --from-start: such an object has been produced whole, and doing it again "
             "repeats its records."
         )
-    opened = open_reading(settings, timeout=startup_timeout)
+    opened = open_ledger_reader(settings, timeout=startup_timeout)
     if opened is None:
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             f"There is no ledger {settings.kafka.ledger_topic!r}, so nothing was ingested under the name "
             f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
         )
     with opened as reading:
-        chosen = list(chosen_for_replay(reading.cache, settings.s3.bucket, selection, from_start=from_start))
+        chosen = list(objects_to_replay(reading.cache, settings.s3.bucket, selection, from_start=from_start))
         carry_out(
-            Request(
+            CommandRequest(
                 settings=settings,
                 action="replay",
                 chosen=chosen,

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 
 from ingest import logs
-from ingest.asking.service import Silent, ask_service
+from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
-from ingest.cli.progress import is_terminal
+from ingest.cli.progress_bar import is_terminal
 from ingest.cli.until_idle import until_idle_bar
 from ingest.exits import Exit
+from ingest.probes.running_service import NoAnswer, read_running_status
 from ingest.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -92,7 +92,7 @@ def run(
 
 def _bar(settings: Settings) -> AbstractContextManager[None]:
     def look() -> dict[str, Any] | None:
-        answer = ask_service(settings.http.listen, name=settings.name)
-        return None if isinstance(answer, Silent) else answer
+        answer = read_running_status(settings.http.listen, name=settings.name)
+        return None if isinstance(answer, NoAnswer) else answer
 
     return until_idle_bar(look, Console(stderr=True))

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from ingest import logs
-from ingest.asking.aws import aws_clients
+from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.cli.options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.kafka.admin import KafkaAdmin
-from ingest.printable import json_text, printable
+from ingest.probes.aws_clients import aws_clients
+from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
-from ingest.setup import Step, plan
+from ingest.setup import Step, missing_steps
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
 
@@ -31,7 +31,7 @@ def setup(
     logs.configure(level=log_level.value, style=log_format.value)
     clients = aws_clients(settings)
     try:
-        steps = plan(
+        steps = missing_steps(
             settings,
             s3=clients.s3,
             sqs=clients.sqs,

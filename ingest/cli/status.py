@@ -7,12 +7,7 @@ from typing import Annotated
 import typer
 
 from ingest import logs
-from ingest.asking.amounts import bytes_text, counted
-from ingest.asking.choosing import states_of
-from ingest.asking.status import Asking, Shape
-from ingest.cli.completion import ledger_states
-from ingest.cli.configuration import read_settings
-from ingest.cli.options import (
+from ingest.cli.cli_options import (
     AsJson,
     Config,
     Format,
@@ -23,8 +18,13 @@ from ingest.cli.options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.cli.watch import watch as watch_status
-from ingest.printable import json_text, printable
+from ingest.cli.completion import ledger_states
+from ingest.cli.configuration import read_settings
+from ingest.cli.status_watch import watch as watch_status
+from ingest.commands.selection import states_of
+from ingest.probes.status_reader import Shape, StatusReader
+from ingest.sanitize import json_text, printable
+from ingest.text_formatting import bytes_text, counted
 
 _STATES = ("pending", "active", "partial", "failed", "new", "quarantined", "skipped", "done")
 _MAX_ENTRIES = 50
@@ -69,7 +69,7 @@ def status(
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
-    asking = Asking(settings, timeout=startup_timeout)
+    asking = StatusReader(settings, timeout=startup_timeout)
     states = states_of(state or ())
     lists = bool(states) or key is not None
 

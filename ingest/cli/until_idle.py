@@ -9,9 +9,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ingest.asking.amounts import bytes_text, counted
+from ingest.text_formatting import bytes_text, counted
 
-Look = Callable[[], dict[str, Any] | None]
+StatusLookup = Callable[[], dict[str, Any] | None]
 """The shape of `/status` as it is now; None while nobody answers."""
 
 _LOOK_SECONDS: Final = 0.5
@@ -20,7 +20,7 @@ _FINAL: Final = ("done", "skipped", "quarantined")
 
 
 @contextmanager
-def until_idle_bar(look: Look, console: Console) -> Iterator[None]:
+def until_idle_bar(look: StatusLookup, console: Console) -> Iterator[None]:
     """A bar on this console, as long as the block lasts; what is logged meanwhile goes above it."""
     columns = (
         SpinnerColumn(),
@@ -43,7 +43,7 @@ def until_idle_bar(look: Look, console: Console) -> Iterator[None]:
                         description=shape["role"],
                         completed=finished,
                         total=known or None,
-                        said=said(shape),
+                        said=description(shape),
                     )
 
         following = threading.Thread(target=follow, name="until-idle-bar", daemon=True)
@@ -63,7 +63,7 @@ def amounts(shape: dict[str, Any]) -> tuple[int, int]:
     return sum(objects.get(state, 0) for state in _FINAL), sum(objects.values())
 
 
-def said(shape: dict[str, Any]) -> str:
+def description(shape: dict[str, Any]) -> str:
     """What stands beside the bar."""
     finished, known = amounts(shape)
     parts = [

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     OffsetSpec,
 )
 
-from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unusable
+from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
 from ingest.kafka.group_metadata import assigned_topics
 from ingest.kafka.kafka_clients import Properties, new_admin, new_consumer
 from ingest.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
@@ -189,7 +189,9 @@ class KafkaAdmin:
                     return {member.id: assigned_topics(member.assignment) for member in members}
             if time.monotonic() > deadline:
                 if problem is None:
-                    raise Unusable(f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s.")
+                    raise Unavailable(
+                        f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s."
+                    )
                 raise translate(problem, what=what) from KafkaException(problem)
             if problem is not None and problem.code() not in _NOT_YET:
                 raise translate(problem, what=what) from KafkaException(problem)
@@ -276,8 +278,10 @@ class KafkaAdmin:
             return translate(self._trouble, what=f"{what}: the brokers did not answer")
         if self._is_alone:
             # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
-            return Unusable(
+            return Unavailable(
                 f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "
                 "security.protocol is what that listener speaks."
             )
-        return Unusable(f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up.")
+        return Unavailable(
+            f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up."
+        )

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ingest.errors import LedgerUnfit
-from ingest.ledger import VERSION, ControlKey
+from ingest.errors import InvalidLedger
+from ingest.model.ledger_entry import VERSION, ControlKey
 
 SLOTS: Final = ControlKey("slots")
 OWNER: Final = ControlKey("owner")
@@ -54,7 +54,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What every command of people says; `ingest.asking.orders.Order` adds the objects that it is for.
+    """What every command says; `ingest.commands.command_records.ObjectsCommand` adds the objects it is for.
 
     The leader applies it and removes the record in one transaction; a long list is cut into several.
     """
@@ -100,12 +100,12 @@ def decode_control(key: ControlKey, raw: bytes) -> Control:
     try:
         version = msgspec.json.decode(raw, type=_Versioned).v
         if version != VERSION or kind is None:
-            raise LedgerUnfit(
+            raise InvalidLedger(
                 f"The ledger holds the control record {key.name!r} in format {version!r}, which this version "
                 "does not know. Run the newer version of Headrace that wrote it."
             )
         return msgspec.json.decode(raw, type=kind)
     except msgspec.DecodeError as error:
-        raise LedgerUnfit(
+        raise InvalidLedger(
             f"The ledger's control record {key.name!r} is not Headrace's: {raw[:200]!r}."
         ) from error

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import structlog
 from confluent_kafka import TopicPartition
 
-from ingest.errors import AccessDenied, LeadLost, TopicMissing, Unusable
+from ingest.errors import AccessDenied, LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka import control_records
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
@@ -32,7 +32,7 @@ from ingest.kafka.ledger_identity import (
 from ingest.kafka.ledger_rows import collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, describe_ledger_topic, prepare_ledger_topic
 from ingest.kafka.ledger_writer import LedgerWriter, Write
-from ingest.ledger import ControlKey
+from ingest.model.ledger_entry import ControlKey
 
 _log = structlog.get_logger(__name__)
 
@@ -196,7 +196,7 @@ class DriverLedger:
                 # The next transaction's init decides the one in doubt, and nobody else writes these keys:
                 # saying it again is right in both cases.
                 if time.monotonic() > deadline:
-                    raise Unusable(f"The ledger could not be written: {error}") from error
+                    raise Unavailable(f"The ledger could not be written: {error}") from error
             else:
                 return
 
@@ -309,7 +309,7 @@ class DriverLedger:
                 self._read_to_end()
             except LedgerEndHidden as error:
                 if time.monotonic() > deadline:
-                    raise Unusable(f"The ledger cannot be read to its end. {error}") from error
+                    raise Unavailable(f"The ledger cannot be read to its end. {error}") from error
                 _log.warning("ledger_end_hidden", error=str(error), detail="all slots are fenced again")
                 continue
             self._slots = max(self._slots, self._counted_slots())
@@ -338,9 +338,9 @@ class DriverLedger:
         """Tell a ledger that is lost from a lead that is: with the topic go the lead and every answer."""
         try:
             yield
-        except (LeadLost, TopicMissing, Unusable):
+        except (LeadershipLost, TopicMissing, Unavailable):
             # A topic without leaders is Unusable too: brokers that come back look like that for a moment.
-            with suppress(Unusable, AccessDenied):
+            with suppress(Unavailable, AccessDenied):
                 self.check_identity()
             raise
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Producer
 
-from ingest.errors import Fenced, LeadLost, Unusable
+from ingest.errors import Fenced, LeadershipLost, Unavailable
 from ingest.kafka.kafka_clients import Properties, new_transactional_producer
 from ingest.kafka.kafka_errors import is_unanswered, translate
 
@@ -64,11 +64,11 @@ def _fence_one(
             initialise(producer, transactional_id, deadline=deadline)
         except Fenced as error:
             if still_leads is None or not still_leads():
-                raise LeadLost(
+                raise LeadershipLost(
                     f"Another instance fences {transactional_id!r}: it has taken the lead."
                 ) from error
             if time.monotonic() >= deadline:
-                raise Unusable(f"Others keep fencing {transactional_id!r}: {error}") from error
+                raise Unavailable(f"Others keep fencing {transactional_id!r}: {error}") from error
         else:
             producer.close()
             return
@@ -87,6 +87,6 @@ def initialise(producer: Producer, transactional_id: str, *, deadline: float) ->
             if not is_unanswered(error) or time.monotonic() >= deadline:
                 what = f"transactional id {transactional_id!r} could not be initialised"
                 found = translate(error, what=what)
-                raise (found if is_unanswered(error) is False else Unusable(str(found))) from error
+                raise (found if is_unanswered(error) is False else Unavailable(str(found))) from error
         else:
             return

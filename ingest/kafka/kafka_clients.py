@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from ingest.exits import ConfigurationUnfit
+from ingest.exits import InvalidConfiguration
 
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")
@@ -109,7 +109,7 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
             if name.endswith(".location") and isinstance(value, str)
         ]
         named = f" It names the files {'; '.join(files)}." if files else ""
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             f"librdkafka does not take the configuration of a client: {error.args[0].str()}.{named} Correct "
             "ssl.*, sasl.* or the overrides."
         ) from error

@@ -15,7 +15,7 @@ from ingest.errors import (
     RecordRefused,
     TopicMissing,
     TransactionAborted,
-    Unusable,
+    Unavailable,
 )
 
 
@@ -63,7 +63,7 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
 _REMEDY: Final[dict[type[HeadraceError], str]] = {
     AccessDenied: "Give this user the ACLs that docs/security.md lists.",
     TopicMissing: "Create the topic or partition, or set topic.creation.default.*.",
-    Unusable: "Check bootstrap.servers and that the brokers answer.",
+    Unavailable: "Check bootstrap.servers and that the brokers answer.",
 }
 
 
@@ -97,7 +97,7 @@ def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
     # A producer with a fatal error is of no further use either: its slot is initialised anew.
     if inner.txn_requires_abort() or inner.fatal() or inner.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
         return TransactionAborted
-    return Unusable
+    return Unavailable
 
 
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaError
 
-from ingest.errors import AccessDenied, LeadLost
+from ingest.errors import AccessDenied, LeadershipLost
 from ingest.kafka.group_member import GroupMember, MemberCallbacks
 from ingest.kafka.group_metadata import GroupMetadata, parse_group_metadata
 from ingest.kafka.kafka_clients import Properties
@@ -104,7 +104,7 @@ class Leadership:
         with self._changed:
             while self._role is not Role.LEADER:
                 if self._role in {Role.LOST, Role.CLOSED}:
-                    raise LeadLost(self._lost_sentence())
+                    raise LeadershipLost(self._lost_sentence())
                 if stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
                     return False
                 self._changed.wait(_LOOK_SECONDS)
@@ -118,7 +118,7 @@ class Leadership:
         with self._changed:
             self._changed.wait_for(lambda: self._metadata is not None or self._role is not Role.LEADER)
             if self._metadata is None or self._role is not Role.LEADER:
-                raise LeadLost(self._lost_sentence())
+                raise LeadershipLost(self._lost_sentence())
             return self._metadata
 
     def membership(self) -> GroupMetadata:
@@ -136,7 +136,7 @@ class Leadership:
             raise ValueError("only a static member (instance_id) can be rotated")
         with self._changed:
             if self._role is not Role.LEADER or self._member is None:
-                raise LeadLost(self._lost_sentence())
+                raise LeadershipLost(self._lost_sentence())
             # The old member is about to be fenced, and has nothing to say about it.
             old, self._metadata = self._member, None
             old.retire()
@@ -149,7 +149,7 @@ class Leadership:
         if not held:
             self._lose(f"the ledger's partition did not follow to the new member within {timeout:.0f} s")
         if not self.is_leader:
-            raise LeadLost(self._lost_sentence())
+            raise LeadershipLost(self._lost_sentence())
 
     def close(self) -> None:
         """Leave the group, so that a standby takes over at its next heartbeat. Blocks for 5 s at most."""

@@ -15,13 +15,13 @@ from typing import Any, Final, Self
 import structlog
 
 from ingest.clock import wall_ms
-from ingest.errors import Unusable
+from ingest.errors import Unavailable
 from ingest.kafka import cache_sql as sql
 from ingest.kafka.cache_directory import CacheDirectory, remove
 from ingest.kafka.ledger_rows import WHOLE, LedgerRows, row_key, row_state
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.ledger import ControlKey, LedgerEntry, SliceKey, State, decode_entry
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import ControlKey, LedgerEntry, SplitKey, State, decode_entry
+from ingest.model.objects import ObjectId
 
 _log = structlog.get_logger(__name__)
 
@@ -141,10 +141,10 @@ class LedgerCache:
         """All contents of one key that the ledger knows, by ETag."""
         return _known(self._select(sql.OF_KEY, (bucket, key)))
 
-    def splits(self, object_id: ObjectId) -> dict[SliceKey, LedgerEntry]:
+    def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
         """The entries of the object's slices, in the order of the object."""
         found = self._select(sql.SLICES, (object_id.bucket, object_id.key, object_id.etag))
-        return {SliceKey(object_id, begin, end): decode_entry(value) for begin, end, value in found}
+        return {SplitKey(object_id, begin, end): decode_entry(value) for begin, end, value in found}
 
     def scan(self, bucket: str, after_key: str = "", through_key: str | None = None) -> Iterator[CachedEntry]:
         """Objects' entries in S3's order, after one key (exclusive) and through another (inclusive).
@@ -196,7 +196,7 @@ class LedgerCache:
         with self._lock:
             while True:
                 if not self._lock.wait_for(lambda: self._is_whole and not self._is_damaged, _REBUILD_SECONDS):
-                    raise Unusable(
+                    raise Unavailable(
                         "The ledger could not be read again after its cache was damaged: is Kafka up?"
                     )
                 try:

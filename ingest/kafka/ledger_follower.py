@@ -11,12 +11,12 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ingest.clock import wall_ms
-from ingest.errors import LedgerUnfit, Unusable
+from ingest.errors import InvalidLedger, Unavailable
 from ingest.kafka.kafka_clients import Properties, new_consumer
 from ingest.kafka.kafka_errors import LedgerEndHidden, translate
 from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache
 from ingest.kafka.ledger_rows import collect_rows
-from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
+from ingest.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ class Follower:
         try:
             self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
         except LedgerEndHidden as error:
-            raise Unusable(str(self._problem or error)) from error
+            raise Unavailable(str(self._problem or error)) from error
 
     def wait_for(self, end: int, timeout: float) -> None:
         """Return when everything below the offset `end` is in the cache.
@@ -183,7 +183,7 @@ class Follower:
                 # records.
                 position, is_end = max(position, int(message.offset() or 0)), True
             elif error.code() == _OFFSET_GONE:
-                raise LedgerUnfit(
+                raise InvalidLedger(
                     f"The ledger topic {self._topic!r} has no offset {position} any more: records were "
                     "deleted from it, or it was made again. Start again to have it read whole and checked."
                 )

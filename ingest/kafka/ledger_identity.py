@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ingest.errors import LedgerUnfit
+from ingest.errors import InvalidLedger
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_topic import LedgerIdentity
 
@@ -45,13 +45,13 @@ class RememberedLedgers:
         """LedgerUnfit when the group remembers another ledger than this one (id None: missing)."""
         for ledger, remembered_id in self.marks.values():
             if ledger != topic:
-                raise LedgerUnfit(
+                raise InvalidLedger(
                     f"Consumer group {self.group!r} keeps its checkpoints in topic {ledger!r}, but "
                     f"offsets.storage.topic is {topic!r}. Set it back, or give this ingester another name. "
                     f"{_REMEDY}"
                 )
             if remembered_id != topic_id:
-                raise LedgerUnfit(_lost(topic, remembered_id, topic_id))
+                raise InvalidLedger(_lost(topic, remembered_id, topic_id))
 
 
 def read_remembered_ledgers(admin: KafkaAdmin, group: str) -> RememberedLedgers:
@@ -75,7 +75,7 @@ def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:
     """LedgerUnfit when a member of the group holds another topic: two configurations share this name."""
     others = admin.group_topics(group) - {topic}
     if others:
-        raise LedgerUnfit(
+        raise InvalidLedger(
             f"Another instance in consumer group {group!r} keeps its checkpoints in {min(others)!r}, this "
             f"one in {topic!r}: two configurations share one name. Rename one of them, or give both the same "
             "offsets.storage.topic."
@@ -91,7 +91,7 @@ def refuse_changed(before: LedgerIdentity, now: LedgerIdentity | None) -> None:
         return
     now_id = None if now is None else now.topic_id
     if before.topic_id != now_id:
-        raise LedgerUnfit(_lost(before.topic, before.topic_id, now_id))
+        raise InvalidLedger(_lost(before.topic, before.topic_id, now_id))
 
 
 def _lost(topic: str, before: str, now: str | None) -> str:
@@ -105,7 +105,7 @@ def _lost(topic: str, before: str, now: str | None) -> str:
 def refuse_other_owner(owner: str | None, name: str, topic: str) -> None:
     """LedgerUnfit when the ledger says that it is another ingester's."""
     if owner is not None and owner != name:
-        raise LedgerUnfit(
+        raise InvalidLedger(
             f"Topic {topic!r} is the ledger of the ingester {owner!r}, not of {name!r}. "
             f"Set another offsets.storage.topic. {_REMEDY}"
         )

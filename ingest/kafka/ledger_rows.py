@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ingest.errors import LedgerUnfit
+from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import decode_control
-from ingest.ledger import VERSION, ControlKey, State, decode_entry, decode_key
+from ingest.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
 
 # What stands for "no slice" in columns that are part of a primary key: the object's own row.
 WHOLE: Final = -1
@@ -69,7 +69,7 @@ def row_key(raw: bytes) -> RowKey:
         found = _Key()
     if found.bucket is None or found.key is None or found.etag is None:
         decode_key(raw)  # says what is wrong with it
-        raise LedgerUnfit(f"The ledger holds a key that is not Headrace's: {raw[:200]!r}.")
+        raise InvalidLedger(f"The ledger holds a key that is not Headrace's: {raw[:200]!r}.")
     begin, end = found.slice or (WHOLE, WHOLE)
     return found.bucket, found.key, found.etag, begin, end
 
@@ -82,5 +82,5 @@ def row_state(raw: bytes) -> str:
         head = _Head(v=-1, state="")
     if head.v != VERSION or head.state not in _STATES:
         decode_entry(raw)  # says what is wrong with it, and which version to run
-        raise LedgerUnfit(f"The ledger holds a value that is not Headrace's: {raw[:200]!r}.")
+        raise InvalidLedger(f"The ledger holds a value that is not Headrace's: {raw[:200]!r}.")
     return head.state

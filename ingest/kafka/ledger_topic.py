@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from ingest.errors import LedgerUnfit, TopicMissing
+from ingest.errors import InvalidLedger, TopicMissing
 from ingest.kafka.admin import KafkaAdmin
 
 _log = structlog.get_logger(__name__)
@@ -61,14 +61,14 @@ def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
     """The ledger's topic as it is; LedgerUnfit when it cannot serve, TopicMissing when it is not there."""
     partitions = admin.partition_count(topic)
     if partitions != 1:
-        raise LedgerUnfit(
+        raise InvalidLedger(
             f"offsets.storage.topic {topic!r} has {partitions} partitions, and the ledger needs exactly one "
             "(its order is the protocol's). Name another topic; a missing one is created."
         )
     configuration = admin.topic_configuration(topic)
     policy = configuration["cleanup.policy"]
     if policy != "compact":
-        raise LedgerUnfit(
+        raise InvalidLedger(
             f"offsets.storage.topic {topic!r} has cleanup.policy={policy}, which deletes checkpoints as they "
             "age: objects would be ingested twice. Set cleanup.policy=compact on it."
         )

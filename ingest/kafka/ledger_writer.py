@@ -10,12 +10,12 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
-from ingest.errors import Fenced, HeadraceError, LeadLost, TransactionAborted, Unusable
+from ingest.errors import Fenced, HeadraceError, LeadershipLost, TransactionAborted, Unavailable
 from ingest.kafka.fencing import driver_id, initialise
 from ingest.kafka.group_commit import group_offsets, send_group_commit
 from ingest.kafka.kafka_clients import Properties, new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
-from ingest.ledger import LedgerEntry, LedgerKey, encode_entry, encode_key
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, encode_entry, encode_key
 
 _log = structlog.get_logger(__name__)
 
@@ -90,9 +90,9 @@ class LedgerWriter:
                     # By the group: a standby's arrival has raised the generation and its news has not come
                     # yet.
                     self._wait_for_news(metadata, error, deadline)
-                except (TransactionAborted, Unusable) as error:
+                except (TransactionAborted, Unavailable) as error:
                     if time.monotonic() > deadline:
-                        raise Unusable(f"The ledger could not be written: {error}") from error
+                        raise Unavailable(f"The ledger could not be written: {error}") from error
                     _log.warning("ledger_write_repeated", error=str(error))
                     time.sleep(_PAUSE_SECONDS)
                 else:
@@ -113,7 +113,7 @@ class LedgerWriter:
             except Fenced as error:
                 self._was_fenced = True
                 if time.monotonic() >= deadline:
-                    raise Unusable(f"Others keep fencing {self._id!r}: {error}") from error
+                    raise Unavailable(f"Others keep fencing {self._id!r}: {error}") from error
             else:
                 self._producer = producer
                 return producer
@@ -137,11 +137,11 @@ class LedgerWriter:
                     self._lost = (
                         f"Another instance writes to the ledger as {self._id!r}: it has taken the lead."
                     )
-            except Unusable:
+            except Unavailable:
                 if time.monotonic() > deadline:
                     raise
         if self._lost is not None:
-            raise LeadLost(self._lost)
+            raise LeadershipLost(self._lost)
 
     def _transact(
         self,
@@ -209,7 +209,7 @@ class LedgerWriter:
     def _wait_for_news(self, refused: bytes, error: Fenced, deadline: float) -> None:
         while self._metadata() == refused:
             if time.monotonic() > deadline:
-                raise LeadLost(f"The group refuses this instance's transactions: {error}") from error
+                raise LeadershipLost(f"The group refuses this instance's transactions: {error}") from error
             time.sleep(_PAUSE_SECONDS)
 
     def _drop(self) -> None:

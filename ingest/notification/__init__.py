@@ -12,7 +12,7 @@ understood is `Unreadable`, and stays on the queue for its own redrive policy. A
 is not understood is unreadable as a whole, for acknowledging it would lose that object.
 """
 
-from ingest.notification.events import (
+from ingest.notification.object_events import (
     EventKind,
     Ignored,
     Notification,

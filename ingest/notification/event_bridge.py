@@ -9,7 +9,13 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import Struct
 
-from ingest.notification.events import EventKind, Notification, NotUnderstoodError, ObjectEvent, ObjectEvents
+from ingest.notification.object_events import (
+    EventKind,
+    Notification,
+    NotUnderstoodError,
+    ObjectEvent,
+    ObjectEvents,
+)
 from ingest.notification.s3 import Name, S3Bucket, Size, clean_etag, clean_version_id, read_time
 
 

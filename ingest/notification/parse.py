@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest.notification.event_bridge import read_event_bridge
-from ingest.notification.events import Notification, NotUnderstoodError, Unreadable
+from ingest.notification.object_events import Notification, NotUnderstoodError, Unreadable
 from ingest.notification.s3 import read_s3, read_test_event
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import Meta, Struct
 
-from ingest.notification.events import (
+from ingest.notification.object_events import (
     EventKind,
     Ignored,
     Notification,

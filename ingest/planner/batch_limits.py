@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ingest.catalogue.pending import PendingObject, Suspicion
-from ingest.outcome import MAX_LONELY_DEATHS
+from ingest.error_policy import MAX_LONELY_DEATHS
 from ingest.settings.choices import Ordering
 
 # A slice of a split object is this part of job.max.bytes: short enough for fresh small objects to go between.

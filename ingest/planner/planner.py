@@ -10,9 +10,10 @@ from ingest.catalogue.object_state import ObjectStates, entry_for
 from ingest.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.catalogue.splits import options_of
 from ingest.clock import Instant
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId
-from ingest.outcome import Wait, outcome_of
+from ingest.error_policy import RetryDelay, policy_of
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Finished, Split
 from ingest.planner.backoff import Backoff
 from ingest.planner.batch_limits import BatchLimits, SplitKind
 from ingest.planner.partition_queue import PartitionQueue
@@ -20,7 +21,6 @@ from ingest.planner.poison import PoisonSuspects
 from ingest.planner.retry_policy import RetryPolicy
 from ingest.planner.unordered_queue import UnorderedQueue
 from ingest.settings.choices import Ordering
-from ingest.work import Checkpoint, Finished, Outcome, Work
 
 
 class _WaitingQueue(Protocol):
@@ -70,7 +70,7 @@ class Planner:
 
     # Work out
 
-    def next_batch(self, slot: int, plan: int, now: Instant, *, idle_slots: int = 1) -> tuple[Work, ...]:
+    def next_batch(self, slot: int, plan: int, now: Instant, *, idle_slots: int = 1) -> tuple[Split, ...]:
         """Work for a slot that is free, as plan number `plan`; empty when there is none now.
 
         `idle_slots` counts the slots that could begin now, this one included: each gets its fair part.
@@ -147,7 +147,7 @@ class Planner:
         live = self._plans.get(plan)
         if live is None:
             return effects.effects()
-        if finished.outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
+        if finished.outcome in {BatchOutcome.FENCED, BatchOutcome.UNKNOWN}:
             live.is_lost = True
             return effects.effects()
         self._release(plan, live)
@@ -158,8 +158,8 @@ class Planner:
             if pending.phase is not Phase.ACTIVE:
                 continue
             if key in failures:
-                outcome = outcome_of(failures[key].kind)
-                denied |= outcome.wait is Wait.EVERYTHING
+                outcome = policy_of(failures[key].kind)
+                denied |= outcome.wait is RetryDelay.EVERYTHING
                 self._failing.on_failure(pending, failures[key], now, effects)
             elif key in cuts:
                 self._cut(pending, *cuts[key], now, effects)
@@ -254,9 +254,9 @@ class Planner:
                 self._suspects.add(pending)
             self._lanes.put(pending, now.steady_ms)
 
-    def _work(self, pending: PendingObject) -> Work:
+    def _work(self, pending: PendingObject) -> Split:
         entry = pending.entry or LedgerEntry(state=State.NEW)
-        return Work(
+        return Split(
             object=pending.object,
             route=pending.route,
             begin=pending.begin,
@@ -266,11 +266,11 @@ class Planner:
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,
-            pieces_wanted=self._limits.pieces_wanted(pending),
+            splits_wanted=self._limits.pieces_wanted(pending),
         )
 
     def _entry(self, key: LedgerKey) -> LedgerEntry | None:
-        if isinstance(key, SliceKey):
+        if isinstance(key, SplitKey):
             return self._states.ledger.splits(key.id).get(key)
         assert isinstance(key, ObjectId)
         return self._states.ledger.get(key)
@@ -318,7 +318,7 @@ class Planner:
             self._table.move(pending, Phase.WAITING)
 
 
-def _key_of(work: Work) -> LedgerKey:
+def _key_of(work: Split) -> LedgerKey:
     if work.begin is None or work.end is None:
         return work.object.id
-    return SliceKey(work.object.id, work.begin, work.end)
+    return SplitKey(work.object.id, work.begin, work.end)

@@ -6,8 +6,8 @@ from ingest.catalogue.effects import EffectsBuilder
 from ingest.catalogue.object_state import ObjectStates, entry_for
 from ingest.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.clock import Instant
-from ingest.ledger import State
-from ingest.outcome import WORKER_DIED
+from ingest.error_policy import WORKER_DIED
+from ingest.model.ledger_entry import State
 from ingest.planner.batch_limits import BatchLimits
 
 

@@ -1,14 +1,14 @@
-"""What an attempt that failed comes to: another one after a delay, or the object's end (`ingest.outcome`)."""
+"""What follows from a failed attempt: another one after a delay, or the object's end (`ingest.error_policy`)."""
 
 from ingest.catalogue.effects import EffectsBuilder
 from ingest.catalogue.object_state import ObjectStates, entry_for
 from ingest.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.clock import Instant
-from ingest.ledger import State
-from ingest.outcome import Says, Wait, outcome_of
+from ingest.error_policy import FailureScope, RetryDelay, policy_of
+from ingest.model.ledger_entry import State
+from ingest.model.slot_protocol import Failure
 from ingest.planner.backoff import Backoff
 from ingest.planner.batch_limits import BatchLimits
-from ingest.work import Failure
 
 
 class RetryPolicy:
@@ -26,7 +26,7 @@ class RetryPolicy:
         self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
     ) -> None:
         """Have the object wait, its failed attempt written, or its end."""
-        outcome = outcome_of(failure.kind)
+        outcome = policy_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
         pending.suspicion = Suspicion.NONE
         pending.trouble = reason
@@ -34,10 +34,10 @@ class RetryPolicy:
         if outcome.state in {State.SKIPPED, State.QUARANTINED}:
             self._end(pending, outcome.state, reason, failure.message, now, effects)
             return
-        if outcome.wait is Wait.OBJECT:
+        if outcome.wait is RetryDelay.OBJECT:
             pending.tries += 1
             pending.due_ms = now.steady_ms + self._backoff.delay_ms(pending.tries)
-        elif outcome.wait is Wait.SHORT:
+        elif outcome.wait is RetryDelay.SHORT:
             pending.due_ms = now.steady_ms + self._backoff.delay_ms(1)
         if outcome.needs_others and not self._others_were_read(pending):
             self._access.doubt(pending, failure, effects)
@@ -60,7 +60,7 @@ class RetryPolicy:
         self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
     ) -> None:
         """Have the attempt written, or the object's quarantine after the last one."""
-        outcome = outcome_of(failure.kind)
+        outcome = policy_of(failure.kind)
         reason = outcome.reason or failure.reason or "unfit"
         assert outcome.state is not None
         attempts = self._attempts(pending, reason) if outcome.is_counted else pending.attempts
@@ -87,12 +87,12 @@ class RetryPolicy:
 
     def _learn(self, pending: PendingObject, failure: Failure) -> None:
         """What a failure says of more than its object."""
-        match outcome_of(failure.kind).says:
-            case Says.ALL_DENIED:
+        match policy_of(failure.kind).says:
+            case FailureScope.ALL_DENIED:
                 self._access.deny(failure.message)
-            case Says.TOPIC_MISSING:
+            case FailureScope.TOPIC_MISSING:
                 self._access.miss_topic(pending.route.topic, failure.message)
-            case Says.SOURCE_ANSWERS:
+            case FailureScope.SOURCE_ANSWERS:
                 self._access.denied = None
 
     def _others_were_read(self, pending: PendingObject) -> bool:

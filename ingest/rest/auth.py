@@ -20,7 +20,7 @@ _MAX_BYTES: Final = 1024 * 1024
 _CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="headrace", charset="UTF-8"'),)
 
 
-class AuthFileUnfit(HeadraceError):
+class InvalidAuthFile(HeadraceError):
     """`rest.auth.file` cannot be used: a configuration error."""
 
 
@@ -76,8 +76,8 @@ def read_accounts(path: str) -> Accounts:
     return Accounts(passwords)
 
 
-def _unfit(path: str, why: str) -> AuthFileUnfit:
-    return AuthFileUnfit(f"rest.auth.file = {path!r}: {why}. It holds a line user:password for each user.")
+def _unfit(path: str, why: str) -> InvalidAuthFile:
+    return InvalidAuthFile(f"rest.auth.file = {path!r}: {why}. It holds a line user:password for each user.")
 
 
 def _credentials(header: str) -> tuple[bytes, bytes] | None:

@@ -12,7 +12,7 @@ from ingest.errors import HeadraceError
 from ingest.settings import load
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import BY_NAME, OPTIONS
-from ingest.settings.options.connection import CLASSES
+from ingest.settings.options.connection_options import CLASSES
 from ingest.settings.options.option import Group, Option
 from ingest.settings.problems import SettingsError
 
@@ -24,7 +24,7 @@ _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 _MAX_STORE: Final = 1024 * 1024
 
 
-class ConfigUnfit(HeadraceError):
+class InvalidPluginConfig(HeadraceError):
     """What was sent to be judged is no configuration at all."""
 
 
@@ -91,7 +91,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
 def given(body: Any) -> dict[str, str | None]:
     """The options of a body as texts, None for null; ConfigUnfit when it is no flat JSON object."""
     if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
-        raise ConfigUnfit("The body has to be a JSON object of option names and their values")
+        raise InvalidPluginConfig("The body has to be a JSON object of option names and their values")
     return {name: None if value is None else _text(value) for name, value in body.items()}
 
 

@@ -7,8 +7,8 @@ from typing import Protocol
 from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
 from ingest.kafka.control_records import TargetState
-from ingest.ledger import LedgerEntry
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.objects import ObjectId, S3Object
 
 
 class NotLeading(HeadraceError):
@@ -24,7 +24,7 @@ class Unanswered(HeadraceError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class ConnectorCondition:
     """How the ingester is: what is wanted of it, what fails at present, and the state of each slot given.
 
     `slots` holds (number, whether it is being recovered). It is empty once a stopped ingester has given all
@@ -37,7 +37,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class LedgerObject:
     """An object as the ledger has it; of a split one, how many slices there are and how many are done."""
 
     object: S3Object
@@ -54,14 +54,14 @@ class Change:
     offset: Offset | None
 
 
-class Connector(Protocol):
+class ConnectorPort(Protocol):
     """The running ingester. Every method but `cluster_id` raises NotLeading; most raise Unanswered."""
 
     @property
     def cluster_id(self) -> str | None:
         """Id of the Kafka cluster; None while it is not known."""
 
-    def condition(self) -> Condition:
+    def condition(self) -> ConnectorCondition:
         """How it is now."""
 
     def steer(self, target: TargetState) -> None:
@@ -76,10 +76,10 @@ class Connector(Protocol):
     def topics(self) -> Sequence[str]:
         """The topics that its objects went to, sorted."""
 
-    def offsets(self) -> Iterator[Known]:
+    def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order."""
 
-    def find(self, object_id: ObjectId) -> Known | None:
+    def find(self, object_id: ObjectId) -> LedgerObject | None:
         """What the ledger knows of one object."""
 
     def alter(self, changes: Sequence[Change]) -> None:

@@ -3,25 +3,25 @@
 from http import HTTPStatus
 from typing import Final
 
-from ingest.fingerprint import options_hash
 from ingest.http import HttpServer, Response
 from ingest.log_levels import LEVELS
+from ingest.options_hash import options_hash
 from ingest.rest.auth import read_accounts
 from ingest.rest.loggers import Loggers
-from ingest.rest.offsets import OffsetsReader
 from ingest.rest.plugins import PLUGIN_CLASS
-from ingest.rest.port import Connector
-from ingest.rest.routes import Routes
+from ingest.rest.port import ConnectorPort
+from ingest.rest.rest_offsets import OffsetsReader
+from ingest.rest.rest_routes import RestRoutes
 from ingest.rest.shapes import Identity, error_response
 from ingest.settings import Settings, describe
-from ingest.settings.forms import HostPort
+from ingest.settings.value_types import HostPort
 
 _MAX_BODY: Final = 2 * 1024 * 1024
 _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
 
 
 def rest_server(
-    listen: HostPort, settings: Settings, connector: Connector, *, host_name: str, version: str
+    listen: HostPort, settings: Settings, connector: ConnectorPort, *, host_name: str, version: str
 ) -> HttpServer:
     """A server of the interface, not started. AddressTaken, AuthFileUnfit.
 
@@ -39,7 +39,7 @@ def rest_server(
         input_format=settings.format.input_format,
         options=options_hash(settings.format, settings.routing),
     )
-    routes = Routes(identity, settings, connector, reader, Loggers(LEVELS))
+    routes = RestRoutes(identity, settings, connector, reader, Loggers(LEVELS))
     auth_file = settings.http.rest_auth_file
     return HttpServer(
         listen.host,

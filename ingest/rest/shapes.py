@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ingest.http import Response
 from ingest.kafka.control_records import TargetState
-from ingest.rest.port import Condition
+from ingest.rest.port import ConnectorCondition
 
 # The version of Kafka Connect whose interface this is. Tools decide by it what they may ask for: `stop` came
 # with 3.5, changing offsets with 3.6.
@@ -39,7 +39,7 @@ def server_info(identity: Identity, cluster_id: str | None) -> dict[str, Any]:
     }
 
 
-def connector_info(identity: Identity, condition: Condition | None) -> dict[str, Any]:
+def connector_info(identity: Identity, condition: ConnectorCondition | None) -> dict[str, Any]:
     """`GET /connectors/{name}`; a standby (None) has no tasks."""
     tasks = () if condition is None else condition.slots
     return {
@@ -51,7 +51,7 @@ def connector_info(identity: Identity, condition: Condition | None) -> dict[str,
 
 
 def connector_status(
-    identity: Identity, condition: Condition, *, restarting: frozenset[int] | None = None
+    identity: Identity, condition: ConnectorCondition, *, restarting: frozenset[int] | None = None
 ) -> dict[str, Any]:
     """`GET /connectors/{name}/status`; `restarting` says that a restart was asked for, and of which tasks."""
     connector = {"state": _state(condition), "worker_id": identity.worker_id, "version": identity.version}
@@ -71,7 +71,7 @@ def connector_status(
 
 
 def task_status(
-    identity: Identity, condition: Condition, number: int, *, is_restarting: bool = False
+    identity: Identity, condition: ConnectorCondition, number: int, *, is_restarting: bool = False
 ) -> dict[str, Any]:
     """`GET /connectors/{name}/tasks/{id}/status`, of a task that there is."""
     state = condition.target.value.upper()
@@ -80,7 +80,7 @@ def task_status(
     return {"id": number, "state": state, "worker_id": identity.worker_id, "version": identity.version}
 
 
-def task_infos(identity: Identity, condition: Condition) -> list[dict[str, Any]]:
+def task_infos(identity: Identity, condition: ConnectorCondition) -> list[dict[str, Any]]:
     """`GET /connectors/{name}/tasks`."""
     return [
         {"id": {"connector": identity.name, "task": number}, "config": dict(identity.config)}
@@ -88,7 +88,7 @@ def task_infos(identity: Identity, condition: Condition) -> list[dict[str, Any]]
     ]
 
 
-def _state(condition: Condition) -> str:
+def _state(condition: ConnectorCondition) -> str:
     # What fails is tried again by itself; FAILED is how people and their alerts learn of it.
     if condition.target is TargetState.RUNNING and condition.problems:
         return "FAILED"

@@ -24,12 +24,12 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest.asking.orders import Order, decode_order
 from ingest.catalogue import Catalogue, Effects
 from ingest.clock import Instant
+from ingest.commands.command_records import ObjectsCommand, decode_command
 from ingest.kafka.control_records import encode_control, is_command
-from ingest.ledger import ControlKey
-from ingest.objects import S3Object
+from ingest.model.ledger_entry import ControlKey
+from ingest.model.objects import S3Object
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +56,7 @@ MakeStep = Callable[[Instant], Step | None]
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
     key: ControlKey
-    order: Order
+    order: ObjectsCommand
     left: dict[S3Object, None]
     """Those still to come, in order; a dict, so that one is taken out without a walk."""
 
@@ -88,7 +88,7 @@ class Commands:
             # Known: found at start and told of besides, or what we wrote ourselves, read back.
             return
         self._known.add(key)
-        order = decode_order(key, raw)
+        order = decode_command(key, raw)
         left = dict.fromkeys(order.object(wanted) for wanted in order.objects)
         self._waiting[key] = _Waiting(key=key, order=order, left=left)
         self._look_again_ms = 0

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from ingest.clock import wall_ms
 from ingest.exits import Exit
-from ingest.http import Endpoints
+from ingest.http import StatusEndpoints
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.rest.server import rest_server
@@ -106,7 +106,7 @@ class _Composition:
     def _serve(self, closing: ExitStack) -> None:
         listen = self._settings.http.listen
         if listen is not None:
-            endpoints = Endpoints(listen.host, listen.port, pages(self._snapshot_holder, self._metrics))
+            endpoints = StatusEndpoints(listen.host, listen.port, pages(self._snapshot_holder, self._metrics))
             endpoints.start()
             closing.callback(endpoints.close)
         rest_listen = self._settings.http.rest_listen

@@ -13,10 +13,10 @@ from ingest.errors import HeadraceError
 from ingest.kafka.control_records import TargetState
 from ingest.kafka.ledger_cache import CachedEntry as Cached
 from ingest.kafka.ledger_cache import LedgerCache
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, S3Object
-from ingest.rest.offsets import has_offset
-from ingest.rest.port import Change, Condition, Known, NotLeading, NotStopped, Unanswered
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
+from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading, NotStopped, Unanswered
+from ingest.rest.rest_offsets import has_offset
 from ingest.service.events import Asked, OwnEvent
 from ingest.service.snapshot import Board
 from ingest.service.steering import Steering
@@ -67,12 +67,12 @@ class ServiceConnector:
 
     # -- asked by the REST interface -------------------------------------------------------------------------
 
-    def condition(self) -> Condition:
+    def condition(self) -> ConnectorCondition:
         """How it is now, as the service's thread sees it."""
         led = self._require_led()
 
-        def look() -> Condition:
-            return Condition(
+        def look() -> ConnectorCondition:
+            return ConnectorCondition(
                 target=led.lifecycle.target,
                 problems=tuple(led.statistics.problems.values()),
                 slots=led.lifecycle.slots,
@@ -107,12 +107,12 @@ class ServiceConnector:
                 self._has_looked_for_topics = True
         return sorted(self._topics.copy())
 
-    def offsets(self) -> Iterator[Known]:
+    def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order, read page by page."""
         led = self._require_led()
         return (_known(led.cache, cached.id, cached.entry) for cached in led.cache.scan(led.bucket))
 
-    def find(self, object_id: ObjectId) -> Known | None:
+    def find(self, object_id: ObjectId) -> LedgerObject | None:
         """What the ledger knows of one object."""
         cache = self._require_led().cache
         entry = cache.get(object_id)
@@ -194,9 +194,9 @@ class ServiceConnector:
             time.sleep(_LOOK_SECONDS)
 
 
-def _known(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> Known:
+def _known(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> LedgerObject:
     slices = {} if entry.cuts is None else cache.splits(object_id)
-    return Known(
+    return LedgerObject(
         object=_s3_object(object_id, entry),
         entry=entry,
         splits=0 if entry.cuts is None else len(entry.cuts) - 1,

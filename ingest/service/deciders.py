@@ -1,7 +1,7 @@
 """Who decides: the catalogue and the planner of one run, made from its settings."""
 
 from ingest.catalogue import Baseline, Catalogue
-from ingest.intake import intake_of
+from ingest.object_selection import object_filter_of
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.service.view import CacheView
 from ingest.settings import Settings
@@ -15,7 +15,7 @@ def deciders(
     catalogue = Catalogue(
         bucket=settings.s3.bucket,
         view=view,
-        object_filter=intake_of(settings, baseline),
+        object_filter=object_filter_of(settings, baseline),
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
     )

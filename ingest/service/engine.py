@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ingest.errors import Unusable
+from ingest.errors import Unavailable
 from ingest.settings import Settings
 from spark.session import build_session
 from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
@@ -59,7 +59,7 @@ class Engine:
                 slot_pool.check_way()
             slot_pool.warm(self.slots)
         except JobFailed as error:
-            raise Unusable(f"Spark cannot run a task: {error}") from error
+            raise Unavailable(f"Spark cannot run a task: {error}") from error
         finally:
             slot_pool.close(0.0)
         return jobs

@@ -10,10 +10,10 @@ import structlog
 
 from ingest import clock
 from ingest.catalogue import Catalogue, ListingPage
-from ingest.errors import HeadraceError, LeadLost, ObjectForbidden, Unusable
+from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
-from ingest.ledger import ControlKey, LedgerEntry
-from ingest.objects import S3Object
+from ingest.model.ledger_entry import ControlKey, LedgerEntry
+from ingest.model.objects import S3Object
 from ingest.planner import Planner
 from ingest.service.announcements import Announcements
 from ingest.service.apply_effects import EffectsApplier
@@ -127,7 +127,7 @@ class EventLoop:
         """Who ends may lose the lead (brokers that are away forget it): the next leader does the rest."""
         try:
             self._take(event)
-        except LeadLost as error:
+        except LeadershipLost as error:
             _log.info("lead_lost_while_stopping", error=str(error))
 
     def _take_what_is_there(self, take: Callable[[Event], None]) -> None:
@@ -267,11 +267,11 @@ class EventLoop:
         parts = self._parts
         problem = parts.statistics.problems.get("bucket")
         if not self._has_listed and problem is not None and now > self._startup_deadline:
-            raise Unusable(problem)
+            raise Unavailable(problem)
         if self._until_idle is None:
             return
         if parts.planner.is_paused:
-            raise Unusable(
+            raise Unavailable(
                 f"--until-idle: the ingester is {parts.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it go on"
             )
@@ -282,7 +282,7 @@ class EventLoop:
         waits = bool(troubles) and not parts.planner.has_live_plans and not parts.catalogue.counts["active"]
         if self._until_idle.is_out_of_patience(waits_outside=waits, now=now):
             left = ", ".join(f"{reason} ({count} objects)" for reason, count in sorted(troubles.items()))
-            raise Unusable(
+            raise Unavailable(
                 f"--until-idle: what is left waits for something outside: {left}. "
                 f"The last error: {parts.statistics.last_error or 'see the log'}"
             )

@@ -12,15 +12,15 @@ import structlog
 
 from ingest import clock
 from ingest.catalogue import Baseline, Catalogue
-from ingest.errors import LeadLost, Unusable
+from ingest.errors import LeadershipLost, Unavailable
 from ingest.exits import Exit
-from ingest.intake import left_by
 from ingest.kafka import control_records
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
-from ingest.ledger import State
 from ingest.metrics import Metrics
+from ingest.model.ledger_entry import State
+from ingest.object_selection import baseline_from
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.commands import Commands
 from ingest.service.connector import Led, ServiceConnector
@@ -118,7 +118,7 @@ class LeadershipPhase:
             ledger_topic=settings.kafka.ledger_topic,
             session_timeout_ms=settings.identity.lead_session_timeout_ms,
             instance_id=settings.identity.instance_id,
-            on_lost=lambda reason: self._inbox.put(Fatal(LeadLost(f"The lead is lost: {reason}."))),
+            on_lost=lambda reason: self._inbox.put(Fatal(LeadershipLost(f"The lead is lost: {reason}."))),
         )
         closing.callback(lead.close)
         lead.join()
@@ -135,7 +135,7 @@ class LeadershipPhase:
                 # Ready is who can take over at once: a rollout must not stop the leader before.
                 self._show(role="standby", ready=process.spark_startup.is_up())
             if lead.role is Role.JOINING and lead.problem and time.monotonic() > process.startup_deadline:
-                raise Unusable(lead.problem)
+                raise Unavailable(lead.problem)
 
     def _take_over(self, leadership: Leadership, closing: ExitStack) -> DriverLedger:
         settings = self._settings
@@ -161,7 +161,7 @@ class LeadershipPhase:
             start_key = self._settings.discovery.native_start_key
             found = control_records.FirstStart(at_ms=self._process.found.now_by_s3_ms, start_key=start_key)
             ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
-        return left_by(self._settings, found)
+        return baseline_from(self._settings, found)
 
     # -- what leads ------------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from typing import Final
 import structlog
 
 from ingest.catalogue.effects import LedgerWrite
-from ingest.errors import HeadraceError, LeadLost, LedgerUnfit, TransactionAborted, Unusable
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, TransactionAborted, Unavailable
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.ledger_writer import Write
-from ingest.ledger import ControlKey
+from ingest.model.ledger_entry import ControlKey
 from ingest.service.events import Fatal, OwnEvent, Trouble, Written
 
 _log = structlog.get_logger(__name__)
@@ -100,9 +100,9 @@ class LedgerWrites:
         while True:
             try:
                 self._ledger.commit(writes)
-            except (LeadLost, LedgerUnfit):
+            except (LeadershipLost, InvalidLedger):
                 raise
-            except (Unusable, TransactionAborted) as error:
+            except (Unavailable, TransactionAborted) as error:
                 failed = True
                 self._post(Trouble(_PART, str(error)))
                 _log.warning("ledger_write_failed", error=str(error), detail="it is tried again")
@@ -141,7 +141,7 @@ class LedgerWatch:
             for pause in _LOOKS_SECONDS:
                 time.sleep(pause)
                 self._ledger.check_identity()
-        except LedgerUnfit as error:
+        except InvalidLedger as error:
             self._post(Fatal(error))
         except HeadraceError as error:
             _log.warning("ledger_not_looked_at", error=str(error), detail="the lead is lost all the same")
@@ -151,7 +151,7 @@ class LedgerWatch:
         while not self._stop.wait(self._interval_seconds):
             try:
                 self._ledger.check()
-            except (LeadLost, LedgerUnfit) as error:
+            except (LeadershipLost, InvalidLedger) as error:
                 self._post(Fatal(error))
                 return
             except HeadraceError as error:

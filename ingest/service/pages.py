@@ -7,10 +7,10 @@ from http import HTTPStatus
 from ingest.catalogue import Catalogue
 from ingest.clock import Instant
 from ingest.http import Response, Route
-from ingest.ledger import State
 from ingest.metrics import Metrics
+from ingest.model.ledger_entry import State
 from ingest.page import PAGE_HEADERS, status_page
-from ingest.printable import printable
+from ingest.sanitize import printable
 from ingest.service.quarantine import KnownByState
 from ingest.service.slots import Slots, SlotState
 from ingest.service.snapshot import Board, Snapshot

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ingest.kafka.ledger_cache import CachedEntry
-from ingest.ledger import State
-from ingest.printable import printable
+from ingest.model.ledger_entry import State
+from ingest.sanitize import printable
 from ingest.service.snapshot import QuarantinedObject
 
 _SHOWN: Final = 50

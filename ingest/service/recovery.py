@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import HeadraceError, LeadLost, LedgerUnfit
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.service.events import Fatal, HeldBack, OwnEvent, Recovered, Trouble
@@ -67,7 +67,7 @@ class Recovery:
                 _log.warning("ledger_end_hidden", error=str(error), detail="all slots are voided and fenced")
                 self._post(HeldBack(slots))
                 return True
-            except (LeadLost, LedgerUnfit) as error:
+            except (LeadershipLost, InvalidLedger) as error:
                 self._post(Fatal(error))
                 return False
             except HeadraceError as error:

@@ -8,11 +8,11 @@ import structlog
 
 from ingest.catalogue import Effects
 from ingest.clock import Clock, Instant
+from ingest.model.slot_protocol import Batch, BatchOutcome, Finished
 from ingest.planner import Planner
 from ingest.service.recovery import Recovery
 from ingest.service.slots import Slots, SlotState
 from ingest.service.tally import Tally
-from ingest.work import Batch, Finished, Outcome
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady
 
 _log = structlog.get_logger(__name__)
@@ -101,7 +101,7 @@ class SlotSupervisor:
             )
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
         self._parts.apply(self._parts.planner.on_finished(finished.batch, finished, self._parts.clock()))
-        self.slots.move(slot, SlotState.READY if finished.outcome is Outcome.CLEAN else SlotState.ENDING)
+        self.slots.move(slot, SlotState.READY if finished.outcome is BatchOutcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
         if event.clean:
@@ -149,7 +149,7 @@ class SlotSupervisor:
             number=plan,
             slot=slot,
             group=parts.metadata(),
-            works=works,
+            splits=works,
             max_seconds=self._max_batch_seconds,
         )
         if parts.slot_pool.grant(slot, batch):
@@ -157,6 +157,6 @@ class SlotSupervisor:
         else:
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
-            never = Finished(batch=plan, outcome=Outcome.ABORTED, returned=works)
+            never = Finished(batch=plan, outcome=BatchOutcome.ABORTED, returned=works)
             parts.apply(parts.planner.on_finished(plan, never, now))
         return True

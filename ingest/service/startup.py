@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unusable
+from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
@@ -77,9 +77,9 @@ class Startup:
                 raise Stopped
             try:
                 return ask()
-            except (Unusable, AccessDenied, SourceUnavailable) as error:
+            except (Unavailable, AccessDenied, SourceUnavailable) as error:
                 if time.monotonic() > self._deadline:
-                    raise Unusable(str(error)) from error
+                    raise Unavailable(str(error)) from error
                 if not warned:
                     seconds = round(self._deadline - time.monotonic())
                     _log.warning("start_waits", error=str(error), seconds=seconds)
@@ -108,8 +108,8 @@ class Startup:
         named = [settings.routing.topic, None if dead is None else dead.topic]
         try:
             return [topic.name for topic in topics.require(name for name in named if name is not None)]
-        except Unusable as error:
-            raise Unusable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
+        except Unavailable as error:
+            raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
     def _prepare_ledger(self) -> str:
         """Id of the cluster in which the ledger's topic is, there and ours; LedgerUnfit is exit 2."""
@@ -130,4 +130,4 @@ class Startup:
         try:
             return new_s3_calls(s3).clock_ms(s3.bucket, s3.prefix)
         except (AccessDenied, ObjectError, SourceUnavailable) as error:
-            raise Unusable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
+            raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error

@@ -19,8 +19,8 @@ from ingest.catalogue import Catalogue, Effects, LedgerWrite
 from ingest.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.clock import Instant
 from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
-from ingest.ledger import ControlKey
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import ControlKey
+from ingest.model.objects import ObjectId, S3Object
 from ingest.planner import Planner
 from ingest.service.commands import Commands, Step
 from ingest.service.slots import Slots, SlotState

@@ -9,16 +9,16 @@ import structlog
 
 from ingest.catalogue import FinishedObject
 from ingest.clock import Instant
-from ingest.ledger import State
-from ingest.logs import gathered
+from ingest.error_policy import OUTCOMES
+from ingest.logs import buffered_lines
 from ingest.metrics import Metrics
-from ingest.objects import ObjectId
-from ingest.outcome import OUTCOMES
-from ingest.printable import printable
+from ingest.model.ledger_entry import State
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import Committed, Finished
+from ingest.sanitize import printable
 from ingest.service.latency import Latency
 from ingest.service.quarantine import Quarantine
 from ingest.service.snapshot import RecentObject
-from ingest.work import Committed, Finished
 
 _log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class Tally:
         self.recent.extend(_recent(ended, now.wall_ms) for ended in objects[-_RECENT:])
         # Bound once for all of them; not for the life of the process, as logging may be set up anew.
         log = _log.bind()
-        with gathered():
+        with buffered_lines():
             for ended in objects:
                 self._say(log, ended, now)
 

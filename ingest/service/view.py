@@ -5,8 +5,8 @@ from operator import attrgetter
 from typing import Final
 
 from ingest.kafka.ledger_cache import LedgerCache
-from ingest.ledger import LedgerEntry, SliceKey
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, SplitKey
+from ingest.model.objects import ObjectId
 
 _BY_ID: Final = attrgetter("id")
 
@@ -27,7 +27,7 @@ class CacheView:
         """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag."""
         return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
 
-    def splits(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
         """The entries of an object's slices."""
         return list(self._cache.splits(object_id).items())
 

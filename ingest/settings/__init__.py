@@ -12,10 +12,10 @@
 from ingest.settings.comparison import changed_options
 from ingest.settings.describe import describe
 from ingest.settings.load import load
-from ingest.settings.model import Settings
 from ingest.settings.options import FAMILIES, OPTIONS
 from ingest.settings.problems import Problem, SettingsError
 from ingest.settings.secret import Secret
+from ingest.settings.settings import Settings
 
 __all__ = [
     "FAMILIES",

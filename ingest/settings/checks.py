@@ -4,19 +4,19 @@ import re
 from typing import Final
 
 from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance
-from ingest.settings.options import connection, reading, records
+from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.record_checks import check_records
 from ingest.settings.routing_checks import check_routing
 from ingest.settings.values import Values
 
 _OF_THE_QUEUE: Final = (
-    reading.SQS_ENDPOINT,
-    reading.SQS_REGION,
-    reading.SQS_WAIT,
-    reading.SQS_VISIBILITY,
-    reading.SQS_RECEIVERS,
-    reading.SQS_MAX_HELD,
-    reading.FALLBACK_AFTER,
+    reading_options.SQS_ENDPOINT,
+    reading_options.SQS_REGION,
+    reading_options.SQS_WAIT,
+    reading_options.SQS_VISIBILITY,
+    reading_options.SQS_RECEIVERS,
+    reading_options.SQS_MAX_HELD,
+    reading_options.FALLBACK_AFTER,
 )
 _AMAZON_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 
@@ -34,36 +34,40 @@ def check(values: Values) -> None:
 
 
 def _check_credentials(values: Values) -> None:
-    keys = (reading.ACCESS_KEY_ID, reading.SECRET_ACCESS_KEY)
+    keys = (reading_options.ACCESS_KEY_ID, reading_options.SECRET_ACCESS_KEY)
     given = [key for key in keys if values.is_given(key)]
     if len(given) == 1:
         missing = next(key for key in keys if key not in given)
         values.refuse(missing, f"is missing beside {given[0].name}; give both or none")
-    if values.is_given(reading.SESSION_TOKEN) and not given:
+    if values.is_given(reading_options.SESSION_TOKEN) and not given:
         values.refuse(
-            reading.SESSION_TOKEN,
+            reading_options.SESSION_TOKEN,
             "belongs to aws.access.key.id and aws.secret.access.key; give all three",
         )
     if (
         not given
-        and values.are_good(reading.PROVIDER_CLASS)
-        and values[reading.PROVIDER_CLASS] is CredentialsProvider.STATIC
+        and values.are_good(reading_options.PROVIDER_CLASS)
+        and values[reading_options.PROVIDER_CLASS] is CredentialsProvider.STATIC
     ):
-        values.refuse(reading.PROVIDER_CLASS, "needs aws.access.key.id and aws.secret.access.key")
+        values.refuse(reading_options.PROVIDER_CLASS, "needs aws.access.key.id and aws.secret.access.key")
 
 
 def _check_role(values: Values) -> None:
-    if values.is_given(reading.ROLE_ARN):
+    if values.is_given(reading_options.ROLE_ARN):
         return
-    for option in (reading.ROLE_SESSION_NAME, reading.ROLE_EXTERNAL_ID, reading.ROLE_DURATION):
+    for option in (
+        reading_options.ROLE_SESSION_NAME,
+        reading_options.ROLE_EXTERNAL_ID,
+        reading_options.ROLE_DURATION,
+    ):
         if values.is_given(option):
             values.refuse(option, "means nothing without aws.sts.role.arn")
 
 
 def _check_regions(values: Values) -> None:
     for region, endpoint in (
-        (reading.REGION, reading.ENDPOINT_URL),
-        (reading.SQS_REGION, reading.SQS_ENDPOINT),
+        (reading_options.REGION, reading_options.ENDPOINT_URL),
+        (reading_options.SQS_REGION, reading_options.SQS_ENDPOINT),
     ):
         if not values.are_good(region) or values.is_given(endpoint):
             continue
@@ -75,13 +79,13 @@ def _check_regions(values: Values) -> None:
 
 def _check_listing(values: Values) -> None:
     if (
-        values.are_good(reading.POLL_LISTING, reading.RECONCILE_INTERVAL)
-        and values[reading.POLL_LISTING] is PollListing.INCREMENTAL
-        and values[reading.RECONCILE_INTERVAL] == 0
-        and not values.is_given(reading.QUEUE)
+        values.are_good(reading_options.POLL_LISTING, reading_options.RECONCILE_INTERVAL)
+        and values[reading_options.POLL_LISTING] is PollListing.INCREMENTAL
+        and values[reading_options.RECONCILE_INTERVAL] == 0
+        and not values.is_given(reading_options.QUEUE)
     ):
         values.refuse(
-            reading.RECONCILE_INTERVAL,
+            reading_options.RECONCILE_INTERVAL,
             "with poll.listing=incremental and no sqs.queue.url, keys that sort before the last one would "
             "never be found; set it above 0, or poll.listing to auto",
         )
@@ -89,34 +93,34 @@ def _check_listing(values: Values) -> None:
 
 def _check_delays(values: Values) -> None:
     for low, high in (
-        (reading.BACKOFF_DELAY, reading.BACKOFF_MAX_DELAY),
-        (records.RETRY_DELAY, records.RETRY_DELAY_MAX),
+        (reading_options.BACKOFF_DELAY, reading_options.BACKOFF_MAX_DELAY),
+        (record_options.RETRY_DELAY, record_options.RETRY_DELAY_MAX),
     ):
         if values.are_good(low, high) and values[low] > values[high]:
             values.refuse(low, f"must not exceed {high.name} ({values[high]})")
 
 
 def _check_endpoints(values: Values) -> None:
-    if not values.are_good(connection.REST_LISTEN, connection.HTTP_LISTEN):
+    if not values.are_good(connection_options.REST_LISTEN, connection_options.HTTP_LISTEN):
         return
-    rest, http = values[connection.REST_LISTEN], values[connection.HTTP_LISTEN]
+    rest, http = values[connection_options.REST_LISTEN], values[connection_options.HTTP_LISTEN]
     if rest is None:
         return
-    if not rest.is_loopback and not values.is_given(connection.REST_AUTH_FILE):
-        values.refuse(connection.REST_LISTEN, "reaches beyond this machine and needs rest.auth.file")
+    if not rest.is_loopback and not values.is_given(connection_options.REST_AUTH_FILE):
+        values.refuse(connection_options.REST_LISTEN, "reaches beyond this machine and needs rest.auth.file")
     if http is not None and rest == http and rest.port != 0:
-        values.refuse(connection.REST_LISTEN, "is http.listen as well; give each its own port")
+        values.refuse(connection_options.REST_LISTEN, "is http.listen as well; give each its own port")
 
 
 def warnings(values: Values) -> tuple[str, ...]:
     """Return what is not wrong, but not what the writer will have meant. Called when all options are good."""
     found = []
-    if values[records.DLQ_TOPIC] is not None and values[records.TOLERANCE] is Tolerance.NONE:
+    if values[record_options.DLQ_TOPIC] is not None and values[record_options.TOLERANCE] is Tolerance.NONE:
         found.append(
             "errors.deadletterqueue.topic.name gets nothing while errors.tolerance is none: a bad record "
             "quarantines its object instead"
         )
     idle = [option.name for option in _OF_THE_QUEUE if values.is_given(option)]
-    if idle and values[reading.QUEUE] is None:
+    if idle and values[reading_options.QUEUE] is None:
         found.append(f"without sqs.queue.url these have nothing to do: {', '.join(idle)}")
     return tuple(found)

@@ -6,9 +6,9 @@ from hmac import compare_digest
 from ingest.settings import client_names
 from ingest.settings.describe import describe
 from ingest.settings.given import canonical
-from ingest.settings.model import Settings
 from ingest.settings.options import BY_NAME
-from ingest.settings.options.elsewhere import WITHOUT_MEANING
+from ingest.settings.options.foreign_options import WITHOUT_MEANING
+from ingest.settings.settings import Settings
 
 
 def changed_options(settings: Settings, config: Mapping[str, str | None], *, is_whole: bool) -> list[str]:

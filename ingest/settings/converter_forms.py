@@ -3,7 +3,7 @@
 from typing import Final
 
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
-from ingest.settings.forms import Form, FormError
+from ingest.settings.value_types import Form, FormError
 
 _BYTE_ARRAY: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from ingest.settings.build import state_dir
 from ingest.settings.given import Entry
-from ingest.settings.model import Settings
-from ingest.settings.options import OPTIONS, connection, reading
+from ingest.settings.options import OPTIONS, connection_options, reading_options
+from ingest.settings.settings import Settings
 from ingest.settings.values import Values
 
 
@@ -22,9 +22,9 @@ def shown_values(
 ) -> tuple[tuple[str, str], ...]:
     """Return what `describe` shows, sorted by name."""
     found = {option.name: option.default for option in OPTIONS if option.default is not None}
-    found[connection.OFFSETS_TOPIC.name] = f"{values[connection.NAME]}-offsets"
-    found[connection.STATE_DIR.name] = str(state_dir(None, environment))
-    if values[reading.QUEUE] is not None:
-        found[reading.SQS_REGION.name] = values[reading.REGION]
+    found[connection_options.OFFSETS_TOPIC.name] = f"{values[connection_options.NAME]}-offsets"
+    found[connection_options.STATE_DIR.name] = str(state_dir(None, environment))
+    if values[reading_options.QUEUE] is not None:
+        found[reading_options.SQS_REGION.name] = values[reading_options.REGION]
     found.update({name: entry.shown for name, entry in entries.items()})
     return tuple(sorted(found.items()))

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ingest.settings.client import BOUNDED, TRANSACTION_TIMEOUT_MS
 from ingest.settings.client_names import DECIDED_HERE
+from ingest.settings.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
 from ingest.settings.options import FAMILIES, OPTIONS
-from ingest.settings.options.elsewhere import REFUSED, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import REFUSED, WITHOUT_MEANING
 from ingest.settings.options.option import Group, Option
 
 _INTRODUCTION: Final = """\

@@ -7,15 +7,15 @@ from typing import Final
 
 from ingest.settings.build import build
 from ingest.settings.checks import check, warnings
-from ingest.settings.clients import client_properties
+from ingest.settings.client_layers import client_properties
 from ingest.settings.describe import shown_values
 from ingest.settings.document_text import FileKind, read_text
-from ingest.settings.gather import Gathered, gather
-from ingest.settings.model import Settings
+from ingest.settings.merge import Gathered, gather
 from ingest.settings.problems import Problems
 from ingest.settings.references import References
+from ingest.settings.settings import Settings
 from ingest.settings.spark_options import check_spark
-from ingest.settings.stores import ReadBytes
+from ingest.settings.tls import ReadBytes
 from ingest.settings.values import Values
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})

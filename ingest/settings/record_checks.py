@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from ingest.settings.choices import Envelope, InputFormat, ValueFormat
-from ingest.settings.options import records
+from ingest.settings.options import record_options
 from ingest.settings.options.option import Option
-from ingest.settings.sources import FieldHeaders, FieldSource
+from ingest.settings.record_sources import FieldHeaders, FieldSource
 from ingest.settings.values import Values
 
 # The matrix of value.format and input.format: what each input format cannot be written as.
@@ -30,30 +30,31 @@ def check_records(values: Values) -> None:
 
 def value_format(values: Values) -> ValueFormat:
     """Return the value format that `value.format`, or else `value.converter`, asks for."""
-    converter = values[records.VALUE_CONVERTER_CLASS]
-    if converter is not None and not values.is_given(records.VALUE_FORMAT):
+    converter = values[record_options.VALUE_CONVERTER_CLASS]
+    if converter is not None and not values.is_given(record_options.VALUE_FORMAT):
         return converter
-    return values[records.VALUE_FORMAT]
+    return values[record_options.VALUE_FORMAT]
 
 
 def _asked_by(values: Values) -> Option[Any]:
     """Return the option that decides the value format, for the problem to name."""
-    by_converter = values.is_given(records.VALUE_CONVERTER_CLASS) and not values.is_given(
-        records.VALUE_FORMAT
+    by_converter = values.is_given(record_options.VALUE_CONVERTER_CLASS) and not values.is_given(
+        record_options.VALUE_FORMAT
     )
-    return records.VALUE_CONVERTER_CLASS if by_converter else records.VALUE_FORMAT
+    return record_options.VALUE_CONVERTER_CLASS if by_converter else record_options.VALUE_FORMAT
 
 
 def _check_formats(values: Values) -> None:
-    if not values.are_good(records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS):
+    if not values.are_good(record_options.VALUE_FORMAT, record_options.VALUE_CONVERTER_CLASS):
         return
-    converter, chosen = values[records.VALUE_CONVERTER_CLASS], value_format(values)
+    converter, chosen = values[record_options.VALUE_CONVERTER_CLASS], value_format(values)
     if converter is not None and chosen is not converter:
         values.refuse(
-            records.VALUE_FORMAT, f"says otherwise than value.converter ({converter}); keep one of them"
+            record_options.VALUE_FORMAT,
+            f"says otherwise than value.converter ({converter}); keep one of them",
         )
-    if values.are_good(records.INPUT_FORMAT):
-        input_format = values[records.INPUT_FORMAT]
+    if values.are_good(record_options.INPUT_FORMAT):
+        input_format = values[record_options.INPUT_FORMAT]
         reason = IMPOSSIBLE_VALUES.get((input_format, chosen))
         if reason is not None:
             values.refuse(
@@ -62,39 +63,56 @@ def _check_formats(values: Values) -> None:
 
 
 def _check_chunks(values: Values) -> None:
-    if not values.are_good(records.INPUT_FORMAT, records.CHUNK_SIZE, records.RECORD_MAX_BYTES):
+    if not values.are_good(
+        record_options.INPUT_FORMAT, record_options.CHUNK_SIZE, record_options.RECORD_MAX_BYTES
+    ):
         return
-    chunk, limit = values[records.CHUNK_SIZE], values[records.RECORD_MAX_BYTES]
-    if values[records.INPUT_FORMAT] is InputFormat.BYTES and chunk > limit:
+    chunk, limit = values[record_options.CHUNK_SIZE], values[record_options.RECORD_MAX_BYTES]
+    if values[record_options.INPUT_FORMAT] is InputFormat.BYTES and chunk > limit:
         values.refuse(
-            records.CHUNK_SIZE if values.is_given(records.CHUNK_SIZE) else records.RECORD_MAX_BYTES,
+            record_options.CHUNK_SIZE
+            if values.is_given(record_options.CHUNK_SIZE)
+            else record_options.RECORD_MAX_BYTES,
             f"chunks of {chunk} bytes exceed record.max.bytes ({limit}); lower "
             "transformer.max.buffer.size or raise record.max.bytes",
         )
 
 
 def _check_fields(values: Values) -> None:
-    if not values.are_good(records.INPUT_FORMAT) or values[records.INPUT_FORMAT] is not InputFormat.BYTES:
+    if (
+        not values.are_good(record_options.INPUT_FORMAT)
+        or values[record_options.INPUT_FORMAT] is not InputFormat.BYTES
+    ):
         return
-    for option in (records.KEY_FROM, records.VALUE_FROM, records.HEADERS_FROM, records.TIMESTAMP_FROM):
+    for option in (
+        record_options.KEY_FROM,
+        record_options.VALUE_FROM,
+        record_options.HEADERS_FROM,
+        record_options.TIMESTAMP_FROM,
+    ):
         if values.are_good(option) and isinstance(values[option], (FieldSource, FieldHeaders)):
             values.refuse(option, _NO_FIELDS)
 
 
 def _check_envelope(values: Values) -> None:
-    if not values.are_good(records.ENVELOPE):
+    if not values.are_good(record_options.ENVELOPE):
         return
-    if values[records.ENVELOPE] is Envelope.NONE:
-        if values.is_given(records.ENVELOPE_BASE64):
-            values.refuse(records.ENVELOPE_BASE64, "means nothing without input.envelope=aiven")
+    if values[record_options.ENVELOPE] is Envelope.NONE:
+        if values.is_given(record_options.ENVELOPE_BASE64):
+            values.refuse(record_options.ENVELOPE_BASE64, "means nothing without input.envelope=aiven")
         return
-    if values.are_good(records.INPUT_FORMAT) and values[records.INPUT_FORMAT] is InputFormat.BYTES:
-        values.refuse(records.ENVELOPE, _NO_FIELDS)
-    if values.are_good(records.VALUE_FROM) and isinstance(values[records.VALUE_FROM], FieldSource):
+    if (
+        values.are_good(record_options.INPUT_FORMAT)
+        and values[record_options.INPUT_FORMAT] is InputFormat.BYTES
+    ):
+        values.refuse(record_options.ENVELOPE, _NO_FIELDS)
+    if values.are_good(record_options.VALUE_FROM) and isinstance(
+        values[record_options.VALUE_FROM], FieldSource
+    ):
         values.refuse(
-            records.VALUE_FROM, "says otherwise than input.envelope=aiven, which takes the field value"
+            record_options.VALUE_FROM, "says otherwise than input.envelope=aiven, which takes the field value"
         )
-    if values.are_good(records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS):
+    if values.are_good(record_options.VALUE_FORMAT, record_options.VALUE_CONVERTER_CLASS):
         chosen = value_format(values)
         if chosen in {ValueFormat.RAW, ValueFormat.AVRO}:
             values.refuse(
@@ -105,8 +123,8 @@ def _check_envelope(values: Values) -> None:
 
 def _check_converters(values: Values) -> None:
     for converter, schemas in (
-        (records.KEY_CONVERTER_CLASS, records.KEY_SCHEMAS),
-        (records.VALUE_CONVERTER_CLASS, records.VALUE_SCHEMAS),
+        (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
+        (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
     ):
         if values.are_good(converter, schemas) and values[converter] is ValueFormat.JSON and values[schemas]:
             values.refuse(
@@ -117,8 +135,12 @@ def _check_converters(values: Values) -> None:
 
 
 def _check_registry(values: Values) -> None:
-    if values.is_given(records.REGISTRY_URL):
+    if values.is_given(record_options.REGISTRY_URL):
         return
-    for option in (records.VALUE_FORMAT, records.VALUE_CONVERTER_CLASS, records.KEY_CONVERTER_CLASS):
+    for option in (
+        record_options.VALUE_FORMAT,
+        record_options.VALUE_CONVERTER_CLASS,
+        record_options.KEY_CONVERTER_CLASS,
+    ):
         if values.are_good(option) and values[option] is ValueFormat.AVRO:
             values.refuse(option, "needs schema.registry.url")

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ingest.settings.forms import URL, Form, FormError, choice
 from ingest.settings.secret import Secret
+from ingest.settings.value_types import URL, Form, FormError, choice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from ingest.settings import sources
-from ingest.settings.forms import Form, FormError
+from ingest.settings import record_sources
+from ingest.settings.value_types import Form, FormError
 
 S = TypeVar("S")
 
@@ -16,18 +16,18 @@ def _path(text: str) -> tuple[str, ...]:
     return names
 
 
-def _field(text: str) -> sources.FieldSource:
-    return sources.FieldSource(_path(text))
+def _field(text: str) -> record_sources.FieldSource:
+    return record_sources.FieldSource(_path(text))
 
 
-def _fields(text: str) -> sources.FieldHeaders:
-    return sources.FieldHeaders(_path(text))
+def _fields(text: str) -> record_sources.FieldHeaders:
+    return record_sources.FieldHeaders(_path(text))
 
 
-def _template(text: str) -> sources.TemplateSource:
+def _template(text: str) -> record_sources.TemplateSource:
     if not text:
         raise FormError("the text after template: is missing")
-    return sources.TemplateSource(text)
+    return record_sources.TemplateSource(text)
 
 
 def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expected: str) -> Form[S]:
@@ -42,21 +42,25 @@ def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expe
     return Form(kind="STRING", expected=expected, parse=parse, values=tuple(words))
 
 
-KEY_SOURCE: Final[Form[sources.KeySource]] = _source(
-    {"object_key": sources.ObjectKeySource(), "none": sources.NoSource()},
+KEY_SOURCE: Final[Form[record_sources.KeySource]] = _source(
+    {"object_key": record_sources.ObjectKeySource(), "none": record_sources.NoSource()},
     {"field": _field, "template": _template},
     "object_key, none, field:PATH (dots for nesting) or template:TEXT",
 )
-VALUE_SOURCE: Final[Form[sources.ValueSource]] = _source(
-    {"row": sources.RowSource()}, {"field": _field}, "row or field:PATH (dots for nesting)"
+VALUE_SOURCE: Final[Form[record_sources.ValueSource]] = _source(
+    {"row": record_sources.RowSource()}, {"field": _field}, "row or field:PATH (dots for nesting)"
 )
-HEADER_SOURCE: Final[Form[sources.HeaderSource]] = _source(
-    {"none": sources.NoSource(), "source": sources.ObjectHeaders()},
+HEADER_SOURCE: Final[Form[record_sources.HeaderSource]] = _source(
+    {"none": record_sources.NoSource(), "source": record_sources.ObjectHeaders()},
     {"fields": _fields},
     "none, source or fields:PATH (dots for nesting)",
 )
-TIMESTAMP_SOURCE: Final[Form[sources.TimestampSource]] = _source(
-    {"produce": sources.ProduceTime(), "object": sources.ObjectTime(), "template": sources.TemplateTime()},
+TIMESTAMP_SOURCE: Final[Form[record_sources.TimestampSource]] = _source(
+    {
+        "produce": record_sources.ProduceTime(),
+        "object": record_sources.ObjectTime(),
+        "template": record_sources.TemplateTime(),
+    },
     {"field": _field},
     "produce, object, template or field:PATH (dots for nesting)",
 )

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from ingest.settings.forms import FormError
 from ingest.settings.given import Entry
 from ingest.settings.options import OPTIONS
 from ingest.settings.options.option import Option
 from ingest.settings.problems import Problems
+from ingest.settings.value_types import FormError
 
 T = TypeVar("T")
 

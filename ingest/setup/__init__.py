@@ -3,6 +3,6 @@
 Nothing here is needed by a running service; boto3 is at home here, unlike in the pure rooms of `ingest`.
 """
 
-from ingest.setup.plan import SetupError, Step, plan
+from ingest.setup.steps import SetupError, Step, missing_steps
 
-__all__ = ["SetupError", "Step", "plan"]
+__all__ = ["SetupError", "Step", "missing_steps"]

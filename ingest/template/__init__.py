@@ -5,8 +5,8 @@ literal templates in bounded time, `fields` turns captured text into values, `ke
 The rules a user sees are in docs/templates.md.
 """
 
-from ingest.template.fields import MAX_OFFSET, MAX_PARTITION, KeyFields
+from ingest.template.key_fields import MAX_OFFSET, MAX_PARTITION, KeyFields
 from ingest.template.key_template import Explanation, KeyTemplate
-from ingest.template.source import TemplateError
+from ingest.template.template_source import TemplateError
 
 __all__ = ["MAX_OFFSET", "MAX_PARTITION", "Explanation", "KeyFields", "KeyTemplate", "TemplateError"]

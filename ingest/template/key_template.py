@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.template.fields import KeyFields, read_fields, show_time, write_field
+from ingest.template.key_fields import KeyFields, read_fields, show_time, write_field
 from ingest.template.pattern import Mode, Pattern, compile_pattern, is_ambiguous
-from ingest.template.source import Placeholder, TemplateError, Text, Token, read_template
+from ingest.template.template_source import Placeholder, TemplateError, Text, Token, read_template
 from ingest.template.walk import match_exactly, reach
 
 

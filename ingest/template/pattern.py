@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ingest.template.source import Placeholder, TemplateError, Text, Token
+from ingest.template.template_source import Placeholder, TemplateError, Text, Token
 
 Mode = Literal["search", "exact"]
 

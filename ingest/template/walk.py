@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ingest.template.pattern import accepts
-from ingest.template.source import Placeholder, Text, Token
+from ingest.template.template_source import Placeholder, Text, Token
 
 Captures = list[tuple[Placeholder, str | None]]
 

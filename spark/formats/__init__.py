@@ -10,7 +10,7 @@ parquet     Parquet: parquet_groups reads through ranged_file, arrow_rows and ar
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from ingest.positions import Position
+from ingest.model.positions import Position
 from ingest.settings.choices import InputFormat
 from spark.byte_source import ByteSource
 from spark.formats import avro, chunks, jsonl, parquet

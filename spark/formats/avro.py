@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
-from ingest.positions import BlockPosition, Position
+from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
+from ingest.model.positions import BlockPosition, Position
 from spark.byte_source import ByteSource
 from spark.compression import plain_stream, stored_codec
 from spark.formats.avro_batches import BATCH_BYTES, BATCH_ROWS, BlockReader
@@ -157,7 +157,7 @@ def _contents(
         except BlockTooLargeError as error:
             raise too_large(name, block.offset, limit) from error
         except KeyError:
-            raise ObjectUnfit(
+            raise InvalidObject(
                 f"{name}: the Avro codec {header.codec[:40]!r} is not known.", reason="unsupported"
             ) from None
         if block.count * least > len(content) or (least == 0 and block.count > _EMPTY_DATA_MAX):

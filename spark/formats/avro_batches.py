@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import ObjectUnfit
-from ingest.positions import BlockPosition
+from ingest.errors import InvalidObject
+from ingest.model.positions import BlockPosition
 from ingest.settings.choices import ValueFormat
 from spark.formats.arrow_rows import as_column
 from spark.formats.avro_columns import ColumnReader
@@ -126,7 +126,7 @@ class BlockReader:
             if not isinstance(error, DatumError):
                 raise
             where = f"record {row} of the Avro block at byte {block.offset}"
-            raise ObjectUnfit(
+            raise InvalidObject(
                 f"{self._name}: {where} cannot be read: {error}.", reason=error.reason
             ) from error
         if held:

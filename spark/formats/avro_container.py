@@ -13,7 +13,7 @@ from typing import Any, Final
 import cramjam
 import zstandard
 
-from ingest.errors import ObjectUnfit
+from ingest.errors import InvalidObject
 from spark.formats.avro_skip import DatumError, read_long
 
 MAGIC: Final = b"Obj\x01"
@@ -132,10 +132,10 @@ def read_blocks(stream: Bytes, header: Header, *, name: str, unit_max_bytes: int
         yield Block(offset=offset, after=stream.offset, count=count, stored=stored)
 
 
-def too_large(name: str, offset: int, limit: int, size: int | None = None) -> ObjectUnfit:
+def too_large(name: str, offset: int, limit: int, size: int | None = None) -> InvalidObject:
     """The refusal of a block above `decode.unit.max.bytes`."""
     how_much = "" if size is None else f" of {size} bytes"
-    return ObjectUnfit(
+    return InvalidObject(
         f"{name}: the Avro block at byte {offset}{how_much} exceeds decode.unit.max.bytes ({limit}). "
         "Raise the option, or write the object with smaller blocks.",
         reason="unit_too_large",

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import BytePosition, Position
+from ingest.model.positions import BytePosition, Position
 from ingest.settings.choices import Compression
 from spark.byte_source import ByteSource
 from spark.compression import plain_stream, stored_codec

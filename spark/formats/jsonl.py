@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import BytePosition, Position
+from ingest.model.positions import BytePosition, Position
 from spark.byte_source import ByteSource
 from spark.compression import plain_stream, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault

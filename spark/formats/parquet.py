@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import Position, RowPosition
+from ingest.model.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
 from spark.byte_source import ByteSource
 from spark.formats.arrow_rows import as_column, json_rows

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import HeadraceError, ObjectCorrupt, ObjectUnfit
+from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from spark.byte_source import ByteSource
 from spark.formats.parquet_int96 import int96_columns, with_nanoseconds
 from spark.formats.ranged_file import RangedFile
@@ -107,11 +107,11 @@ class Translated:
             raise self._file.error from error
         name, words = self._source.name, str(error).strip().splitlines() or [type(error).__name__]
         if isinstance(error, NotImplementedError):
-            raise ObjectUnfit(
+            raise InvalidObject(
                 f"{name}: this Parquet object cannot be decoded ({words[0][:200]}).", reason="unsupported"
             ) from error
         if isinstance(error, MemoryError):
-            raise ObjectUnfit(
+            raise InvalidObject(
                 f"{name}: a part of this Parquet object does not fit in memory.", reason="unit_too_large"
             ) from error
         if isinstance(error, OSError | ValueError | pa.ArrowException | OverflowError | TypeError | KeyError):

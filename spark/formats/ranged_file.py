@@ -3,7 +3,7 @@
 import io
 from typing import Final
 
-from ingest.errors import HeadraceError, ObjectUnfit
+from ingest.errors import HeadraceError, InvalidObject
 from spark.byte_source import ByteSource
 from spark.formats.parquet_pages import PageWatch
 
@@ -90,8 +90,8 @@ class RangedFile(io.RawIOBase):
         if largest > self._unit_max_bytes:
             raise self._too_large(largest)
 
-    def _too_large(self, size: int) -> ObjectUnfit:
-        return ObjectUnfit(
+    def _too_large(self, size: int) -> InvalidObject:
+        return InvalidObject(
             f"{self._source.name}: a Parquet page of {size} bytes exceeds decode.unit.max.bytes "
             f"({self._unit_max_bytes}). Raise the option, or write the object with smaller pages.",
             reason="unit_too_large",

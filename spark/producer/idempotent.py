@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, Producer
 
-from ingest.errors import TransactionAborted, Unusable
+from ingest.errors import TransactionAborted, Unavailable
 from ingest.kafka.kafka_clients import LOGGER
 from ingest.kafka.kafka_errors import translate
-from ingest.ledger import encode_entry, encode_key
-from ingest.work import Checkpoint
+from ingest.model.ledger_entry import encode_entry, encode_key
+from ingest.model.slot_protocol import Checkpoint
 from spark.producer.partition_counts import PartitionCounts
 from spark.producer.producer_properties import producer_properties
 from spark.producer.record_produce import ANY_PARTITION, RecordProduce
@@ -100,7 +100,7 @@ class IdempotentProducer:
                 raise SlotRevoked
         if self._failure is not None:
             found = translate(self._failure, what="records were not delivered")
-            raise TransactionAborted(str(found)) if isinstance(found, Unusable) else found
+            raise TransactionAborted(str(found)) if isinstance(found, Unavailable) else found
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
         if error is not None and self._failure is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ingest.work import Checkpoint
+from ingest.model.slot_protocol import Checkpoint
 from spark.producer.target import Header, RecordTarget
 from spark.rows import RowBatch
 

@@ -11,8 +11,8 @@ from ingest.kafka.fencing import initialise, slot_id
 from ingest.kafka.group_commit import group_offsets, send_group_commit
 from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
-from ingest.ledger import encode_entry, encode_key
-from ingest.work import Checkpoint
+from ingest.model.ledger_entry import encode_entry, encode_key
+from ingest.model.slot_protocol import Checkpoint
 from spark.producer.batch_produce import best_produce_path
 from spark.producer.partition_counts import PartitionCounts
 from spark.producer.producer_properties import producer_properties

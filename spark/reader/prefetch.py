@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ingest.positions import BytePosition
-from ingest.work import Work
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import Split
 from spark.reader.rate_limiter import RateLimiter
 from spark.reader.s3_source import S3Source
 from spark.s3.s3_calls import S3Calls
@@ -26,7 +26,7 @@ class Prefetch:
     `streams`: the format reads large objects from their position to their end, so they may begin early.
     """
 
-    def __init__(self, calls: S3Calls, splits: Sequence[Work], pace: RateLimiter, *, streams: bool) -> None:
+    def __init__(self, calls: S3Calls, splits: Sequence[Split], pace: RateLimiter, *, streams: bool) -> None:
         self._calls = calls
         self._splits = splits
         self._pace = pace
@@ -77,6 +77,6 @@ class Prefetch:
                 self._held += size
                 if size:
                     source.use_whole(self._pool.submit(source.whole))
-            elif self._streams and not split.is_part and not split.pieces_wanted:
+            elif self._streams and not split.is_part and not split.splits_wanted:
                 source.fetch_ahead(split.start.byte if isinstance(split.start, BytePosition) else 0)
             self._ready.append(source)

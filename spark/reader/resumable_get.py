@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError
 from urllib3.exceptions import HTTPError
 
 from ingest.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
-from ingest.objects import S3Object
+from ingest.model.objects import S3Object
 from spark.reader.rate_limiter import RateLimiter
 from spark.s3.errors import translate_s3
 from spark.s3.get_request import Body, GetAnswer

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Final
 
-from ingest.objects import S3Object
+from ingest.model.objects import S3Object
 from spark.reader.rate_limiter import RateLimiter
 from spark.reader.read_ahead import ReadAhead
 from spark.reader.resumable_get import CHUNK_BYTES, ResumableGet

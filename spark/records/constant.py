@@ -4,13 +4,19 @@ from typing import Final
 
 import msgspec
 
-from ingest.objects import Route, S3Object
-from ingest.positions import Position, position_as_dict
+from ingest.model.objects import Route, S3Object
+from ingest.model.positions import Position, position_as_dict
 from ingest.settings.choices import Envelope, ValueFormat
-from ingest.settings.model import FormatSettings
-from ingest.settings.sources import ObjectHeaders, ObjectKeySource, ObjectTime, TemplateSource, TemplateTime
-from ingest.template.fields import KeyFields, write_field
-from ingest.template.source import Text, read_template
+from ingest.settings.record_sources import (
+    ObjectHeaders,
+    ObjectKeySource,
+    ObjectTime,
+    TemplateSource,
+    TemplateTime,
+)
+from ingest.settings.settings import FormatSettings
+from ingest.template.key_fields import KeyFields, write_field
+from ingest.template.template_source import Text, read_template
 from spark.records.registry import key_framing
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ingest.settings.model import FormatSettings
+from ingest.settings.settings import FormatSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from ingest.settings.choices import EnvelopeField, ValueFormat
-from ingest.settings.model import FormatSettings
+from ingest.settings.settings import FormatSettings
 from spark.records.constant import PRODUCE_TIME, Headers
 from spark.records.record_parts import RecordFault, RecordParts, Row
 from spark.records.row_fields import Path, content, from_base64, timestamp

@@ -8,8 +8,8 @@ import numpy as np
 
 from ingest.columns import column_of, picked
 from ingest.settings.choices import Envelope, EnvelopeField
-from ingest.settings.model import FormatSettings
-from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
+from ingest.settings.record_sources import FieldHeaders, FieldSource, ObjectHeaders
+from ingest.settings.settings import FormatSettings
 from spark.records.constant import position_header
 from spark.records.decode_options import DecodeOptions
 from spark.records.envelope import EnvelopeReader

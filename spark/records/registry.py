@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from ingest.errors import ObjectUnfit, SourceUnavailable
+from ingest.errors import InvalidObject, SourceUnavailable
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
-from ingest.settings.model import FormatSettings, RegistrySettings
+from ingest.settings.settings import FormatSettings, RegistrySettings
 from spark.records.decode_options import DecodeOptions
 from spark.records.varint import varint
 
@@ -90,7 +90,7 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
     except SchemaRegistryError as error:
         if error.http_status_code >= _SERVER_TROUBLE or error.http_status_code == _TOO_MANY_REQUESTS:
             raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
-        raise ObjectUnfit(
+        raise InvalidObject(
             f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register a "
             "compatible schema, or set schema.registry.subject.name.strategy.",
             reason="schema_refused",

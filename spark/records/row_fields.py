@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from ingest.settings.choices import ValueFormat
-from ingest.settings.model import FormatSettings
-from ingest.settings.sources import FieldHeaders, FieldSource
+from ingest.settings.record_sources import FieldHeaders, FieldSource
+from ingest.settings.settings import FormatSettings
 from spark.records.constant import PRODUCE_TIME, Headers
 from spark.records.record_parts import RecordFault, RecordParts, Row
 

@@ -10,8 +10,8 @@ from botocore.config import Config
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from ingest.errors import SourceUnavailable
-from ingest.objects import ObjectId, S3Object
-from ingest.settings.model import BackoffSettings, S3Settings
+from ingest.model.objects import ObjectId, S3Object
+from ingest.settings.settings import BackoffSettings, S3Settings
 from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 from spark.s3.errors import BOTOCORES, translate_s3
 from spark.s3.fast_get import FastGet

@@ -18,8 +18,8 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
-from ingest.errors import Unusable
-from ingest.exits import ConfigurationUnfit
+from ingest.errors import Unavailable
+from ingest.exits import InvalidConfiguration
 from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
@@ -129,9 +129,9 @@ class ConnectJobs:
             return found[0]
         error = failures[0] if failures else None
         if error is None:
-            raise Unusable(f"{self._place} does not answer: it was asked {what}; check spark.remote.")
+            raise Unavailable(f"{self._place} does not answer: it was asked {what}; check spark.remote.")
         if isinstance(error, (PySparkException, grpc.RpcError)):
-            raise Unusable(f"{self._place} failed, asked {what}: {_cause(error)}") from error
+            raise Unavailable(f"{self._place} failed, asked {what}: {_cause(error)}") from error
         raise error
 
     def _new_session(self) -> SparkSession:
@@ -170,7 +170,7 @@ class ConnectJobs:
             is_default_right = option == "spark.speculation" or (is_local(master) and "," not in master)
             said = conf.get(option, None)
             if said != needed and not (said is None and is_default_right):
-                raise ConfigurationUnfit(
+                raise InvalidConfiguration(
                     f"{self._place} runs with {option}={said or 'its default'}, so Spark may repeat a task: "
                     f"start the server with --conf {option}={needed}."
                 )
@@ -180,7 +180,7 @@ class ConnectJobs:
             try:
                 conf.set(option, value)
             except PySparkException as error:
-                raise ConfigurationUnfit(
+                raise InvalidConfiguration(
                     f"{option} cannot be set by a client of Spark Connect: remove it here and start the "
                     f"server with it ({cause_of(error).splitlines()[0]})"
                 ) from error
@@ -202,7 +202,7 @@ def _channel(url: str) -> DefaultChannelBuilder:
         return DefaultChannelBuilder(url, channelOptions=list(_CHANNEL))
     except PySparkException as error:
         # Its text repeats the URL, which may hold a token.
-        raise ConfigurationUnfit(
+        raise InvalidConfiguration(
             "spark.remote: Spark does not take this URL; expected sc://host:port, and options as in "
             "sc://host:port/;use_ssl=true;token=.."
         ) from error
@@ -215,4 +215,6 @@ def _own_address(endpoint: str, place: str) -> str:
         with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS) as connection:
             return str(connection.getsockname()[0])
     except OSError as error:
-        raise Unusable(f"{place} does not answer ({error.strerror or error}): check spark.remote.") from error
+        raise Unavailable(
+            f"{place} does not answer ({error.strerror or error}): check spark.remote."
+        ) from error

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ingest.work import Committed, Finished
+from ingest.model.slot_protocol import Committed, Finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

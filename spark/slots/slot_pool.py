@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import Unusable
-from ingest.work import Batch, Committed, End, Finished, Hello, Outcome, Ready, Welcome
+from ingest.errors import Unavailable
+from ingest.model.slot_protocol import Batch, BatchOutcome, Committed, End, Finished, Hello, Ready, Welcome
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
@@ -76,7 +76,7 @@ class SlotPool:
         host, port = self._listener.address
         function = reach_function(self._listener.address)
         for error in self._jobs.run(function, pool="warm", group="headrace-way"):
-            raise Unusable(
+            raise Unavailable(
                 f"Spark's tasks do not reach this process at {host}:{port} ({error}): set spark.driver.host "
                 "to what executors know this machine by, and spark.driver.bindAddress where that differs."
             )
@@ -285,13 +285,13 @@ class SlotPool:
     def _finish(self, start: SlotAttempt, finished: Finished) -> None:
         start.plan = None
         start.batches += 1
-        if finished.outcome is Outcome.CLEAN:
+        if finished.outcome is BatchOutcome.CLEAN:
             if start.stage is AttemptState.BUSY:
                 self._set_ready(start)
         else:
             # The task closes its producer and ends by itself.
             start.stage = AttemptState.ENDING
-            start.clean = finished.outcome is Outcome.ABORTED
+            start.clean = finished.outcome is BatchOutcome.ABORTED
             start.error = finished.error
             self._last_worker.pop(start.slot, None)
         self._post(BatchFinished(slot=start.slot, start=start.number, finished=finished))

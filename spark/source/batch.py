@@ -7,23 +7,23 @@ from typing import Final
 
 import structlog
 
+from ingest.error_policy import policy_of
 from ingest.errors import (
     AccessDenied,
     Fenced,
     HeadraceError,
-    ObjectUnfit,
+    InvalidObject,
     RecordRefused,
     SourceUnavailable,
     TopicMissing,
     TransactionAborted,
 )
 from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.ledger import State
-from ingest.objects import ObjectId
-from ingest.outcome import outcome_of
-from ingest.positions import Position
+from ingest.model.ledger_entry import State
+from ingest.model.objects import ObjectId
+from ingest.model.positions import Position
+from ingest.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
 from ingest.settings.choices import Ordering, Tolerance
-from ingest.work import UNRECORDED_OPTIONS, Batch, Finished, Outcome, Work
 from spark.producer import RecordTarget, SlotProducer, SlotRevoked
 from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
@@ -56,11 +56,11 @@ class BatchRun:
         self._settings = settings
         self._limits = topic_limits(settings.kafka)
         self._decoding = Decoding(settings.format, self._limits)
-        self._progress = tuple(SplitProgress(split) for split in batch.works)
+        self._progress = tuple(SplitProgress(split) for split in batch.splits)
         for progress in self._progress:
             self._refuse_other_meaning(progress)
         self._targets: dict[int, RecordTarget] = {}
-        self._cuts: list[tuple[Work, tuple[int, ...]]] = []
+        self._cuts: list[tuple[Split, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
         self._bad_log = bad_row_log()
         # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
@@ -85,18 +85,18 @@ class BatchRun:
             self._give_up()
             raise
         except CommitUnknown as error:
-            return self._finished(Outcome.UNKNOWN, error)
+            return self._finished(BatchOutcome.UNKNOWN, error)
         except Fenced as error:
             self._give_up()
-            return self._finished(Outcome.FENCED, error)
+            return self._finished(BatchOutcome.FENCED, error)
         except HeadraceError as error:
             touched = self._transaction.touched()
             self._transaction.abort()
             for progress in touched:
                 progress.fail(error if isinstance(error, _TELLING) else TransactionAborted(str(error)))
-            return self._finished(Outcome.ABORTED, error)
+            return self._finished(BatchOutcome.ABORTED, error)
         # The producer of an aborted transaction is not kept, though the rest of the batch went well.
-        return self._finished(Outcome.ABORTED if self._has_aborted else Outcome.CLEAN, None)
+        return self._finished(BatchOutcome.ABORTED if self._has_aborted else BatchOutcome.CLEAN, None)
 
     def _refuse_other_meaning(self, progress: SplitProgress) -> None:
         """Fail a work whose position or cuts were written under settings that gave them another meaning.
@@ -117,7 +117,7 @@ class BatchRun:
                 "template), so its position means something else now. Set it back and replay the object, or "
                 "replay it with --from-start."
             )
-        progress.fail(ObjectUnfit(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
+        progress.fail(InvalidObject(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
 
     def _pass(self) -> bool:
         """Go through what is not over yet; False when a record was refused and the search for it goes on."""
@@ -147,7 +147,7 @@ class BatchRun:
             can_resume=self._decoding.can_resume,
         )
         try:
-            if any(work.object.size and not work.pieces_wanted for _, work in splits):
+            if any(work.object.size and not work.splits_wanted for _, work in splits):
                 # There will be rows, as good as surely: begun while the first object is on its way.
                 self._transaction.open()
             self._drain(self._pipeline)
@@ -206,7 +206,7 @@ class BatchRun:
                 progress.is_answered = True
         if progress.is_finished:
             pipeline.skip(step.index)
-        if progress.error is not None and outcome_of(type(progress.error).__name__).holds_partition_back:
+        if progress.error is not None and policy_of(type(progress.error).__name__).holds_partition_back:
             self._hold_back(pipeline, progress)
 
     # Rows.
@@ -218,7 +218,7 @@ class BatchRun:
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
-        except (TopicMissing, AccessDenied, ObjectUnfit, SourceUnavailable) as error:
+        except (TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
             progress.fail(error)
             return
         at = 0
@@ -262,14 +262,14 @@ class BatchRun:
         # Blank lines may lie behind the last row.
         progress.advance(then)
 
-    def _target(self, index: int, split: Work) -> RecordTarget:
+    def _target(self, index: int, split: Split) -> RecordTarget:
         """Where the work's rows go. TopicMissing; ObjectUnfit when its partition does not exist."""
         known = self._targets.get(index)
         if known is None:
             known = self._decoding.target(split)
             count = self._producer.partitions(known.topic)
             if known.partition is not None and known.partition >= count:
-                raise ObjectUnfit(
+                raise InvalidObject(
                     f"{split.object.id.url}: partition {known.partition} does not exist, "
                     f"topic {known.topic!r} has {count}. Add partitions, or correct file.name.template.",
                     reason="unknown_partition",
@@ -378,7 +378,7 @@ class BatchRun:
     def _fetched(self) -> "Counter[ObjectId]":
         return self._fetched_before + (Counter() if self._pipeline is None else self._pipeline.fetched)
 
-    def _finished(self, outcome: Outcome, error: HeadraceError | None) -> Finished:
+    def _finished(self, outcome: BatchOutcome, error: HeadraceError | None) -> Finished:
         return Finished(
             batch=self._batch.number,
             outcome=outcome,

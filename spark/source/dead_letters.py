@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest.positions import position_as_dict
-from ingest.work import Work
+from ingest.model.positions import position_as_dict
+from ingest.model.slot_protocol import Split
 from spark.producer.target import Header
 from spark.rows import BadRow
 from spark.source.task_settings import TaskSettings
@@ -29,7 +29,7 @@ class BadRowLog:
         self._silent_until = 0.0
         self._held_back = 0
 
-    def note(self, split: Work, bad: BadRow, *, becomes: str) -> None:
+    def note(self, split: Split, bad: BadRow, *, becomes: str) -> None:
         """Log this bad row, or count it towards the next line."""
         now = time.monotonic()
         if now < self._silent_until:
@@ -54,7 +54,7 @@ def bad_row_log() -> BadRowLog:
 
 
 def dead_letter(
-    split: Work, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
+    split: Split, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """Key, value and headers of the dead letter for a bad row (contract section 4), cut so that it fits.
 

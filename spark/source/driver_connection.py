@@ -5,7 +5,7 @@ import socket
 import threading
 from typing import Final
 
-from ingest.work import Batch, End, Welcome
+from ingest.model.slot_protocol import Batch, End, Welcome
 from spark.producer import SlotRevoked
 from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected, connect
 from spark.source.entry import TaskCredentials

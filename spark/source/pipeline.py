@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ingest.errors import HeadraceError
-from ingest.objects import ObjectId
-from ingest.work import Work
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import Split
 from spark.reader import Prefetch, S3Source
 from spark.rows import RowBatch
 
@@ -59,8 +59,8 @@ class _Crashed:
 
 PipelineStep = DecodedRows | SplitEnded | SplitPoints | DecodingStopped
 
-Decode = Callable[[S3Source, Work], Iterator[RowBatch]]
-Cuts = Callable[[S3Source, Work], tuple[int, ...]]
+Decode = Callable[[S3Source, Split], Iterator[RowBatch]]
+Cuts = Callable[[S3Source, Split], tuple[int, ...]]
 CanResume = Callable[[S3Source], bool]
 
 
@@ -72,7 +72,7 @@ class Pipeline:
 
     def __init__(
         self,
-        splits: Sequence[tuple[int, Work]],
+        splits: Sequence[tuple[int, Split]],
         sources: Prefetch,
         *,
         decode: Decode,
@@ -158,10 +158,10 @@ class Pipeline:
             self._sources.close()
         self._put(last)
 
-    def _work(self, index: int, split: Work, source: S3Source) -> bool:
+    def _work(self, index: int, split: Split, source: S3Source) -> bool:
         """Decode one work; False when there is nothing to go on for."""
         try:
-            if split.pieces_wanted:
+            if split.splits_wanted:
                 return self._put(SplitPoints(index, self._cuts(source, split)))
             batches = self._decode(source, split)
             for rows in batches:

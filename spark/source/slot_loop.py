@@ -9,7 +9,7 @@ from pyspark import TaskContext
 
 from ingest.errors import HeadraceError
 from ingest.logs import configure
-from ingest.work import Batch, Finished, Hello, Outcome, Ready
+from ingest.model.slot_protocol import Batch, BatchOutcome, Finished, Hello, Ready
 from spark.memory import keep_freed_memory
 from spark.producer import SlotProducer, SlotRevoked
 from spark.source.batch import BatchRun
@@ -73,7 +73,7 @@ def _serve(link: DriverConnection, producer: SlotProducer, settings: TaskSetting
             producer.on_stuck = functools.partial(_leave, link, batch)
             finished = BatchRun(batch, producer=producer, link=link, settings=settings).run()
             link.send(finished)
-            if finished.outcome is not Outcome.CLEAN:
+            if finished.outcome is not BatchOutcome.CLEAN:
                 return False
             if link.is_ending():
                 return True
@@ -97,7 +97,9 @@ def _leave(link: DriverConnection, batch: Batch) -> None:
     error = "a call of librdkafka does not return; the worker ends, and the slot begins anew in another"
     log.error("kafka_call_stuck", slot=batch.slot, detail=error)
     with contextlib.suppress(SlotRevoked):
-        link.send(Finished(batch=batch.number, outcome=Outcome.ABORTED, returned=batch.works, error=error))
+        link.send(
+            Finished(batch=batch.number, outcome=BatchOutcome.ABORTED, returned=batch.splits, error=error)
+        )
     os._exit(1)
 
 

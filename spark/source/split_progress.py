@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from ingest.clock import wall_ms
-from ingest.errors import HeadraceError, ObjectUnfit
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.positions import Position
-from ingest.work import Checkpoint, Failure, Work
+from ingest.errors import HeadraceError, InvalidObject
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.positions import Position
+from ingest.model.slot_protocol import Checkpoint, Failure, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class SplitProgress:
 
     __slots__ = ("committed", "error", "is_answered", "is_left", "now", "split")
 
-    def __init__(self, split: Work) -> None:
+    def __init__(self, split: Split) -> None:
         self.split = split
         self.now = CheckpointState(records=split.records, bad=split.bad, position=split.start)
         self.committed = self.now
@@ -48,7 +48,7 @@ class SplitProgress:
         return self.is_left or not self.is_finished
 
     @property
-    def remaining(self) -> Work:
+    def remaining(self) -> Split:
         """The work as it goes on from what is committed."""
         committed = self.committed
         if committed.position == self.split.start:
@@ -90,7 +90,7 @@ class SplitProgress:
             work=self.remaining,
             kind=type(self.error).__name__,
             message=str(self.error),
-            reason=self.error.reason if isinstance(self.error, ObjectUnfit) else None,
+            reason=self.error.reason if isinstance(self.error, InvalidObject) else None,
         )
 
     def checkpoint(self, options: str) -> Checkpoint:
@@ -98,7 +98,7 @@ class SplitProgress:
         split, now = self.split, self.now
         key: LedgerKey = split.object.id
         if split.begin is not None and split.end is not None:
-            key = SliceKey(split.object.id, split.begin, split.end)
+            key = SplitKey(split.object.id, split.begin, split.end)
         entry = LedgerEntry(
             state=now.state,
             reason=now.reason,

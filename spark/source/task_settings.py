@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ingest.fingerprint import options_hash
+from ingest.options_hash import options_hash
 from ingest.settings.choices import Ordering
-from ingest.settings.model import (
+from ingest.settings.settings import (
     ErrorSettings,
     FormatSettings,
     KafkaSettings,

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from ingest.errors import AccessDenied, TopicMissing, Unusable
+from ingest.errors import AccessDenied, TopicMissing, Unavailable
 from ingest.kafka.output_topics import OutputTopic
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class TopicLimits:
             return self._topics.get(topic).max_record_bytes
         except TopicMissing:
             return None
-        except (AccessDenied, Unusable) as error:
+        except (AccessDenied, Unavailable) as error:
             self._note(topic, error)
             return None
 

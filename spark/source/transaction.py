@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from ingest.objects import ObjectId
-from ingest.work import Batch, Committed
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import Batch, Committed
 from spark.producer import SlotProducer, SlotRevoked
 from spark.source.driver_connection import DriverConnection
 from spark.source.split_progress import SplitProgress

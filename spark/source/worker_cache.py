@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ingest.kafka.output_topics import OutputTopics
-from ingest.settings.model import KafkaSettings, S3Settings
+from ingest.settings.settings import KafkaSettings, S3Settings
 from spark.producer import IdempotentProducer, SlotProducer, TransactionalProducer
 from spark.producer.producer_properties import DEFAULTS
 from spark.reader import RateLimiter

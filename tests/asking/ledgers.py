@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.asking.orders import Order
 from ingest.catalogue import Catalogue, ObjectFilter
+from ingest.commands.command_records import ObjectsCommand
 from ingest.kafka.control_records import encode_control
-from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.service.commands import Commands, Step
 from tests.support.instants import at
 
@@ -44,12 +44,12 @@ class View:
                     return
                 yield key, self.entries[key]
 
-    def splits(self, object_id: ObjectId, /) -> list[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
         """The entries of an object's slices."""
         return [
             (key, entry)
             for key, entry in self.entries.items()
-            if isinstance(key, SliceKey) and key.id == object_id
+            if isinstance(key, SplitKey) and key.id == object_id
         ]
 
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
@@ -67,7 +67,7 @@ class Ledger:
     view: View = field(default_factory=View)
     controls: dict[ControlKey, bytes] = field(default_factory=dict)
 
-    def order(self, key: ControlKey, order: Order) -> None:
+    def order(self, key: ControlKey, order: ObjectsCommand) -> None:
         """A command was committed by somebody."""
         self.controls[key] = encode_control(order)
 

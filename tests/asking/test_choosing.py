@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from ingest.asking.choosing import chosen_for_replay, moment_ms, states_of
 from ingest.catalogue import Selection
-from ingest.exits import ConfigurationUnfit
+from ingest.commands.selection import moment_ms, objects_to_replay, states_of
+from ingest.exits import InvalidConfiguration
 from ingest.kafka.cache_directory import CacheDirectory
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.kafka.ledger_rows import collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State, encode_entry, encode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
+from ingest.model.objects import ObjectId
 
 OLD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 NEW_MS = 1_800_000_000_000
@@ -30,8 +30,8 @@ ENTRIES: dict[LedgerKey, LedgerEntry] = {
     _id("out/failed"): LedgerEntry(state=State.FAILED, last_modified_ms=NEW_MS),
     _id("out/skipped"): LedgerEntry(state=State.SKIPPED, reason="missing", last_modified_ms=NEW_MS),
     SPLIT: LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9), last_modified_ms=NEW_MS),
-    SliceKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4),
-    SliceKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1),
+    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4),
+    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1),
     ObjectId("other", "in/bad", "e"): LedgerEntry(state=State.QUARANTINED, last_modified_ms=OLD_MS),
 }
 
@@ -47,7 +47,7 @@ def cache(tmp_path: Path) -> Iterator[LedgerCache]:
 
 
 def _keys(cache: LedgerCache, selection: Selection, *, from_start: bool) -> list[str]:
-    found = chosen_for_replay(cache, "bucket", selection, from_start=from_start)
+    found = objects_to_replay(cache, "bucket", selection, from_start=from_start)
     return sorted(one.object.id.key for one in found)
 
 
@@ -90,7 +90,7 @@ def test_a_replay_from_the_start(cache: LedgerCache, selection: Selection, keys:
 
 def test_records_of_a_split_object_are_those_of_its_slices(cache: LedgerCache) -> None:
     """Its own entry counts them only in the end; a person is told what will repeat."""
-    [found] = chosen_for_replay(cache, "bucket", Selection(key="split"), from_start=True)
+    [found] = objects_to_replay(cache, "bucket", Selection(key="split"), from_start=True)
 
     assert found.records == 5
 
@@ -113,8 +113,8 @@ def test_moments(text: str, *, is_end: bool, expected: int) -> None:
 
 def test_what_is_no_moment_or_no_state_is_refused_with_the_form_expected() -> None:
     """Exit code 2."""
-    with pytest.raises(ConfigurationUnfit, match=r"--since 'yesterday': expected a date"):
+    with pytest.raises(InvalidConfiguration, match=r"--since 'yesterday': expected a date"):
         moment_ms("yesterday", "--since")
-    with pytest.raises(ConfigurationUnfit, match="expected one of partial, done"):
+    with pytest.raises(InvalidConfiguration, match="expected one of partial, done"):
         states_of(["finished"])
     assert states_of(["DONE "]) == {State.DONE}

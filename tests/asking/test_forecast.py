@@ -1,10 +1,10 @@
 import pytest
 
-from ingest.asking.amounts import bytes_text
-from ingest.asking.forecast import Forecast
 from ingest.catalogue import Baseline, ObjectFilter
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.probes.preview import Preview
+from ingest.text_formatting import bytes_text
 
 NOW_MS = 10_000_000
 
@@ -40,7 +40,7 @@ def _entry(state: State, reason: str | None = None) -> LedgerEntry:
 )
 def test_where_an_object_counts(seen: S3Object, entry: LedgerEntry | None, counted: set[str]) -> None:
     """As `run` would decide on the next listing."""
-    forecast = Forecast(ObjectFilter(route=_route), now_ms=NOW_MS)
+    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
 
     forecast.add([(seen, entry)])
 
@@ -53,7 +53,7 @@ def test_where_an_object_counts(seen: S3Object, entry: LedgerEntry | None, count
 def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
     """An object that the ledger knows was begun before, and goes on."""
     intake = ObjectFilter(route=_route, baseline=Baseline(existing_before_ms=2000))
-    forecast = Forecast(intake, now_ms=NOW_MS)
+    forecast = Preview(intake, now_ms=NOW_MS)
 
     forecast.add([(_object("a0"), None), (_object("a1"), _entry(State.PARTIAL))])
 
@@ -63,7 +63,7 @@ def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
 
 def test_sums_and_examples() -> None:
     """Every listed object is counted once; examples are few."""
-    forecast = Forecast(ObjectFilter(route=_route), now_ms=NOW_MS)
+    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
 
     forecast.add((_object(f"x{number}"), None) for number in range(9))
     forecast.add((_object(f"a{number % 3}-{number % 3}"), None) for number in range(30))

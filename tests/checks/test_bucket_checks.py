@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from ingest.checks.bucket import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
 from ingest.checks.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.exits import Exit
-from ingest.intake import intake_of
-from ingest.objects import ObjectId, S3Object
+from ingest.model.objects import ObjectId, S3Object
+from ingest.object_selection import object_filter_of
 from ingest.settings import Settings
 from tests.checks.configured import configured
 
@@ -21,7 +21,7 @@ def _object(key: str, *, size: int = 1, storage_class: str | None = None) -> S3O
 
 def _survey(*objects: S3Object, settings: Settings = SETTINGS) -> Survey:
     survey = Survey()
-    survey.add(objects, intake_of(settings))
+    survey.add(objects, object_filter_of(settings))
     return survey
 
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from ingest.checks.bucket import Seen
+from ingest.checks.bucket_findings import TopicSample
 from ingest.checks.finding import Cause, Finding, Refused, Verdict, exit_of
-from ingest.checks.kafka import KafkaFacts, TopicFacts
+from ingest.checks.kafka_findings import KafkaFacts, TopicFacts
 from ingest.cli.check import kafka_findings
 from ingest.exits import Exit
 from tests.checks.configured import configured
@@ -20,7 +20,7 @@ MISSING = Refused(Cause.MISSING, "unknown topic")
 def _facts(**changes: Any) -> KafkaFacts:
     facts: dict[str, Any] = {
         "cluster": "id",
-        "wanted": {"events": Seen(partition=3, key="k-3")},
+        "wanted": {"events": TopicSample(partition=3, key="k-3")},
         "topics": {"events": TOPIC},
         "ledger": LEDGER,
         "memory": None,
@@ -73,7 +73,7 @@ def test_all_is_well() -> None:
             id="topic not to be described",
         ),
         pytest.param(
-            {"wanted": {"events": Seen(partition=4, key="k-4")}},
+            {"wanted": {"events": TopicSample(partition=4, key="k-4")}},
             {},
             "partitions",
             Verdict.FAIL,
@@ -82,7 +82,7 @@ def test_all_is_well() -> None:
             id="partitions too few",
         ),
         pytest.param(
-            {"topics": {"events": MISSING}, "wanted": {"events": Seen(partition=4, key="k-4")}},
+            {"topics": {"events": MISSING}, "wanted": {"events": TopicSample(partition=4, key="k-4")}},
             {"topic.creation.default.partitions": "2", "topic.creation.default.replication.factor": "1"},
             "partitions",
             Verdict.FAIL,

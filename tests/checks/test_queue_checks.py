@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ingest.checks.finding import Cause, Finding, Refused, Verdict, exit_of
-from ingest.checks.queue import QUEUE_CHECKS, Place, QueueFacts, filters_fit
+from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
 from ingest.exits import Exit
 from tests.checks.configured import configured
 
@@ -40,7 +40,7 @@ def _found(
 ) -> dict[str, Finding]:
     settings = configured(options)
     assert settings.sqs is not None
-    place = Place(settings.s3, settings.sqs)
+    place = BucketAndQueue(settings.s3, settings.sqs)
     made = QueueFacts(
         **{
             "attributes": ATTRIBUTES,

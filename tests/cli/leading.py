@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ingest import clock
-from ingest.asking.ledger import client_properties
 from ingest.catalogue import Catalogue
 from ingest.cli.configuration import read_settings
-from ingest.intake import intake_of
 from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_follower import Applied
-from ingest.ledger import ControlKey, LedgerEntry
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import ControlKey, LedgerEntry
+from ingest.model.objects import ObjectId
+from ingest.object_selection import object_filter_of
+from ingest.probes.ledger_reader import client_properties
 from ingest.service.commands import Commands
 from ingest.service.view import CacheView
 from ingest.settings import Settings
@@ -52,7 +52,7 @@ class Leading:
         catalogue = Catalogue(
             bucket=self.settings.s3.bucket,
             view=CacheView(self.ledger.cache),
-            object_filter=intake_of(self.settings),
+            object_filter=object_filter_of(self.settings),
             max_pending_objects=0,
         )
         commands = Commands(catalogue)

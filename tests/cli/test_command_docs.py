@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from ingest.asking.choosing import Chosen
-from ingest.asking.forecast import Forecast
-from ingest.asking.status import entry_shape
 from ingest.checks.finding import misconfigured
-from ingest.cli.choosing import Request, shape_of
 from ingest.cli.explain import explained
+from ingest.cli.object_command import CommandRequest, shape_of
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
-from ingest.intake import intake_of
+from ingest.commands.selection import SelectedObject
 from ingest.kafka.ledger_cache import CachedEntry
-from ingest.ledger import LedgerEntry, State, encode_entry
-from ingest.objects import ObjectId, S3Object
-from ingest.positions import BytePosition
+from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import BytePosition
+from ingest.object_selection import object_filter_of
+from ingest.probes.preview import Preview
+from ingest.probes.status_reader import entry_shape
 from ingest.service.snapshot import RecentObject, Snapshot
 from ingest.setup import Step
 from ingest.template import KeyTemplate
@@ -59,16 +59,16 @@ def _status() -> Any:
 
 def _plan() -> Any:
     settings = configured({"aws.s3.prefix": "in/"})
-    forecast = Forecast(intake_of(settings), now_ms=1)
+    forecast = Preview(object_filter_of(settings), now_ms=1)
     forecast.add([(SEEN, None)])
     return plan_shape_of(settings, forecast, has_ledger=True)
 
 
 def _replay() -> Any:
-    request = Request(
+    request = CommandRequest(
         settings=configured(),
         action="replay",
-        chosen=[Chosen(object=SEEN, entry=ENTRY, records=3)],
+        chosen=[SelectedObject(object=SEEN, entry=ENTRY, records=3)],
         from_start=True,
         dry_run=False,
         yes=True,

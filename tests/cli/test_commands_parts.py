@@ -5,19 +5,19 @@ from collections.abc import Mapping
 import pytest
 from confluent_kafka import KafkaException
 
-from ingest.asking.handing import Outcome
-from ingest.asking.ledger import LedgerReading, client_properties
-from ingest.asking.orders import new_orders
-from ingest.asking.sending import send
 from ingest.cli.configuration import read_settings
+from ingest.commands.command_records import new_commands
+from ingest.commands.command_writer import write_commands
+from ingest.commands.submit import SubmitOutcome
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.control_records import encode_control
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.fencing import command_id, driver_id
 from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
-from ingest.ledger import LedgerEntry, State, encode_entry, encode_key
-from ingest.objects import ObjectId, S3Object
-from ingest.positions import BytePosition
+from ingest.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import BytePosition
+from ingest.probes.ledger_reader import LedgerReader, client_properties
 from tests.cli.leading import leading
 from tests.cli.scene import Scene
 from tests.support.until import until_sync
@@ -68,8 +68,8 @@ def _states(scene: Scene) -> dict[str, str]:
     return {entry["key"]: entry["state"] for entry in shape["entries"]}
 
 
-def _reading(scene: Scene) -> LedgerReading:
-    return LedgerReading(_clients(scene), name=scene.name, topic=scene.ledger, timeout=30)
+def _reading(scene: Scene) -> LedgerReader:
+    return LedgerReader(_clients(scene), name=scene.name, topic=scene.ledger, timeout=30)
 
 
 def test_status_of_a_ledger_that_nobody_leads(scene: Scene) -> None:
@@ -115,7 +115,7 @@ def test_replay_with_nobody_leading_takes_the_lead_and_leaves(scene: Scene) -> N
 
     shape = scene.asked("replay", "--yes")
 
-    assert shape["outcome"] == Outcome.APPLIED_HERE
+    assert shape["outcome"] == SubmitOutcome.APPLIED_HERE
     assert shape["records_repeated"] == 0
     entry = scene.asked("status", "--key", "in/bad")["entries"][0]
     assert (entry["state"], entry["records"], entry["position"]) == ("new", 3, {"byte": 24})
@@ -142,7 +142,7 @@ def test_a_leader_applies_what_it_is_handed_once(scene: Scene) -> None:
     _filled(scene)
     with leading(scene) as leader, leader.applying():
         shape = scene.asked("replay", "--from-start", "--key", "in/done", "--yes")
-        assert shape["outcome"] == Outcome.APPLIED_BY_LEADER
+        assert shape["outcome"] == SubmitOutcome.APPLIED_BY_LEADER
 
     assert leader.written == [ObjectId(scene.bucket, "in/done", "e2")]
     with leading(scene) as second, second.applying():
@@ -170,7 +170,7 @@ def test_a_leader_that_goes_before_it_applied_leaves_the_command_to_us(scene: Sc
         )
     command.join()
 
-    assert json.loads(answers[0])["outcome"] == Outcome.APPLIED_HERE
+    assert json.loads(answers[0])["outcome"] == SubmitOutcome.APPLIED_HERE
     assert _states(scene)["in/bad"] == "new"
 
 
@@ -178,7 +178,7 @@ def test_what_a_sender_that_died_left_open_is_ended_by_the_next(scene: Scene) ->
     """And never applied: it was not committed. Readers are held back no longer than until then."""
     _filled(scene)
     lost = S3Object(id=ObjectId(scene.bucket, "out/done", "e3"), size=1, last_modified_ms=1)
-    [(key, order)] = new_orders("replay", [lost], states=[State.DONE], from_start=True, at_ms=1)
+    [(key, order)] = new_commands("replay", [lost], states=[State.DONE], from_start=True, at_ms=1)
     with leading(scene) as leader, leader.applying():
         dead = new_transactional_producer(_clients(scene).producer, command_id(scene.name))
         dead.init_transactions(10)
@@ -190,7 +190,7 @@ def test_what_a_sender_that_died_left_open_is_ended_by_the_next(scene: Scene) ->
 
         with pytest.raises(KafkaException):
             dead.commit_transaction(10)
-    assert shape["outcome"] == Outcome.APPLIED_BY_LEADER
+    assert shape["outcome"] == SubmitOutcome.APPLIED_BY_LEADER
     assert leader.written == [ObjectId(scene.bucket, "in/bad", "e1")]
 
 
@@ -201,12 +201,12 @@ def test_orders_are_sent_all_or_none_and_seen_by_a_live_reading(scene: Scene) ->
     objects = [
         S3Object(id=ObjectId(scene.bucket, f"k{n:04}", "e"), size=1, last_modified_ms=1) for n in range(1500)
     ]
-    letters = new_orders("mark", objects, at_ms=1)
+    letters = new_commands("mark", objects, at_ms=1)
     assert len(letters) == 2
     with _reading(scene) as reading:
         _, before = KafkaAdmin(clients.admin).ends(scene.ledger)
 
-        send(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=30)
+        write_commands(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=30)
 
         # Seen means that the marker is written: the broker answers a commit before it has.
         assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 10)

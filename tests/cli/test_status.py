@@ -5,11 +5,11 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.asking.service import Silent, ask_service
 from ingest.cli.status import lines_of
-from ingest.http import Endpoints, Response
+from ingest.http import Response, StatusEndpoints
+from ingest.probes.running_service import NoAnswer, read_running_status
 from ingest.service.snapshot import Snapshot
-from ingest.settings.forms import HostPort
+from ingest.settings.value_types import HostPort
 
 SNAPSHOT = Snapshot(
     name="uploads",
@@ -31,7 +31,7 @@ SNAPSHOT = Snapshot(
 
 @contextmanager
 def _listening(answer: Response) -> Iterator[HostPort]:
-    endpoints = Endpoints("127.0.0.1", 0, {"/status": lambda: answer})
+    endpoints = StatusEndpoints("127.0.0.1", 0, {"/status": lambda: answer})
     endpoints.start()
     try:
         yield HostPort("127.0.0.1", endpoints.port)
@@ -42,7 +42,7 @@ def _listening(answer: Response) -> Iterator[HostPort]:
 def test_the_service_is_asked_where_it_listens() -> None:
     """Its answer is passed on as it is."""
     with _listening(Response.of_json(SNAPSHOT.as_dict())) as listen:
-        assert ask_service(listen, name="uploads") == json.loads(json.dumps(SNAPSHOT.as_dict()))
+        assert read_running_status(listen, name="uploads") == json.loads(json.dumps(SNAPSHOT.as_dict()))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_the_service_is_asked_where_it_listens() -> None:
 def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) -> None:
     """Something else may listen there."""
     with _listening(answer) as listen:
-        found = ask_service(listen, name="uploads")
+        found = read_running_status(listen, name="uploads")
 
-    assert isinstance(found, Silent)
+    assert isinstance(found, NoAnswer)
     assert why in found.why
 
 
@@ -70,11 +70,11 @@ def test_nobody_listens() -> None:
     with _listening(Response.of_text("")) as listen:
         pass
 
-    found = ask_service(listen, name="uploads", seconds=1)
+    found = read_running_status(listen, name="uploads", seconds=1)
 
-    assert isinstance(found, Silent)
+    assert isinstance(found, NoAnswer)
     assert "does not answer" in found.why
-    assert ask_service(None, name="uploads") == Silent("http.listen is off")
+    assert read_running_status(None, name="uploads") == NoAnswer("http.listen is off")
 
 
 def test_what_people_read_of_a_service() -> None:

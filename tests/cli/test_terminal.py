@@ -23,12 +23,12 @@ from typer.main import get_command
 
 from ingest.cli.app import app
 from ingest.cli.completion import ledger_states, option_assignments
-from ingest.cli.progress import progress
+from ingest.cli.progress_bar import progress
 from ingest.cli.status import lines_of
-from ingest.cli.until_idle import amounts, said
-from ingest.cli.watch import shown, sparkline, watch
-from ingest.errors import Unusable
-from ingest.http import Endpoints, Response
+from ingest.cli.status_watch import shown, sparkline, watch
+from ingest.cli.until_idle import amounts, description
+from ingest.errors import Unavailable
+from ingest.http import Response, StatusEndpoints
 from ingest.service.snapshot import RecentObject, Snapshot
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
@@ -112,7 +112,7 @@ def terminal(*argv: str, **environment: str) -> Iterator[Terminal]:
 @pytest.fixture
 def configuration(tmp_path: Path) -> Iterator[Path]:
     """A configuration whose service is this process, and says the same for ever."""
-    endpoints = Endpoints("127.0.0.1", 0, {"/status": lambda: Response.of_json(SNAPSHOT.as_dict())})
+    endpoints = StatusEndpoints("127.0.0.1", 0, {"/status": lambda: Response.of_json(SNAPSHOT.as_dict())})
     endpoints.start()
     file = tmp_path / "uploads.json"
     options = {
@@ -172,7 +172,7 @@ def test_a_watch_into_a_pipe_is_plain(configuration: Path) -> None:
 
 def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     """What was known last is shown with the reason; the first question may fail as `status` does."""
-    answers: Iterator[Any] = iter([SHAPE, Unusable("the broker is away"), SHAPE, KeyboardInterrupt()])
+    answers: Iterator[Any] = iter([SHAPE, Unavailable("the broker is away"), SHAPE, KeyboardInterrupt()])
 
     def ask() -> dict[str, Any]:
         answer = next(answers)
@@ -188,8 +188,8 @@ def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"queue": "it answers 503"}
     assert problems == [asked, {**asked, "status": "the broker is away"}, asked]
 
-    answers = iter([Unusable("nobody is there")])
-    with pytest.raises(Unusable):
+    answers = iter([Unavailable("nobody is there")])
+    with pytest.raises(Unavailable):
         watch(ask, lines_of, 0.0, as_json=True)
 
 
@@ -213,7 +213,7 @@ def _as_dict(recent: RecentObject) -> dict[str, Any]:
 
 PROGRESS = """
 import sys
-from ingest.cli.progress import progress
+from ingest.cli.progress_bar import progress
 with progress("listing", unit="objects", total=10) as tell:
     tell(4, 10)
     tell(11, 10)
@@ -241,8 +241,8 @@ def test_a_bar_is_for_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> Non
 def test_what_the_bar_of_a_run_says() -> None:
     """All that came to an end, of all that is known so far."""
     assert amounts(SHAPE) == (4, 8)
-    assert said(SHAPE) == "4 of 8 objects, 120 records, 2.0 MB/s, 1 quarantined, it answers 503"
-    assert said({**SHAPE, "objects": {}, "problems": {}}) == "0 of 0 objects, 120 records, 2.0 MB/s"
+    assert description(SHAPE) == "4 of 8 objects, 120 records, 2.0 MB/s, 1 quarantined, it answers 503"
+    assert description({**SHAPE, "objects": {}, "problems": {}}) == "0 of 0 objects, 120 records, 2.0 MB/s"
 
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]  # the app is a group

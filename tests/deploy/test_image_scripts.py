@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
-from ingest.http import Endpoints, Response
+from ingest.http import Response, StatusEndpoints
 from localstack.ports import free_port
 
 TOP = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def endpoints() -> Iterator[str]:
         "/health/live": lambda: Response.of_text("live\n"),
         "/health/ready": lambda: Response.of_text("not ready\n", HTTPStatus.SERVICE_UNAVAILABLE),
     }
-    made = Endpoints("127.0.0.1", 0, routes)
+    made = StatusEndpoints("127.0.0.1", 0, routes)
     made.start()
     yield f"http://127.0.0.1:{made.port}"
     made.close()

@@ -10,10 +10,10 @@ import typer
 from typer.main import get_command
 
 from ingest.cli.app import app
-from ingest.settings.client import BOUNDED
 from ingest.settings.client_names import DECIDED_HERE
+from ingest.settings.client_translation import BOUNDED
 from ingest.settings.options import CANONICAL, FAMILIES
-from ingest.settings.options.elsewhere import REFUSED, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import REFUSED, WITHOUT_MEANING
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.

@@ -16,8 +16,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from bench.stage import Service
-from ingest.ledger import LedgerEntry, decode_entry, decode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, decode_entry, decode_key
+from ingest.model.objects import ObjectId
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy, Request
 from tests.support.service import Road, announce, queue_depth

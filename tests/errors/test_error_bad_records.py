@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.ledger import State
-from ingest.positions import BlockPosition, BytePosition, Position, RowPosition
+from ingest.model.ledger_entry import State
+from ingest.model.positions import BlockPosition, BytePosition, Position, RowPosition
 from spark.records.varint import varint
 from tests.errors.stand import RECORD_MAX, SECRET, Stand, json_lines, stand
 from tests.spark.formats.avro_files import container, datum

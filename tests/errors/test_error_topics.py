@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ingest.ledger import State
-from ingest.positions import BytePosition
+from ingest.model.ledger_entry import State
+from ingest.model.positions import BytePosition
 from tests.errors.stand import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.service import new_road

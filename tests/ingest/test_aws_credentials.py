@@ -15,14 +15,14 @@ from ingest.aws_credentials import (
 )
 from ingest.errors import AccessDenied
 from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import (
+from ingest.settings.secret import Secret
+from ingest.settings.settings import (
     Credentials,
     DefaultCredentials,
     ProviderCredentials,
     RoleCredentials,
     StaticCredentials,
 )
-from ingest.settings.secret import Secret
 
 KEYS = StaticCredentials(
     access_key_id=Secret("AKIA"), secret_access_key=Secret("secret"), session_token=Secret("token")

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from ingest.fingerprint import options_hash
+from ingest.options_hash import options_hash
 from ingest.settings.choices import Compression, Envelope, FileNameMatch, InputFormat, JsonFormat, Ordering
-from ingest.settings.model import RoutingSettings
-from ingest.settings.sources import ObjectKeySource
+from ingest.settings.record_sources import ObjectKeySource
+from ingest.settings.settings import RoutingSettings
 from tests.spark.formats.decode_options import decode_options
 
 ROUTING = RoutingSettings(

@@ -8,19 +8,19 @@ from http import HTTPStatus
 import pytest
 
 from ingest import http as endpoints
-from ingest.http import AddressTaken, Endpoints, Response
+from ingest.http import AddressTaken, Response, StatusEndpoints
 
 
 @pytest.fixture
-def server() -> Iterator[Endpoints]:
+def server() -> Iterator[StatusEndpoints]:
     """A running server with one route."""
-    made = Endpoints("127.0.0.1", 0, {"/status": lambda: Response.of_json({"role": "leader"})})
+    made = StatusEndpoints("127.0.0.1", 0, {"/status": lambda: Response.of_json({"role": "leader"})})
     made.start()
     yield made
     made.close()
 
 
-def ask(server: Endpoints, method: str, path: str) -> tuple[int, bytes]:
+def ask(server: StatusEndpoints, method: str, path: str) -> tuple[int, bytes]:
     """Status and body of one request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     try:
@@ -42,17 +42,17 @@ def ask(server: Endpoints, method: str, path: str) -> tuple[int, bytes]:
         ("DELETE", "/status", HTTPStatus.METHOD_NOT_ALLOWED),
     ],
 )
-def test_only_reading_is_served(server: Endpoints, method: str, path: str, status: HTTPStatus) -> None:
+def test_only_reading_is_served(server: StatusEndpoints, method: str, path: str, status: HTTPStatus) -> None:
     """Nothing can be changed through this door."""
     assert ask(server, method, path)[0] == status
 
 
-def test_a_page_that_is_not_there_names_those_that_are(server: Endpoints) -> None:
+def test_a_page_that_is_not_there_names_those_that_are(server: StatusEndpoints) -> None:
     """People guess addresses."""
     assert b"/status" in ask(server, "GET", "/metric")[1]
 
 
-def test_slow_and_malformed_clients_do_not_stop_the_others(server: Endpoints) -> None:
+def test_slow_and_malformed_clients_do_not_stop_the_others(server: StatusEndpoints) -> None:
     """More half-open requests than places, then garbage: once they are cut the server answers as before."""
     sockets = [
         socket.create_connection(("127.0.0.1", server.port)) for _ in range(endpoints.MAX_CONNECTIONS - 1)
@@ -67,7 +67,7 @@ def test_slow_and_malformed_clients_do_not_stop_the_others(server: Endpoints) ->
             one.close()
 
 
-def test_a_client_that_drips_is_cut(server: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_drips_is_cut(server: StatusEndpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the whole request, so a byte now and then does not hold a place for ever."""
     monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as slow:
@@ -76,9 +76,9 @@ def test_a_client_that_drips_is_cut(server: Endpoints, monkeypatch: pytest.Monke
         assert slow.recv(100) == b""
 
 
-def test_a_taken_address_names_the_option_and_the_remedy(server: Endpoints) -> None:
+def test_a_taken_address_names_the_option_and_the_remedy(server: StatusEndpoints) -> None:
     """Exit code 2, not a stack trace."""
     with pytest.raises(
         AddressTaken, match=r"http\.listen: cannot listen on 127\.0\.0\.1:\d+ .*Choose a free"
     ):
-        Endpoints("127.0.0.1", server.port, {})
+        StatusEndpoints("127.0.0.1", server.port, {})

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.lean_pickle import lean
-from ingest.ledger import ControlKey, LedgerEntry, State
-from ingest.objects import ObjectId, Route
-from ingest.positions import BytePosition
-from ingest.work import Batch, Checkpoint, Committed, Finished
+from ingest.model.fast_pickle import fast_pickle
+from ingest.model.ledger_entry import ControlKey, LedgerEntry, State
+from ingest.model.objects import ObjectId, Route
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import Batch, Checkpoint, Committed, Finished
 
 
 def _reachable(hint: Any, seen: set[type]) -> Iterator[type]:
@@ -109,10 +109,12 @@ def test_a_pickle_names_nothing_but_the_classes() -> None:
     names = {
         str(argument) for code, argument, _ in pickletools.genops(raw) if code.name == "SHORT_BINUNICODE"
     }
-    ours = {name for name in names if name.startswith("ingest") or name[:1].isupper() or "lean" in name}
+    ours = {
+        name for name in names if name.startswith("ingest") or name[:1].isupper() or "fast_pickle" in name
+    }
     assert ours == {
-        "ingest.work", "Checkpoint", "ingest.ledger", "ControlKey", "LedgerEntry", "State",
-        "ingest.positions", "BytePosition",
+        "ingest.model.slot_protocol", "Checkpoint", "ingest.model.ledger_entry", "ControlKey", "LedgerEntry",
+        "State", "ingest.model.positions", "BytePosition",
     }  # fmt: skip
     assert "copyreg" not in names
     assert [code.name for code, _, _ in pickletools.genops(raw)].count("NEWOBJ") == 4
@@ -121,7 +123,7 @@ def test_a_pickle_names_nothing_but_the_classes() -> None:
 def test_a_class_of_one_field() -> None:
     """Its value is not taken for a row of values."""
 
-    @lean
+    @fast_pickle
     @dataclasses.dataclass(frozen=True, slots=True)
     class _One:
         pair: tuple[int, int]

@@ -5,26 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import LedgerUnfit
-from ingest.ledger import (
+from ingest.errors import InvalidLedger
+from ingest.model.ledger_entry import (
     ControlKey,
     LedgerEntry,
     LedgerKey,
-    SliceKey,
+    SplitKey,
     State,
     decode_entry,
     decode_key,
     encode_entry,
     encode_key,
 )
-from ingest.objects import ObjectId
-from ingest.positions import BlockPosition, BytePosition, RowPosition
+from ingest.model.objects import ObjectId
+from ingest.model.positions import BlockPosition, BytePosition, RowPosition
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 COUNT = st.integers(0, 2**63 - 1)
 IDS = st.builds(ObjectId, TEXT, TEXT, TEXT)
 KEYS: st.SearchStrategy[LedgerKey] = st.one_of(
-    IDS, st.builds(SliceKey, IDS, COUNT, COUNT), st.builds(ControlKey, TEXT)
+    IDS, st.builds(SplitKey, IDS, COUNT, COUNT), st.builds(ControlKey, TEXT)
 )
 POSITIONS = st.one_of(
     st.builds(BytePosition, COUNT),
@@ -62,7 +62,7 @@ def entries(draw: st.DrawFn) -> LedgerEntry:
     [
         pytest.param(ObjectId("b", "k é/ +", "e"), '{"bucket":"b","key":"k é/ +","etag":"e"}', id="object"),
         pytest.param(
-            SliceKey(ObjectId("b", "k", "e"), 0, 9),
+            SplitKey(ObjectId("b", "k", "e"), 0, 9),
             '{"bucket":"b","key":"k","etag":"e","slice":[0,9]}',
             id="slice",
         ),
@@ -108,7 +108,7 @@ def test_every_entry_comes_back(entry: LedgerEntry) -> None:
 )
 def test_a_value_that_cannot_be_understood_is_refused(raw: bytes, expected: str) -> None:
     """Guessing would lose or repeat records."""
-    with pytest.raises(LedgerUnfit, match=expected):
+    with pytest.raises(InvalidLedger, match=expected):
         decode_entry(raw)
 
 
@@ -117,7 +117,7 @@ def test_any_bytes_give_a_key_or_ledger_unfit(raw: bytes) -> None:
     """A foreign topic is named as such, not a stack trace."""
     try:
         key = decode_key(raw)
-    except LedgerUnfit as error:
+    except InvalidLedger as error:
         assert "not Headrace's" in str(error)  # noqa: PT017 - either outcome is right, by the input
     else:
-        assert isinstance(key, ObjectId | SliceKey | ControlKey)
+        assert isinstance(key, ObjectId | SplitKey | ControlKey)

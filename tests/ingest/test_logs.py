@@ -17,8 +17,8 @@ import structlog
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.logs import configure, escape_values, gathered
-from ingest.printable import printable
+from ingest.logs import buffered_lines, configure, escape_values
+from ingest.sanitize import printable
 
 _SCRIPT = """
 import io, logging, structlog
@@ -97,11 +97,11 @@ def test_gathered_lines_are_one_write_in_order(stream: _Stream, style: str) -> N
     """An error and what a library says are in order with the rest."""
     configure(stream=stream, style=style)
     log = structlog.get_logger()
-    with gathered():
+    with buffered_lines():
         log.info("first")
         log.error("second")
         logging.getLogger("library").error("third")
-        with gathered():
+        with buffered_lines():
             log.info("fourth")
         log.info("fifth")
         assert stream.writes == []
@@ -121,7 +121,7 @@ def test_what_was_gathered_is_written_whatever_happens(stream: _Stream) -> None:
         pass
 
     def work() -> None:
-        with gathered():
+        with buffered_lines():
             structlog.get_logger().info("before")
             raise _Broken
 
@@ -135,7 +135,7 @@ def test_what_was_gathered_is_written_whatever_happens(stream: _Stream) -> None:
 def test_other_threads_lines_go_out_at_once(stream: _Stream) -> None:
     """Only who gathers waits."""
     log = structlog.get_logger()
-    with gathered():
+    with buffered_lines():
         log.info("gathered")
         other = threading.Thread(target=log.info, args=["other"])
         other.start()
@@ -148,7 +148,7 @@ def test_other_threads_lines_go_out_at_once(stream: _Stream) -> None:
 def test_no_write_is_larger_than_a_pipe_keeps_whole(stream: _Stream, letter: str) -> None:
     """Spark's JVM writes to the same stderr: into a larger write it could put its own line."""
     count = 300
-    with gathered():
+    with buffered_lines():
         for number in range(count):
             structlog.get_logger().info("object", number=number, key=letter * 100)
     assert [json.loads(line)["number"] for line in stream.lines] == list(range(count))
@@ -159,7 +159,7 @@ def test_no_write_is_larger_than_a_pipe_keeps_whole(stream: _Stream, letter: str
 
 def test_a_long_line_is_still_a_line(stream: _Stream) -> None:
     """Longer than what a pipe keeps whole: nothing is cut, and nothing goes missing beside it."""
-    with gathered():
+    with buffered_lines():
         for key in ("short", "\n" * 4000, "short"):
             structlog.get_logger().info("object", key=key)
     assert [len(json.loads(line)["key"]) for line in stream.lines] == [5, 8000, 5]
@@ -169,7 +169,7 @@ def test_a_long_line_is_still_a_line(stream: _Stream) -> None:
 def test_gathered_lines_that_cannot_be_written_end_nothing(stream: _Stream) -> None:
     """As without gathering."""
     stream.broken = True
-    with gathered():
+    with buffered_lines():
         structlog.get_logger().info("lost")
     stream.broken = False
     structlog.get_logger().info("there")

@@ -5,8 +5,8 @@ import inspect
 import pytest
 
 from ingest import errors
-from ingest.ledger import State
-from ingest.outcome import ENDS_THE_PROCESS, OUTCOMES, Wait, outcome_of
+from ingest.error_policy import ENDS_THE_PROCESS, OUTCOMES, RetryDelay, policy_of
+from ingest.model.ledger_entry import State
 
 CLASSES = {
     name
@@ -47,18 +47,18 @@ def test_outcomes(
     holds_back: bool,  # noqa: FBT001 - a column
 ) -> None:
     """Each row as contract section 4 says it."""
-    outcome = outcome_of(kind)
+    outcome = policy_of(kind)
     assert (outcome.state, outcome.reason, outcome.is_counted) == (state, reason, is_counted)
     assert outcome.holds_partition_back is holds_back
 
 
 def test_only_a_refusal_that_holds_for_all_stops_all() -> None:
     """Expired credentials are no object's fault, so no object waits for them alone."""
-    assert [kind for kind, row in OUTCOMES.items() if row.wait is Wait.EVERYTHING] == ["AccessDenied"]
+    assert [kind for kind, row in OUTCOMES.items() if row.wait is RetryDelay.EVERYTHING] == ["AccessDenied"]
 
 
 @pytest.mark.parametrize("kind", ["ValueError", "LeadLost", ""])
 def test_what_is_no_end_of_an_object_is_refused(kind: str) -> None:
     """A bug must not pass for a retry."""
     with pytest.raises(ValueError, match="no error that an object can end in"):
-        outcome_of(kind)
+        policy_of(kind)

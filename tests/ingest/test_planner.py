@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.pending import PendingObject, sequencer_rank
-from ingest.ledger import LedgerEntry, SliceKey, State
-from ingest.objects import Route, S3Object
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import Route, S3Object
+from ingest.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.planner import Backoff, BatchLimits
 from ingest.settings.choices import Ordering
-from ingest.work import Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -292,7 +292,7 @@ class TestPartitions:
         desk.announce("m", *(event(f"a-0-{number}") for number in range(3)))
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind=kind, message="why", reason="unfit")
-        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=BatchOutcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, desk.now)
         assert len(effects.writes) == 1
         assert (desk.works[desk.plan()], desk.planner.ready(desk.now)) == ((), 0)
@@ -324,7 +324,7 @@ class TestPartitions:
             for work in desk.works[plan]:
                 key = object_id(work.object.id.key)
                 assert work.begin is None or work.end is not None
-                desk.commit(plan, key if work.end is None else SliceKey(key, work.begin or 0, work.end), DONE)
+                desk.commit(plan, key if work.end is None else SplitKey(key, work.begin or 0, work.end), DONE)
             desk.finish(plan)
         assert order == [("a-0-1", 0), ("a-0-1", 10), ("a-0-1", 20), ("a-0-2", None)]
 
@@ -504,7 +504,7 @@ class TestDelays:
         """Its task ended; nothing is in doubt."""
         desk = Desk()
         desk.announce("m", event("a"))
-        desk.finish(desk.plan(), outcome=Outcome.ABORTED)
+        desk.finish(desk.plan(), outcome=BatchOutcome.ABORTED)
         assert desk.keys(desk.plan()) == ["a"]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingest.ledger import LedgerEntry, State
+from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.planner import BatchLimits
 from tests.ingest.catalogue.desk import Desk, event, listed
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ingest.catalogue import LedgerWrite, Mark, Replay, Selection
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import S3Object
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import S3Object
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Checkpoint, Failure, Finished
 from ingest.planner import BatchLimits
-from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
-from ingest.work import UNRECORDED_OPTIONS, Checkpoint, Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -129,8 +129,8 @@ class TestFailures:
 class TestLostSlots:
     """Void, fence, read, plan."""
 
-    @pytest.mark.parametrize("outcome", [Outcome.FENCED, Outcome.UNKNOWN, None])
-    def test_work_stays_reserved_until_recovered(self, outcome: Outcome | None) -> None:
+    @pytest.mark.parametrize("outcome", [BatchOutcome.FENCED, BatchOutcome.UNKNOWN, None])
+    def test_work_stays_reserved_until_recovered(self, outcome: BatchOutcome | None) -> None:
         """Whatever the task said last."""
         desk = Desk()
         desk.announce("m", event("a"), event("b"))
@@ -349,16 +349,16 @@ class TestSlices:
         limits = BatchLimits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True)
         return Desk(ledger=ledger, limits=limits)
 
-    def keys(self) -> list[SliceKey]:
+    def keys(self) -> list[SplitKey]:
         """Its three splits."""
-        return [SliceKey(object_id("a"), begin, end) for begin, end in pairwise(self.CUTS)]
+        return [SplitKey(object_id("a"), begin, end) for begin, end in pairwise(self.CUTS)]
 
     def cut(self, desk: Desk) -> list[LedgerKey]:
         """An object of a thousand bytes, cut into three slices."""
         desk.announce("m", event("a", size=1000))
         plan = desk.plan()
         (work,) = desk.works[plan]
-        assert work.pieces_wanted == 10
+        assert work.splits_wanted == 10
         desk.finish(plan, cuts=((work, self.CUTS),))
         return list(self.keys())
 
@@ -368,7 +368,7 @@ class TestSlices:
         (work,) = desk.works[plan]
         assert work.begin is not None
         assert work.end is not None
-        desk.commit(plan, SliceKey(work.object.id, work.begin, work.end), entry)
+        desk.commit(plan, SplitKey(work.object.id, work.begin, work.end), entry)
         return desk.finish(plan)
 
     def test_the_cuts_are_committed_before_a_slice_is_planned(self) -> None:
@@ -481,7 +481,7 @@ class TestSlices:
         plan = desk.plan()
         desk.finish(plan, cuts=((desk.works[plan][0], (0, 1000)),))
         (work,) = desk.works[desk.plan()]
-        assert (work.pieces_wanted, work.begin) == (0, None)
+        assert (work.splits_wanted, work.begin) == (0, None)
 
     @pytest.mark.parametrize(
         "limits",
@@ -497,7 +497,7 @@ class TestSlices:
         """Where they cannot help."""
         desk = Desk(limits=limits)
         desk.announce("m", event("a", size=1000))
-        assert desk.works[desk.plan()][0].pieces_wanted == 0
+        assert desk.works[desk.plan()][0].splits_wanted == 0
 
     def test_no_cuts_once_it_was_begun(self) -> None:
         """Its position is one of the whole object."""
@@ -507,7 +507,7 @@ class TestSlices:
         ledger.commit(object_id("a"), begun)
         again = self.desk(ledger)
         (work,) = again.works[again.plan()]
-        assert (work.pieces_wanted, work.start) == (0, BytePosition(7))
+        assert (work.splits_wanted, work.start) == (0, BytePosition(7))
 
     def test_a_restart_goes_on_with_the_slices(self) -> None:
         """Those that are done stay so."""
@@ -516,7 +516,7 @@ class TestSlices:
         self.end(desk, 0)
         plan = desk.plan()
         partial = LedgerEntry(state=State.PARTIAL, records=4, position=BytePosition(500))
-        desk.commit(plan, SliceKey(object_id("a"), 400, 800), partial)
+        desk.commit(plan, SplitKey(object_id("a"), 400, 800), partial)
         again = self.desk(desk.ledger)
         works = [again.works[again.plan(slot)][0] for slot in range(2)]
         assert [(work.begin, work.end, work.start, work.records) for work in works] == [
@@ -547,7 +547,7 @@ class TestSlices:
             plan = again.plan()
             (work,) = again.works[plan]
             order.append(work.object.id.etag)
-            again.commit(plan, SliceKey(work.object.id, work.begin or 0, work.end or 0), DONE)
+            again.commit(plan, SplitKey(work.object.id, work.begin or 0, work.end or 0), DONE)
             again.finish(plan)
         assert order == ["2", "2", "1", "1"]
         assert again.catalogue.is_idle
@@ -558,7 +558,7 @@ class TestSlices:
         self.cut(desk)
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
-        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=BatchOutcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("n", event("a", "0", sequencer="00"))
         assert desk.works[desk.plan()] == ()
@@ -618,7 +618,7 @@ class TestSlices:
         plan = desk.plan()
         (work,) = desk.works[plan]
         assert (work.begin, work.end) == (0, 400)
-        desk.commit(plan, SliceKey(object_id("a"), 0, 400), DONE)
+        desk.commit(plan, SplitKey(object_id("a"), 0, 400), DONE)
         desk.finish(plan)
         assert set(desk.ledger.truth) == {object_id("a")}
 
@@ -806,7 +806,7 @@ class TestCommands:
             assert [write for write in effects.writes if write.entry is None] == [
                 LedgerWrite(key=key, entry=None) for key in keys
             ]
-            assert (work.begin, work.pieces_wanted) == (None, 10)
+            assert (work.begin, work.splits_wanted) == (None, 10)
         else:
             assert (work.begin, work.end) == (0, 400)
             assert desk.works[desk.plan(1)] == ()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.printable import printable
+from ingest.sanitize import printable
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ingest.template import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, TemplateError
 from ingest.template.pattern import compile_pattern
-from ingest.template.source import Placeholder, read_template
+from ingest.template.template_source import Placeholder, read_template
 from ingest.template.walk import match_exactly
 
 KEY_CHARS = "ab01-._/é "

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingest.asking.orders import new_orders
 from ingest.catalogue.expiry import APART_MS
-from ingest.ledger import LedgerEntry, State
+from ingest.commands.command_records import new_commands
+from ingest.model.ledger_entry import LedgerEntry, State
 from tests.asking.ledgers import Ledger, an_entry, an_object
 from tests.ingest.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
 from tests.support.instants import at
@@ -84,7 +84,7 @@ def test_a_command_that_waits_for_a_slot_is_looked_at_again(step_ms: int) -> Non
     ledger.view.entries[busy.id] = an_entry(State.FAILED)
     leader = ledger.leader()
     leader.catalogue.states.table.held.add(busy.id)
-    ((key, order),) = new_orders("replay", [busy], states=[State.FAILED], at_ms=1)
+    ((key, order),) = new_commands("replay", [busy], states=[State.FAILED], at_ms=1)
     ledger.order(key, order)
     leader.commands.take(key, ledger.controls[key])
     assert leader.step() is None

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.stage import Service
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State, decode_entry, decode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, decode_entry, decode_key
+from ingest.model.objects import ObjectId
 from ingest.settings.choices import InputFormat
 from tests.integration.test_restarts import kill_workers
 from tests.support import aws, kafka
@@ -111,7 +111,7 @@ def test_slices_are_exactly_the_object(
     service.start(ready_seconds=180)
     until_sync(lambda: 0 < service.status()["records_total"] < _ROWS, seconds=60, what="the middle")
     ledger = f"{json.loads(service.file.read_text())['name']}-offsets"
-    begun = {key for key in _entries(ledger) if isinstance(key, SliceKey)}
+    begun = {key for key in _entries(ledger) if isinstance(key, SplitKey)}
     if victim == "worker":
         kill_workers(service.pid)
     elif victim == "driver":
@@ -124,7 +124,7 @@ def test_slices_are_exactly_the_object(
     assert sorted(numbers) == list(range(_ROWS))
     entries = _entries(ledger)
     assert begun
-    assert {key for key, entry in entries.items() if isinstance(key, SliceKey) and entry is not None} == set()
+    assert {key for key, entry in entries.items() if isinstance(key, SplitKey) and entry is not None} == set()
     whole = entries[ObjectId(road.bucket, "large", uploaded["ETag"].strip('"'))]
     assert whole is not None
     assert (whole.state, whole.records, whole.bad, whole.cuts) == (State.DONE, _ROWS, 0, None)
@@ -135,7 +135,7 @@ def _entries(ledger: str) -> dict[LedgerKey, LedgerEntry | None]:
     found: dict[LedgerKey, LedgerEntry | None] = {}
     for record in kafka.committed(ledger):
         key = decode_key(record.key or b"")
-        if isinstance(key, ObjectId | SliceKey):
+        if isinstance(key, ObjectId | SplitKey):
             found[key] = None if record.value is None else decode_entry(record.value)
     return found
 
@@ -164,7 +164,7 @@ def test_a_changed_configuration_is_refused_for_every_split(road: Road, services
 
     def states() -> set[State]:
         entries = _entries(f"{name}-offsets")
-        return {entry.state for key, entry in entries.items() if isinstance(key, SliceKey) and entry}
+        return {entry.state for key, entry in entries.items() if isinstance(key, SplitKey) and entry}
 
     first = start(size, max__bytes__per__second=600_000)
     until_sync(lambda: State.DONE in states(), seconds=60, what="the first split")

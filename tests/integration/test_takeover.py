@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.stage import Service, StageError
-from ingest.ledger import State, decode_entry, decode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import State, decode_entry, decode_key
+from ingest.model.objects import ObjectId
 from tests.faults.account import Watch
 from tests.faults.load import Load, Shape
 from tests.support import aws, kafka

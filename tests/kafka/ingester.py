@@ -16,8 +16,8 @@ from ingest.kafka.fencing import slot_id
 from ingest.kafka.group_commit import group_offsets
 from ingest.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from ingest.kafka.leadership import Leadership
-from ingest.ledger import LedgerEntry, LedgerKey, State, encode_entry, encode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key
+from ingest.model.objects import ObjectId
 
 DONE = LedgerEntry(state=State.DONE, records=3, size=30)
 

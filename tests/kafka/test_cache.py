@@ -8,13 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import LedgerUnfit
+from ingest.errors import InvalidLedger
 from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
 from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
 from ingest.kafka.ledger_rows import LedgerRows, collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.ledger import ControlKey, LedgerEntry, LedgerKey, SliceKey, State, encode_entry, encode_key
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import (
+    ControlKey,
+    LedgerEntry,
+    LedgerKey,
+    SplitKey,
+    State,
+    encode_entry,
+    encode_key,
+)
+from ingest.model.objects import ObjectId
 from tests.support.until import until_sync
 
 OURS = LedgerIdentity(cluster_id="cluster", topic="ledger", topic_id="one")
@@ -48,7 +56,7 @@ def home(tmp_path: Path) -> Iterator[CacheDirectory]:
 
 def test_a_cache_gives_back_what_was_applied(home: CacheDirectory) -> None:
     """Entries, slices, controls and the position, of a file that was closed and opened again."""
-    whole, cut = thing("k"), SliceKey(thing("k"), 0, 10)
+    whole, cut = thing("k"), SplitKey(thing("k"), 0, 10)
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows((whole, entry(State.PARTIAL, size=20)), (cut, entry(size=10))), 7, at_end_ms=5)
         cache.apply(LedgerRows({}, {"slots": b'{"v":1,"slots":2}'}), 8)
@@ -78,7 +86,7 @@ def test_a_scan_is_in_the_order_of_s3(home: CacheDirectory) -> None:
     assert keys == sorted(keys, key=str.encode)
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*[(thing(key, etag), entry()) for key in reversed(keys) for etag in "21"]), 16)
-        cache.apply(rows((thing("b", bucket="a"), entry()), (SliceKey(thing("z"), 0, 1), entry())), 18)
+        cache.apply(rows((thing("b", bucket="a"), entry()), (SplitKey(thing("z"), 0, 1), entry())), 18)
         assert [(known.id.key, known.id.etag) for known in cache.scan("b")] == [
             (key, etag) for key in keys for etag in "12"
         ]
@@ -99,7 +107,7 @@ def test_states_are_found(home: CacheDirectory) -> None:
     """By state up to a limit, and all that becomes pending with the lead."""
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*[(thing(state.value), entry(state)) for state in State]), 6)
-        cache.apply(rows((SliceKey(thing("partial"), 0, 1), entry(State.FAILED))), 7)
+        cache.apply(rows((SplitKey(thing("partial"), 0, 1), entry(State.FAILED))), 7)
         assert {known.state for known in cache.unfinished()} == {State.PARTIAL, State.FAILED, State.NEW}
         assert len(cache.unfinished()) == 3
         assert [known.entry for known in cache.by_state(State.DONE, 5)] == [entry(State.DONE)]
@@ -124,7 +132,7 @@ def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, Stat
         for number, step in enumerate(steps):
             batch: list[tuple[LedgerKey, LedgerEntry | None]] = []
             for key, begin, state in step:
-                ledger_key: LedgerKey = thing(key) if begin < 0 else SliceKey(thing(key), begin, begin + 1)
+                ledger_key: LedgerKey = thing(key) if begin < 0 else SplitKey(thing(key), begin, begin + 1)
                 batch.append((ledger_key, None if state is None else entry(state)))
             cache.apply(rows(*batch), number)
             for ledger_key, found in batch:
@@ -137,7 +145,7 @@ def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, Stat
             states = [found.state for found in objects.values()]
             assert cache.counts() == {state: states.count(state) for state in State}
             for key in "abc":
-                slices = {k: v for k, v in model.items() if isinstance(k, SliceKey) and k.id == thing(key)}
+                slices = {k: v for k, v in model.items() if isinstance(k, SplitKey) and k.id == thing(key)}
                 assert cache.splits(thing(key)) == slices
 
 
@@ -161,7 +169,7 @@ def test_what_is_not_ours_is_refused(home: CacheDirectory, key: bytes, value: by
             (encode_key(thing("a")), encode_entry(entry())),
             (key, value),
         ]
-        with pytest.raises(LedgerUnfit):
+        with pytest.raises(InvalidLedger):
             cache.apply(collect_rows(records), 2)
         assert cache.position is None
         assert cache.get(thing("a")) is None

@@ -33,7 +33,7 @@ class Stubborn:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in hundredths of the time."""
     for name, seconds in (("_PATIENCE_SECONDS", 0.05), ("_NUDGE_SECONDS", 0.01), ("_GRACE_SECONDS", 0.2)):
-        monkeypatch.setattr(group_offsets, name, seconds)
+        monkeypatch.setattr(commit_module, name, seconds)
 
 
 def asked(producer: Stubborn, seconds: float) -> list[str]:

@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.errors import LedgerUnfit
+from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import (
     FIRST_START,
     OWNER,
@@ -19,7 +19,7 @@ from ingest.kafka.control_records import (
     is_command,
 )
 from ingest.kafka.ledger_rows import CONTROL_BEGINS, collect_rows
-from ingest.ledger import ControlKey, encode_key
+from ingest.model.ledger_entry import ControlKey, encode_key
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
 )
 def test_a_foreign_control_is_refused(key: ControlKey, raw: bytes) -> None:
     """A control that is not understood must not be passed over: it may be why something must not happen."""
-    with pytest.raises(LedgerUnfit):
+    with pytest.raises(InvalidLedger):
         collect_rows([(encode_key(key), raw)])
 
 

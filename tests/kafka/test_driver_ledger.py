@@ -10,7 +10,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     ConfigResource,
 )
 
-from ingest.errors import LeadLost, LedgerUnfit, TopicMissing, Unusable
+from ingest.errors import InvalidLedger, LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka import control_records
 from ingest.kafka.control_records import Owner, SlotCount, encode_control
 from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
@@ -21,7 +21,7 @@ from ingest.kafka.leadership import Leadership, group_id
 from ingest.kafka.ledger_follower import Applied
 from ingest.kafka.ledger_identity import mark_of, read_remembered_ledgers, refuse_changed
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.ledger import State, encode_key
+from ingest.model.ledger_entry import State, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id
 from tests.support.kafka import TopicFactory, delete_topic, read_committed
 from tests.support.until import until_sync
@@ -88,7 +88,7 @@ def test_an_unfit_topic_is_refused(
 ) -> None:
     """Checkpoints that the broker deletes, or without one order, would bring objects twice."""
     unfit = topic("unfit", partitions=partitions, config={"cleanup.policy": policy})
-    with pytest.raises(LedgerUnfit, match=said):
+    with pytest.raises(InvalidLedger, match=said):
         prepare_ledger(ingester.clients, name=ingester.name, topic=unfit)
 
 
@@ -223,7 +223,7 @@ def test_a_lost_ledger_is_noticed_at_start(ingester: Ingester) -> None:
     delete_topic(ingester.topic, bootstrap=ingester.bootstrap)
     until_sync(lambda: not ingester.admin.has_topic(ingester.topic))
     for _ in range(2):
-        with pytest.raises(LedgerUnfit, match=r"is gone.*--accept-new-ledger"):
+        with pytest.raises(InvalidLedger, match=r"is gone.*--accept-new-ledger"):
             ingester.prepare()
         assert not ingester.admin.has_topic(ingester.topic)
     made_again_by_hand = ingester.admin.create_topic(
@@ -231,7 +231,7 @@ def test_a_lost_ledger_is_noticed_at_start(ingester: Ingester) -> None:
     )
     assert made_again_by_hand
     until_sync(lambda: ingester.admin.has_topic(ingester.topic))
-    with pytest.raises(LedgerUnfit, match=r"made again.*--accept-new-ledger"):
+    with pytest.raises(InvalidLedger, match=r"made again.*--accept-new-ledger"):
         ingester.prepare()
     ingester.prepare(accept_new_ledger=True)
     lead = ingester.lead()
@@ -251,7 +251,7 @@ def test_a_lost_ledger_is_noticed_while_running(ingester: Ingester) -> None:
     ledger = taken_over(ingester)
     ledger.check()
     made_again(ingester)
-    with pytest.raises(LedgerUnfit, match="made again"):
+    with pytest.raises(InvalidLedger, match="made again"):
         ledger.check()
 
 
@@ -261,9 +261,9 @@ def test_a_ledger_that_is_gone_is_told_by_whatever_misses_it(ingester: Ingester)
     ledger.commit([(object_id(1), DONE)])
     delete_topic(ingester.topic, bootstrap=ingester.bootstrap)
     until_sync(lambda: not ingester.admin.has_topic(ingester.topic))
-    with pytest.raises(LedgerUnfit, match=r"is gone.*--accept-new-ledger"):
+    with pytest.raises(InvalidLedger, match=r"is gone.*--accept-new-ledger"):
         ledger.commit([(object_id(2), DONE)])
-    with pytest.raises(LedgerUnfit, match=r"is gone.*--accept-new-ledger"):
+    with pytest.raises(InvalidLedger, match=r"is gone.*--accept-new-ledger"):
         ledger.recover([0])
 
 
@@ -276,7 +276,7 @@ def test_a_lost_lead_is_heard_of_by_who_knows_the_ledger_first(ingester: Ingeste
     def look() -> None:
         try:
             ledger.check_identity()
-        except LedgerUnfit as error:
+        except InvalidLedger as error:
             heard.append(str(error))
 
     ledger.before_loss(look)
@@ -297,7 +297,7 @@ def test_a_changed_cleanup_policy_is_noticed_while_running(ingester: Ingester) -
     )
     admin = AdminClient({"bootstrap.servers": ingester.bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(10)
-    with pytest.raises(LedgerUnfit, match=r"cleanup\.policy=delete"):
+    with pytest.raises(InvalidLedger, match=r"cleanup\.policy=delete"):
         ledger.check()
 
 
@@ -307,7 +307,7 @@ def test_another_ledger_topic_under_the_name_is_refused(ingester: Ingester, topi
     until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
     ingester.stack.close()
     other = topic("other", config={"cleanup.policy": "compact"})
-    with pytest.raises(LedgerUnfit, match=f"keeps its checkpoints in topic '{ingester.topic}'"):
+    with pytest.raises(InvalidLedger, match=f"keeps its checkpoints in topic '{ingester.topic}'"):
         prepare_ledger(ingester.clients, name=ingester.name, topic=other)
 
 
@@ -317,11 +317,11 @@ def test_a_member_with_another_ledger_is_noticed(ingester: Ingester, topic: Topi
     other = topic("other", config={"cleanup.policy": "compact"})
     second = Leadership(ingester.clients.consumer, name=ingester.name, ledger_topic=other)
     ingester.stack.callback(second.close)
-    with pytest.raises(LedgerUnfit, match="keeps its checkpoints"):
+    with pytest.raises(InvalidLedger, match="keeps its checkpoints"):
         prepare_ledger(ingester.clients, name=ingester.name, topic=other, accept_new_ledger=True)
     second.join()
     assert second.wait_for_lead(15, ingester.stop)
-    with pytest.raises(LedgerUnfit, match=f"in '{other}'"):
+    with pytest.raises(InvalidLedger, match=f"in '{other}'"):
         ledger.check()
 
 
@@ -339,7 +339,7 @@ def test_the_ledger_of_another_ingester_is_refused(ingester: Ingester) -> None:
     )
     foreign.prepare()
     ledger = foreign.ledger(foreign.lead())
-    with pytest.raises(LedgerUnfit, match=f"ingester '{ingester.name}'"):
+    with pytest.raises(InvalidLedger, match=f"ingester '{ingester.name}'"):
         ledger.take_over(timeout=30)
 
 
@@ -356,7 +356,7 @@ def test_a_group_that_forgot_is_reminded_by_the_cache(ingester: Ingester) -> Non
     made_again(ingester)
     ingester.prepare()
     for _ in range(2):
-        with pytest.raises(LedgerUnfit, match="made again"):
+        with pytest.raises(InvalidLedger, match="made again"):
             ingester.ledger(ingester.lead()).take_over(timeout=30)
         ingester.stack.close()
     taken_over(ingester, accept_new_ledger=True)
@@ -387,9 +387,9 @@ def test_a_ledger_without_the_lead_writes_nothing(ingester: Ingester) -> None:
     lead = ingester.lead()
     ledger = taken_over(ingester, lead)
     lead.close()
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         ledger.commit([(object_id(1), DONE)])
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         ledger.raise_slots(9)
     assert ledger.slots == 0
 
@@ -406,7 +406,7 @@ def test_brokers_that_are_away_are_unusable(ingester: Ingester) -> None:
     """At start, in one sentence."""
     ingester.bootstrap, there = "127.0.0.1:1", ingester.bootstrap
     try:
-        with pytest.raises(Unusable, match=r"bootstrap\.servers"):
+        with pytest.raises(Unavailable, match=r"bootstrap\.servers"):
             prepare_ledger(ingester.clients, name="a", topic="a-offsets", timeout=1.0)
     finally:
         ingester.bootstrap = there
@@ -429,7 +429,7 @@ def test_only_a_namesake_says_that_a_ledger_is_lost(
     """Another cluster or name is another configuration."""
     before = LedgerIdentity(cluster_id="c", topic="t", topic_id="1")
     if is_refused:
-        with pytest.raises(LedgerUnfit):
+        with pytest.raises(InvalidLedger):
             refuse_changed(before, now)
     else:
         refuse_changed(before, now)

@@ -3,7 +3,7 @@ import time
 import pytest
 from confluent_kafka import KafkaError
 
-from ingest.errors import Unusable
+from ingest.errors import Unavailable
 from ingest.kafka.fencing import driver_id, fence, slot_id
 from tests.kafka.ingester import Ingester, object_id, refusal
 from tests.support.kafka import read_committed
@@ -59,7 +59,7 @@ def test_many_are_fenced_at_once(ingester: Ingester) -> None:
 def test_a_fence_is_bounded() -> None:
     """A broker that is not there ends in Unusable, with the id and the remedy named, when the time is up."""
     began = time.monotonic()
-    with pytest.raises(Unusable, match=r"'a-0'.*bootstrap\.servers"):
+    with pytest.raises(Unavailable, match=r"'a-0'.*bootstrap\.servers"):
         fence({"bootstrap.servers": "127.0.0.1:1"}, ["a-0"], timeout=1)
     assert time.monotonic() - began < 5
 

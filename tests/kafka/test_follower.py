@@ -4,13 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Producer
 
-from ingest.errors import LedgerUnfit, Unusable
+from ingest.errors import InvalidLedger, Unavailable
 from ingest.kafka.cache_directory import CacheDirectory
 from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.kafka.ledger_follower import Applied, Follower, read_uncommitted
 from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.ledger import State, encode_key
+from ingest.model.ledger_entry import State, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id
 from tests.support.kafka import read_committed
 from tests.support.until import until_sync
@@ -127,16 +127,16 @@ def test_a_newer_ledger_ends_the_reading(ingester: Ingester, reading: Reading) -
     producer = Producer({"bootstrap.servers": ingester.bootstrap})
     producer.produce(ingester.topic, key=encode_key(object_id(1)), value=b'{"v":2,"state":"done"}')
     producer.flush(10)
-    with pytest.raises(LedgerUnfit, match="newer"):
+    with pytest.raises(InvalidLedger, match="newer"):
         reading.follower.wait_for(1, 10)
-    with pytest.raises(LedgerUnfit, match="newer"):
+    with pytest.raises(InvalidLedger, match="newer"):
         reading.follower.check()
 
 
 def test_an_offset_that_is_gone_is_said_so(ingester: Ingester) -> None:
     """Beyond the end of a topic that was made again, the reader errs rather than jump."""
     reading = Reading(ingester, start=100)
-    with pytest.raises(LedgerUnfit, match="no offset 100"):
+    with pytest.raises(InvalidLedger, match="no offset 100"):
         reading.follower.wait_for(101, 10)
     reading.close()
 
@@ -146,7 +146,7 @@ def test_a_topic_that_cannot_be_read_is_unusable(ingester: Ingester) -> None:
     ingester.bootstrap, there = "127.0.0.1:1", ingester.bootstrap
     reading = Reading(ingester)
     ingester.bootstrap = there
-    with pytest.raises(Unusable):
+    with pytest.raises(Unavailable):
         reading.follower.wait_for_visible_end(0.5)
     reading.close()
 

@@ -8,7 +8,7 @@ from ingest.errors import (
     RecordRefused,
     TopicMissing,
     TransactionAborted,
-    Unusable,
+    Unavailable,
 )
 from ingest.kafka.kafka_errors import is_unanswered, translate
 
@@ -41,8 +41,8 @@ from ingest.kafka.kafka_errors import is_unanswered, translate
         pytest.param(
             KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True), TransactionAborted, id="fatal"
         ),
-        pytest.param(KafkaError(KafkaError._TRANSPORT, retriable=True), Unusable, id="broker-away"),
-        pytest.param(KafkaError(KafkaError._TIMED_OUT), Unusable, id="timeout"),
+        pytest.param(KafkaError(KafkaError._TRANSPORT, retriable=True), Unavailable, id="broker-away"),
+        pytest.param(KafkaError(KafkaError._TIMED_OUT), Unavailable, id="timeout"),
     ],
 )
 def test_errors_are_sorted_by_who_must_act(error: KafkaError, kind: type[HeadraceError]) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ingest.errors import LeadLost
+from ingest.errors import LeadershipLost
 from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.leadership import Leadership, Role, group_id
-from ingest.ledger import State
+from ingest.model.ledger_entry import State
 from tests.kafka.ingester import Ingester, object_id
 from tests.support.until import until_sync
 
@@ -39,14 +39,14 @@ def test_the_second_waits_and_takes_over(ingester: Ingester) -> None:
     second = ingester.member()
     until_sync(lambda: second.role is Role.STANDBY, what="the second is a standby")
     assert not second.wait_for_lead(0.2, ingester.stop)
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         second.metadata()
     left = time.monotonic()
     first.close()
     assert second.wait_for_lead(10, ingester.stop)
     assert time.monotonic() - left < 5
     assert first.role is Role.CLOSED
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         first.metadata()
 
 
@@ -107,9 +107,9 @@ def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
     second = ingester.lead(instance_id="one")
     until_sync(lambda: first.role is Role.LOST)
     assert len(lost) == 1
-    with pytest.raises(LeadLost, match="does not lead"):
+    with pytest.raises(LeadershipLost, match="does not lead"):
         first.metadata()
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         first.wait_for_lead(1, ingester.stop)
     assert second.is_leader
 

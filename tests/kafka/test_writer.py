@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from ingest.errors import LeadLost, TopicMissing, Unusable
+from ingest.errors import LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.fencing import driver_id
 from ingest.kafka.group_metadata import parse_group_metadata
@@ -15,7 +15,7 @@ from ingest.kafka.kafka_clients import ClientProperties, new_transactional_produ
 from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_writer import LedgerWriter, Write
-from ingest.ledger import ControlKey, encode_entry, encode_key
+from ingest.model.ledger_entry import ControlKey, encode_entry, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id, refusal
 from tests.support.kafka import BrokerFactory, Record, read_committed
 from tests.support.until import until_sync
@@ -66,9 +66,9 @@ def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
     first.commit([(object_id(1), DONE)])
     second.commit([(object_id(2), DONE)])
     for _ in range(2):
-        with pytest.raises(LeadLost, match=driver_id(ingester.name)):
+        with pytest.raises(LeadershipLost, match=driver_id(ingester.name)):
             first.commit([(object_id(3), DONE)])
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         first.initialise(10)
     second.commit([(object_id(4), DONE)])
     keys = [record.key for record in read_committed(ingester.topic)]
@@ -116,7 +116,7 @@ def test_a_leader_that_was_replaced_without_hearing_of_it_is_told_by_the_group(i
     its_ledger.take_over(timeout=30)
     ledger._writer._metadata = lambda: metadata
     ledger._lead = Unaware(metadata)
-    with pytest.raises(LeadLost, match=driver_id(ingester.name)):
+    with pytest.raises(LeadershipLost, match=driver_id(ingester.name)):
         ledger.commit([(object_id(1), DONE)], timeout=10)
     its_ledger.commit([(object_id(2), DONE)])
     assert encode_key(object_id(1)) not in {record.key for record in read_committed(ingester.topic)}
@@ -142,7 +142,7 @@ def test_a_writer_without_the_lead_fences_nobody(ingester: Ingester) -> None:
     leading = writer_of(ingester, lead)
     leading.commit([(object_id(1), DONE)])
     standby = ingester.member()
-    with pytest.raises(LeadLost):
+    with pytest.raises(LeadershipLost):
         writer_of(ingester, standby).commit([(object_id(2), DONE)])
     leading.commit([(object_id(3), DONE)])
 
@@ -185,7 +185,7 @@ def test_a_refusal_that_stays_is_a_lost_lead(ingester: Ingester) -> None:
         metadata=lambda: metadata,
         still_leads=lambda: False,
     )
-    with pytest.raises(LeadLost, match="refuses"):
+    with pytest.raises(LeadershipLost, match="refuses"):
         writer.commit([(object_id(1), DONE)], timeout=1)
     writer.close()
     assert read_committed(ingester.topic) == []
@@ -211,7 +211,7 @@ def test_a_writer_is_bounded(ingester: Ingester) -> None:
         metadata=lead.metadata,
         still_leads=lambda: True,
     )
-    with pytest.raises(Unusable, match=r"'a-driver'.*bootstrap\.servers"):
+    with pytest.raises(Unavailable, match=r"'a-driver'.*bootstrap\.servers"):
         away.commit([(object_id(1), DONE)], timeout=1)
     away.close()
 

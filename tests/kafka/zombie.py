@@ -10,8 +10,8 @@ import threading
 from ingest.errors import HeadraceError
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_writer import LedgerWriter
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId
 
 
 def main(bootstrap: str, name: str, topic: str, session_timeout_ms: str) -> None:

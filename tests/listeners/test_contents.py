@@ -16,7 +16,7 @@ from botocore.parsers import create_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.objects import S3Object
+from ingest.model.objects import S3Object
 from listeners.async_clients import s3_client
 from listeners.discovery_events import ListingKind, Page
 from listeners.list_parser import _AT_ONCE, _before_parse

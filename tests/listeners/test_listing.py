@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import AccessDenied, SourceUnavailable
-from ingest.objects import ObjectId, S3Object
+from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind, Page
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister

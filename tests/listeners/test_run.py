@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ingest.errors import AccessDenied, ObjectMissing
-from ingest.objects import ObjectId, S3Object
+from ingest.model.objects import ObjectId, S3Object
 from listeners.discovery_events import (
     Event,
     HeadAnswer,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ingest.http import Endpoints, Response
+from ingest.http import Response, StatusEndpoints
 from ingest.metrics import Metrics
 from ingest.service.pages import pages
 from ingest.service.snapshot import Board, EventToCommit, QuarantinedObject, RecentObject, Snapshot
@@ -109,7 +109,7 @@ class Shown:
 def showing(snapshot: Snapshot = LEADER) -> Iterator[Shown]:
     """The endpoints, answering until the end of the block."""
     shown = Shown(Board(snapshot))
-    endpoints = Endpoints("127.0.0.1", 0, shown.routes())
+    endpoints = StatusEndpoints("127.0.0.1", 0, shown.routes())
     endpoints.start()
     shown.url = f"http://127.0.0.1:{endpoints.port}/"
     try:

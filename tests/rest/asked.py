@@ -9,11 +9,11 @@ from typing import Any
 from ingest.http import Request, Response
 from ingest.kafka.control_records import TargetState
 from ingest.log_levels import LoggerLevels
-from ingest.objects import ObjectId
+from ingest.model.objects import ObjectId
 from ingest.rest.loggers import Loggers
-from ingest.rest.offsets import OffsetsReader
-from ingest.rest.port import Change, Condition, Known, NotLeading
-from ingest.rest.routes import Routes
+from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
+from ingest.rest.rest_offsets import OffsetsReader
+from ingest.rest.rest_routes import RestRoutes
 from ingest.rest.shapes import Identity
 from ingest.settings import load
 from ingest.settings.choices import InputFormat
@@ -43,20 +43,20 @@ READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options=
 
 @dataclass(slots=True)
 class FakeConnector:
-    """`Connector` with two slots; `standby` makes it answer as one."""
+    """`ConnectorPort` with two slots; `standby` makes it answer as one."""
 
     target: TargetState = TargetState.RUNNING
     problems: tuple[str, ...] = ()
     slots: tuple[tuple[int, bool], ...] = ((0, False), (1, False))
-    known: dict[ObjectId, Known] = field(default_factory=dict)
+    known: dict[ObjectId, LedgerObject] = field(default_factory=dict)
     standby: bool = False
     calls: list[Any] = field(default_factory=list)
     cluster_id: str | None = "cluster"
 
-    def condition(self) -> Condition:
+    def condition(self) -> ConnectorCondition:
         """As it was made."""
         self._lead()
-        return Condition(target=self.target, problems=self.problems, slots=self.slots)
+        return ConnectorCondition(target=self.target, problems=self.problems, slots=self.slots)
 
     def steer(self, target: TargetState) -> None:
         """Note it."""
@@ -78,12 +78,12 @@ class FakeConnector:
         self._lead()
         return ["events", "more"]
 
-    def offsets(self) -> Iterator[Known]:
+    def offsets(self) -> Iterator[LedgerObject]:
         """Those it was made with."""
         self._lead()
         return iter(self.known.values())
 
-    def find(self, object_id: ObjectId) -> Known | None:
+    def find(self, object_id: ObjectId) -> LedgerObject | None:
         """One of them."""
         self._lead()
         return self.known.get(object_id)
@@ -107,7 +107,7 @@ def ask(
     connector: FakeConnector, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, Any, Response]:
     """Status, JSON (None without a body) and response of one request; a text body is sent as it is."""
-    routes = Routes(IDENTITY, RUNNING, connector, READER, Loggers(LoggerLevels()))
+    routes = RestRoutes(IDENTITY, RUNNING, connector, READER, Loggers(LoggerLevels()))
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     named = Message()
     for name, value in headers.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.exits import Exit, exit_code
-from ingest.rest.auth import AuthFileUnfit, read_accounts
+from ingest.rest.auth import InvalidAuthFile, read_accounts
 
 
 def _file(folder: Path, text: bytes, mode: int = 0o600) -> str:
@@ -77,7 +77,7 @@ def test_a_file_that_will_not_do_is_a_configuration_error(
     """It says why and never what is in the file."""
     path = _file(tmp_path, text, mode)
 
-    with pytest.raises(AuthFileUnfit) as caught:
+    with pytest.raises(InvalidAuthFile) as caught:
         read_accounts(path)
 
     assert str(caught.value).startswith(f"rest.auth.file = {path!r}: {why}")
@@ -88,7 +88,7 @@ def test_a_file_that_will_not_do_is_a_configuration_error(
 @pytest.mark.parametrize(("name", "why"), [("gone", "No such file"), (".", "Is a directory")])
 def test_a_file_that_is_not_there(tmp_path: Path, name: str, why: str) -> None:
     """The reason is the system's."""
-    with pytest.raises(AuthFileUnfit, match=why):
+    with pytest.raises(InvalidAuthFile, match=why):
         read_accounts(str(tmp_path / name))
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ingest.catalogue.alter_offsets import Offset
 from ingest.kafka.control_records import TargetState
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, S3Object
-from ingest.positions import BytePosition
-from ingest.rest.offsets import as_item, has_offset
-from ingest.rest.port import Change, Known
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import BytePosition
+from ingest.rest.port import Change, LedgerObject
+from ingest.rest.rest_offsets import as_item, has_offset
 from tests.rest.asked import READER, FakeConnector, ask
 
 PATH = "/connectors/uploads/offsets"
@@ -20,13 +20,13 @@ PARTITION = {"bucket": "bucket", "key": "a.jsonl", "etag": "e1"}
 A = ObjectId("bucket", "a.jsonl", "e1")
 
 
-def a_known(state: State = State.DONE, **changes: Any) -> Known:
+def a_known(state: State = State.DONE, **changes: Any) -> LedgerObject:
     """An object as the ledger may have it."""
     entry = LedgerEntry(state=state, records=3, size=30, last_modified_ms=1000, **changes)
-    return Known(object=S3Object(id=A, size=30, last_modified_ms=1000), entry=entry)
+    return LedgerObject(object=S3Object(id=A, size=30, last_modified_ms=1000), entry=entry)
 
 
-def stopped(*known: Known) -> FakeConnector:
+def stopped(*known: LedgerObject) -> FakeConnector:
     """A connector whose offsets may be changed."""
     return FakeConnector(target=TargetState.STOPPED, slots=(), known={one.object.id: one for one in known})
 
@@ -61,7 +61,7 @@ def test_get_of_many_objects_comes_in_pieces_that_are_one_document() -> None:
     known = {}
     for number in range(1_201):
         one = ObjectId("bucket", f'k"{number:04}\u00e9', "e")
-        known[one] = Known(
+        known[one] = LedgerObject(
             object=S3Object(id=one, size=1, last_modified_ms=1), entry=LedgerEntry(state=State.DONE)
         )
     response = ask(FakeConnector(known=known), "GET", PATH)[2]
@@ -87,7 +87,7 @@ def test_an_object_without_progress_has_no_offset(entry: LedgerEntry, *, shown: 
 
 def test_an_object_in_slices_says_how_many_are_done() -> None:
     """Its positions are those of its slices."""
-    known = Known(
+    known = LedgerObject(
         object=S3Object(id=A, size=1, last_modified_ms=1),
         entry=LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9)),
         splits=2,
@@ -123,7 +123,7 @@ def test_what_get_shows_patch_takes_back(
     )
     seen = S3Object(id=A, size=5, last_modified_ms=7, version_id="v")
 
-    changes = READER.read([as_item(Known(object=seen, entry=entry))])
+    changes = READER.read([as_item(LedgerObject(object=seen, entry=entry))])
 
     assert changes == [Change(object=seen, offset=Offset.of(entry))]
 

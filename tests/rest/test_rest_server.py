@@ -14,7 +14,7 @@ from ingest import http as endpoints
 from ingest.http import AddressTaken, HttpServer
 from ingest.rest.server import rest_server
 from ingest.settings import Settings, load
-from ingest.settings.forms import HostPort
+from ingest.settings.value_types import HostPort
 from tests.rest.asked import FakeConnector
 
 LOCAL = HostPort("127.0.0.1", 0)

@@ -9,21 +9,21 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.http import MAX_CONNECTIONS, Endpoints, Response
+from ingest.http import MAX_CONNECTIONS, Response, StatusEndpoints
 
 READY = b"ready: leader\n"
 
 
 @pytest.fixture
-def server() -> Iterator[Endpoints]:
+def server() -> Iterator[StatusEndpoints]:
     """A running server with a readiness page."""
-    made = Endpoints("127.0.0.1", 0, {"/health/ready": lambda: Response.of_text(READY.decode())})
+    made = StatusEndpoints("127.0.0.1", 0, {"/health/ready": lambda: Response.of_text(READY.decode())})
     made.start()
     yield made
     made.close()
 
 
-def _probe(server: Endpoints, *, seconds: float = 1.0) -> bytes:
+def _probe(server: StatusEndpoints, *, seconds: float = 1.0) -> bytes:
     """The readiness page, as a probe with a short patience gets it."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=seconds)
     try:
@@ -33,7 +33,7 @@ def _probe(server: Endpoints, *, seconds: float = 1.0) -> bytes:
         connection.close()
 
 
-def _said(server: Endpoints, sent: bytes) -> bytes:
+def _said(server: StatusEndpoints, sent: bytes) -> bytes:
     """All that comes back for these bytes, to the end of the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
         one.sendall(sent)
@@ -60,7 +60,9 @@ def _said(server: Endpoints, sent: bytes) -> bytes:
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="TLS", marks=pytest.mark.long),
     ],
 )
-def test_more_hanging_clients_than_places_do_not_hide_readiness(server: Endpoints, begin: bytes) -> None:
+def test_more_hanging_clients_than_places_do_not_hide_readiness(
+    server: StatusEndpoints, begin: bytes
+) -> None:
     """Whoever has dawdled longest gives its place up, so that a probe never waits for a time-out."""
     with ExitStack() as hanging:
         for _ in range(3 * MAX_CONNECTIONS):
@@ -97,7 +99,7 @@ def test_more_hanging_clients_than_places_do_not_hide_readiness(server: Endpoint
     ],
 )
 def test_what_is_no_request_of_ours_is_answered_in_a_line(
-    server: Endpoints, sent: bytes, status: int, capfd: pytest.CaptureFixture[str]
+    server: StatusEndpoints, sent: bytes, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """With its status, none of its own words, and nothing on stderr; the next probe is answered."""
     answer = _said(server, sent)
@@ -112,7 +114,7 @@ def test_what_is_no_request_of_ours_is_answered_in_a_line(
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_answer_that_nobody_takes_is_given_up(server: Endpoints) -> None:
+def test_an_answer_that_nobody_takes_is_given_up(server: StatusEndpoints) -> None:
     """Clients that ask and go without reading leave no thread behind that would keep a place."""
     for _ in range(3 * MAX_CONNECTIONS):
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:

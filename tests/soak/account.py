@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.ledger import LedgerEntry, State, decode_entry, decode_key
-from ingest.objects import ObjectId
-from ingest.positions import BytePosition
+from ingest.model.ledger_entry import LedgerEntry, State, decode_entry, decode_key
+from ingest.model.objects import ObjectId
+from ingest.model.positions import BytePosition
 from tests.soak.load import Damage, Uploaded, number_of
 from tests.support import kafka
 

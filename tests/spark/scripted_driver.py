@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ingest.kafka.leadership import Leadership
-from ingest.ledger import LedgerEntry, LedgerKey, decode_entry, decode_key
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, decode_entry, decode_key
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import Batch, Finished, Split
 from ingest.settings import load
-from ingest.work import Batch, Finished, Work
 from spark.slots import BatchCommitted, BatchFinished, Jobs, SlotEnded, SlotEvent, SlotPool, SlotReady
 from spark.source.task_settings import task_settings
 from tests.support import aws
@@ -106,20 +106,20 @@ class ScriptedDriver:
         """Its process id."""
         return int(self.worker(slot).split("-")[-2])
 
-    def work(self, found: S3Object, **given: Any) -> Work:
+    def work(self, found: S3Object, **given: Any) -> Split:
         """The object as work; `topic` and `partition` say where its records go."""
         route = Route(topic=given.pop("topic", self.topic), partition=given.pop("partition", None))
-        return Work(object=found, route=route, **given)
+        return Split(object=found, route=route, **given)
 
     def batch(
-        self, *works: Work, slot: int = 0, max_seconds: float = 60, group: bytes | None = None
+        self, *works: Split, slot: int = 0, max_seconds: float = 60, group: bytes | None = None
     ) -> Batch:
         """The next plan, with the group's metadata of now."""
         return Batch(
             number=next(self._plans),
             slot=slot,
             group=self.leadership.metadata() if group is None else group,
-            works=works,
+            splits=works,
             max_seconds=max_seconds,
         )
 
@@ -128,7 +128,7 @@ class ScriptedDriver:
         self.lanes.start(slot)
         self.expect(SlotReady)
 
-    def run(self, *works: Work, slot: int = 0, max_seconds: float = 60) -> Finished:
+    def run(self, *works: Split, slot: int = 0, max_seconds: float = 60) -> Finished:
         """Grant one batch to a ready slot; what it ended with."""
         assert self.lanes.grant(slot, self.batch(*works, slot=slot, max_seconds=max_seconds))
         return self.expect(BatchFinished).finished

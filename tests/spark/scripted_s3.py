@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from ingest.objects import ObjectId, S3Object
-from ingest.settings.model import BackoffSettings, Credentials, S3Settings, StaticCredentials
+from ingest.model.objects import ObjectId, S3Object
 from ingest.settings.secret import Secret
+from ingest.settings.settings import BackoffSettings, Credentials, S3Settings, StaticCredentials
 from spark.s3 import S3Calls, new_s3_calls
 
 ETAG: Final = "0123456789abcdef0123456789abcdef"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.errors import Unusable
-from ingest.exits import ConfigurationUnfit
-from ingest.work import Outcome
+from ingest.errors import Unavailable
+from ingest.exits import InvalidConfiguration
+from ingest.model.slot_protocol import BatchOutcome
 from localstack.ports import HOST, free_port
 from spark.slots import BatchFinished, JobFailed, SlotEnded, SlotReady
 from spark.slots.connect import ConnectJobs
@@ -70,7 +70,7 @@ def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> 
     driver.lanes.check_way()
     driver.lanes.start(0)
     driver.lanes.start(1)
-    outcomes: list[Outcome] = []
+    outcomes: list[BatchOutcome] = []
     while len(outcomes) < len(works):
         match driver.events.get(timeout=60):
             case SlotReady(slot=slot):
@@ -79,7 +79,7 @@ def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> 
             case BatchFinished(finished=finished):
                 outcomes.append(finished.outcome)
 
-    assert outcomes == [Outcome.CLEAN] * 2
+    assert outcomes == [BatchOutcome.CLEAN] * 2
     assert len(driver.records()) == 2000
 
 
@@ -93,7 +93,7 @@ def test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again(remote: Drive
     assert not driver.expect(SlotEnded, seconds=20).clean
 
     driver.ready()
-    assert driver.run(work).outcome is Outcome.CLEAN
+    assert driver.run(work).outcome is BatchOutcome.CLEAN
     assert len(driver.records()) == 1000
 
 
@@ -130,14 +130,14 @@ def test_a_server_that_died_and_is_back_gets_a_new_session(
                 assert isinstance(event, SlotEnded)
                 assert "SESSION" in str(event.error)
                 driver.lanes.start(0)
-            assert driver.run(work).outcome is Outcome.CLEAN
+            assert driver.run(work).outcome is BatchOutcome.CLEAN
             assert len(driver.records()) == 1000
             driver.lanes.void(0)
 
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:
     """At once, not after Spark's ten minutes."""
-    with pytest.raises(Unusable, match=r"at 127\.0\.0\.1:\d+ does not answer \(Connection refused\)"):
+    with pytest.raises(Unavailable, match=r"at 127\.0\.0\.1:\d+ does not answer \(Connection refused\)"):
         ConnectJobs(f"sc://{HOST}:{free_port()}", {}, name="n")
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_says_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatc
     with (
         socket.create_server((HOST, 0)) as silent,
         pytest.raises(
-            Unusable, match=r"does not answer: it was asked to open a session; check spark\.remote"
+            Unavailable, match=r"does not answer: it was asked to open a session; check spark\.remote"
         ),
     ):
         ConnectJobs(f"sc://{HOST}:{silent.getsockname()[1]}", {}, name="n")
@@ -170,7 +170,7 @@ def test_options_of_the_server(server: ConnectServer, given: Mapping[str, str], 
         jobs.close()
         return
 
-    with pytest.raises(ConfigurationUnfit, match=sentence):
+    with pytest.raises(InvalidConfiguration, match=sentence):
         ConnectJobs(server.url, given, name="n")
 
 
@@ -188,7 +188,7 @@ def test_a_server_that_repeats_tasks_is_refused(
     """With what to start it with."""
     with (
         connect_server(tmp_path, master=master, conf=conf) as unfit,
-        pytest.raises(ConfigurationUnfit, match=sentence),
+        pytest.raises(InvalidConfiguration, match=sentence),
     ):
         ConnectJobs(unfit.url, {}, name="n")
 
@@ -198,7 +198,7 @@ def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
     driver = remote()
     driver.lanes._listener.address = (HOST, free_port())
 
-    with pytest.raises(Unusable, match=r"do not reach this process at .*spark\.driver\.host"):
+    with pytest.raises(Unavailable, match=r"do not reach this process at .*spark\.driver\.host"):
         driver.lanes.check_way()
 
 

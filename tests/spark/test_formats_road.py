@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.ledger import SliceKey, State
+from ingest.model.ledger_entry import SplitKey, State
+from ingest.model.slot_protocol import BatchOutcome
 from ingest.settings.choices import InputFormat
-from ingest.work import Outcome
 from spark.slots import BatchCommitted, BatchFinished
 from tests.spark.formats import endless
 from tests.spark.scripted_driver import ScriptedDriver
@@ -38,7 +38,7 @@ def test_flights_arrive_field_by_field(driver: Drivers, input_format: InputForma
     found = one.put("flights", content)
     one.ready()
 
-    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
 
     values = [record.value for record in one.records()]
     entry = one.entries()[found.id]
@@ -80,11 +80,11 @@ def test_slices_give_each_row_once(driver: Drivers, input_format: InputFormat) -
     ((_, cuts),) = one.run(one.work(found, pieces_wanted=4)).cuts
     works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
-    assert one.run(*works).outcome is Outcome.CLEAN
+    assert one.run(*works).outcome is BatchOutcome.CLEAN
 
     assert len(works) == 4
     assert [json.loads(record.value or b"")["n"] for record in one.records()] == list(range(5000))
-    assert set(one.entries()) == {SliceKey(found.id, begin, end) for begin, end in pairwise(cuts)}
+    assert set(one.entries()) == {SplitKey(found.id, begin, end) for begin, end in pairwise(cuts)}
 
 
 def test_what_was_fetched_is_told_by_object(driver: Drivers) -> None:
@@ -119,7 +119,7 @@ def test_a_record_above_the_topics_own_limit_is_found_beforehand(
 
     finished = one.run(one.work(found))
 
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     entry = one.entries()[found.id]
     if letters_wanted:
         assert [json.loads(record.value or b"")["n"] for record in one.records()] == [0, 2]
@@ -142,7 +142,7 @@ def test_a_dead_letter_is_cut_to_its_topics_own_limit(driver: Drivers, topic: To
     found = one.put("object", fits + b"\n" + large + b"\n1\n")
     one.ready()
 
-    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
 
     first, second = one.records(letters)
     assert first.value == fits
@@ -168,7 +168,7 @@ def test_a_bomb_is_delivered_or_set_aside(driver: Drivers, packer: Any, *, has_l
 
     finished = one.expect(BatchFinished, seconds=800).finished
 
-    assert (finished.outcome, finished.failures) == (Outcome.CLEAN, ())
+    assert (finished.outcome, finished.failures) == (BatchOutcome.CLEAN, ())
     entry = one.entries()[found.id]
     if has_lines:
         count = len(part) // len(line) * mebibytes

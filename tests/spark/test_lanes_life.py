@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.work import Hello, Outcome
+from ingest.model.slot_protocol import BatchOutcome, Hello
 from spark.slots import BatchFinished, SlotEnded, SlotReady
 from spark.slots.socket_protocol import Disconnected, connect
 from tests.spark.scripted_driver import ScriptedDriver
@@ -31,7 +31,7 @@ def test_without_lingering_a_job_is_one_batch(driver: Drivers) -> None:
     for number in range(2):
         one.ready()
         found = one.put(f"object-{number}", b'{"n":1}\n')
-        assert one.run(one.work(found)).outcome is Outcome.CLEAN
+        assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
         assert one.expect(SlotEnded, seconds=10).clean
 
     assert len(one.records()) == 2
@@ -63,7 +63,7 @@ def test_a_second_task_of_a_start_is_refused(driver: Drivers) -> None:
     with pytest.raises(Disconnected):
         second.receive()
     second.close()
-    assert one.run(one.work(one.put("object", b"1\n"))).outcome is Outcome.CLEAN
+    assert one.run(one.work(one.put("object", b"1\n"))).outcome is BatchOutcome.CLEAN
 
 
 def test_a_late_task_of_a_voided_start_is_told_no(driver: Drivers) -> None:

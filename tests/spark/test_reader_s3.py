@@ -14,10 +14,10 @@ from ingest.errors import (
     ObjectSuperseded,
     SourceUnavailable,
 )
-from ingest.objects import ObjectId, Route, S3Object
-from ingest.settings.model import BackoffSettings, S3Settings, StaticCredentials
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import Split
 from ingest.settings.secret import Secret
-from ingest.work import Work
+from ingest.settings.settings import BackoffSettings, S3Settings, StaticCredentials
 from spark.reader import Prefetch, RateLimiter, S3Source
 from spark.reader.prefetch import SMALL_BYTES
 from spark.reader.resumable_get import ResumableGet
@@ -216,7 +216,8 @@ def test_works_come_in_order_and_are_fetched_before_they_are_asked_for(
     large = CONTENT[: SMALL_BYTES + 1]
     contents = [b"one", b"", b"two" * 1000, large, b"three", large]
     works = [
-        Work(object=put(f"object-{n}", content), route=Route(topic="t")) for n, content in enumerate(contents)
+        Split(object=put(f"object-{n}", content), route=Route(topic="t"))
+        for n, content in enumerate(contents)
     ]
     prefetch = Prefetch(calls, works, RateLimiter(None), streams=True)
 

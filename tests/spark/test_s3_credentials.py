@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import AccessDenied
 from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import Credentials, DefaultCredentials, ProviderCredentials, RoleCredentials
+from ingest.settings.settings import Credentials, DefaultCredentials, ProviderCredentials, RoleCredentials
 from spark.s3 import S3Calls
 from tests.spark.scripted_s3 import KEYS, Say, ScriptedS3, an_object, calls_by, error, said, settings
 from tests.support.credential_service import CredentialService

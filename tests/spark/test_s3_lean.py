@@ -21,7 +21,7 @@ from urllib3.util import wait_for_read
 
 from ingest.errors import AccessDenied, ObjectSuperseded, SourceUnavailable
 from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import ProviderCredentials
+from ingest.settings.settings import ProviderCredentials
 from spark.reader import S3Source
 from spark.s3 import S3Calls
 from spark.s3.connections import READ_SECONDS, Connections, Origin, verifying

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from ingest.aws_credentials import SigningCredentials, session_with
 from ingest.errors import AccessDenied
 from ingest.settings.choices import CredentialsProvider
-from ingest.settings.model import ProviderCredentials, StaticCredentials
 from ingest.settings.secret import Secret
+from ingest.settings.settings import ProviderCredentials, StaticCredentials
 from spark.s3.endpoint import is_supported
 from spark.s3.fast_get import FastGet
 from spark.s3.get_request import GetRequest

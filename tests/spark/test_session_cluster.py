@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from ingest.work import Outcome
+from ingest.model.slot_protocol import BatchOutcome
 from localstack.ports import HOST
 from spark.session import build_session, stop_session
 from spark.slots import BatchFinished, SessionJobs, SlotEnded, SlotReady
@@ -66,13 +66,13 @@ def _work_and_lose_an_executor(driver: ScriptedDriver) -> None:
     for slot, work in enumerate(works):
         assert driver.lanes.grant(slot, driver.batch(work, slot=slot))
 
-    assert [driver.expect(BatchFinished).finished.outcome for _ in works] == [Outcome.CLEAN] * 2
+    assert [driver.expect(BatchFinished).finished.outcome for _ in works] == [BatchOutcome.CLEAN] * 2
 
     assert len(driver.records()) == 2000
     os.kill(parent_of(parent_of(driver.worker_pid(1))), signal.SIGKILL)
     ended = driver.expect(SlotEnded)
     assert (ended.slot, ended.clean) == (1, False)
-    assert driver.run(driver.work(driver.put("more", b"1\n"))).outcome is Outcome.CLEAN
+    assert driver.run(driver.work(driver.put("more", b"1\n"))).outcome is BatchOutcome.CLEAN
 
 
 def parent_of(pid: int) -> int:

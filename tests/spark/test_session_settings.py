@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import Unusable
+from ingest.errors import Unavailable
 from spark.session import build_session, is_local, spark_conf
 from tests.support.until import until_sync
 
@@ -58,7 +58,7 @@ def test_a_cluster_gets_no_loopback() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_session_that_cannot_start_is_one_sentence() -> None:
     """Naming the option."""
-    with pytest.raises(Unusable, match=r"spark\.master='nonsense': its JVM"):
+    with pytest.raises(Unavailable, match=r"spark\.master='nonsense': its JVM"):
         build_session({"spark.master": "nonsense"}, name="n")
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.ledger import State
-from ingest.work import Outcome
+from ingest.model.ledger_entry import State
+from ingest.model.slot_protocol import BatchOutcome
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory, limit_record_bytes
 
@@ -22,12 +22,12 @@ def test_one_that_no_longer_fits_is_emptied(
     bad = b"{%s" % os.urandom(3000).hex().encode()
     before, after = one.put("before", bad + b"\n"), one.put("after", b"1\n" + bad + b"\n2\n")
     one.ready()
-    assert one.run(one.work(before)).outcome is Outcome.CLEAN
+    assert one.run(one.work(before)).outcome is BatchOutcome.CLEAN
     limit_record_bytes(letters, 4000)
 
     finished = one.run(one.work(after))
 
-    assert (finished.outcome, finished.failures) == (Outcome.ABORTED, ())
+    assert (finished.outcome, finished.failures) == (BatchOutcome.ABORTED, ())
     assert [record.value for record in one.records()] == [b"1", b"2"]
     first, second = one.records(letters)
     assert (first.value, second.value) == (bad, b"")
@@ -45,7 +45,7 @@ def test_an_object_beside_a_refused_dead_letter_is_not_failed(
 
     finished = one.run(one.work(blank), one.work(bad))
 
-    assert finished.outcome is Outcome.ABORTED
+    assert finished.outcome is BatchOutcome.ABORTED
     assert [(failure.work.object.id.key, failure.kind) for failure in finished.failures] == [
         ("bad", "RecordRefused")
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.errors import AccessDenied, TopicMissing, Unusable
+from ingest.errors import AccessDenied, TopicMissing, Unavailable
 from ingest.kafka.output_topics import OutputTopic
 from spark.source.topic_limits import TopicLimits
 
@@ -27,7 +27,7 @@ def test_a_limit_is_the_topics() -> None:
     assert TopicLimits(Brokers()).of("orders") == 5000
 
 
-@pytest.mark.parametrize("error", [AccessDenied("no"), Unusable("away")], ids=["refused", "away"])
+@pytest.mark.parametrize("error", [AccessDenied("no"), Unavailable("away")], ids=["refused", "away"])
 def test_a_broker_that_does_not_say_is_not_asked_for_each_object(error: Exception) -> None:
     """Every object would wait for it; half a minute later it is asked again."""
     now = [0.0]

@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import pytest
 
-from ingest.fingerprint import options_hash
 from ingest.kafka.fencing import fence, slot_id
-from ingest.ledger import State
-from ingest.objects import ObjectId
-from ingest.positions import BytePosition
-from ingest.work import UNRECORDED_OPTIONS, Outcome, Work
+from ingest.model.ledger_entry import State
+from ingest.model.objects import ObjectId
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Split
+from ingest.options_hash import options_hash
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import Record, TopicFactory
@@ -40,7 +40,7 @@ def test_an_object_arrives_with_its_checkpoint(driver: Drivers) -> None:
 
     finished = one.run(one.work(found))
 
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     assert finished.failures == ()
     records = one.records()
     assert b"".join((record.value or b"") + b"\n" for record in records) == content
@@ -56,12 +56,12 @@ def numbers(records: list[Record]) -> list[int]:
     return [json.loads(record.value or b"")["n"] for record in records]
 
 
-def rest(driver: ScriptedDriver, work: Work) -> Work:
+def rest(driver: ScriptedDriver, work: Split) -> Split:
     """The work as it goes on from the ledger, as a driver that has fenced and read would plan it."""
     entry = driver.entries().get(work.object.id)
     if entry is None:
         return work
-    return Work(object=work.object, route=work.route, start=entry.position, records=entry.records)
+    return Split(object=work.object, route=work.route, start=entry.position, records=entry.records)
 
 
 def test_small_objects_share_a_transaction(driver: Drivers) -> None:
@@ -73,7 +73,7 @@ def test_small_objects_share_a_transaction(driver: Drivers) -> None:
 
     finished = one.run(*(one.work(found) for found in [*filled, empty, folder, blank]))
 
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     assert len([event for event in one.seen if isinstance(event, BatchCommitted)]) == 1
     entries = one.entries()
     assert len(one.records()) == 15
@@ -90,7 +90,7 @@ def test_an_object_s_end_belongs_to_the_transaction_of_its_last_rows(driver: Dri
     objects = [one.put(f"object-{n}", lines(1000)) for n in range(5)]
     one.ready()
 
-    assert one.run(*map(one.work, objects)).outcome is Outcome.CLEAN
+    assert one.run(*map(one.work, objects)).outcome is BatchOutcome.CLEAN
 
     told = [event.committed for event in one.seen if isinstance(event, BatchCommitted)]
     assert [sum(each.records_by_topic.values()) for each in told] == [1000] * 5
@@ -105,7 +105,7 @@ def test_a_bad_row_quarantines_at_its_position(driver: Drivers) -> None:
 
     finished = one.run(one.work(bad), one.work(good))
 
-    assert (finished.outcome, finished.failures) == (Outcome.CLEAN, ())
+    assert (finished.outcome, finished.failures) == (BatchOutcome.CLEAN, ())
     assert len(one.records()) == 4
     entry = one.entries()[bad.id]
     assert (entry.state, entry.records, entry.position) == (
@@ -155,7 +155,7 @@ def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: D
         one.work(good, partition=1),
     )
 
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     assert [(failure.work.object.id.key, failure.kind, failure.reason) for failure in finished.failures] == [
         ("gone", "ObjectMissing", None),
         ("twice", "ObjectSuperseded", None),
@@ -182,7 +182,7 @@ def test_a_voided_task_commits_nothing_more(driver: Drivers) -> None:
     assert before.state is State.PARTIAL
     assert before.records == seen < 150_000
     one.ready()
-    assert one.run(rest(one, one.work(found))).outcome is Outcome.CLEAN
+    assert one.run(rest(one, one.work(found))).outcome is BatchOutcome.CLEAN
     assert numbers(one.records()) == list(range(150_000))
 
 
@@ -195,7 +195,7 @@ def test_a_fenced_producer_ends_its_task(driver: Drivers) -> None:
 
     finished = one.run(one.work(found))
 
-    assert finished.outcome is Outcome.FENCED
+    assert finished.outcome is BatchOutcome.FENCED
     ended = one.expect(SlotEnded)
     assert not ended.clean
     assert one.records() == []
@@ -213,7 +213,7 @@ def test_a_batch_of_an_older_generation_writes_nothing(driver: Drivers) -> None:
 
     assert one.lanes.grant(0, one.batch(one.work(found), group=older))
 
-    assert one.expect(BatchFinished).finished.outcome is Outcome.FENCED
+    assert one.expect(BatchFinished).finished.outcome is BatchOutcome.FENCED
     assert not one.expect(SlotEnded).clean
     assert one.records() == []
 
@@ -234,7 +234,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
     fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
     assert one.entries()[found.id].state is State.PARTIAL
     one.ready()
-    assert one.run(rest(one, one.work(found))).outcome is Outcome.CLEAN
+    assert one.run(rest(one, one.work(found))).outcome is BatchOutcome.CLEAN
     assert numbers(one.records()) == list(range(120_000))
 
 
@@ -246,7 +246,7 @@ def test_a_batch_out_of_time_gives_its_rest_back(driver: Drivers) -> None:
 
     finished = one.run(one.work(large), one.work(small), max_seconds=0.05)
 
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     stopped, untouched = finished.returned
     assert untouched == one.work(small)
     assert 0 < stopped.records < 120_000
@@ -264,7 +264,7 @@ def test_an_end_in_mid_batch_commits_and_gives_the_rest_back(driver: Drivers) ->
     one.lanes.end(0)
 
     finished = one.expect(BatchFinished).finished
-    assert finished.outcome is Outcome.CLEAN
+    assert finished.outcome is BatchOutcome.CLEAN
     assert one.expect(SlotEnded).clean
     (stopped,) = finished.returned
     assert len(one.records()) == stopped.records < 120_000
@@ -276,7 +276,7 @@ def test_a_slot_that_returns_to_its_worker_keeps_its_producer(driver: Drivers) -
     kept = 0
     for number in range(12):
         one.ready()
-        assert one.run(one.work(one.put(f"before-{number}", lines(1)))).outcome is Outcome.CLEAN
+        assert one.run(one.work(one.put(f"before-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
         before = one.worker(0)
         one.lanes.end(0)
         assert one.expect(SlotEnded).clean
@@ -286,7 +286,7 @@ def test_a_slot_that_returns_to_its_worker_keeps_its_producer(driver: Drivers) -
         stays = one.worker(0) == before
         finished = one.run(one.work(one.put(f"after-{number}", lines(1))))
 
-        assert finished.outcome is (Outcome.FENCED if stays else Outcome.CLEAN)
+        assert finished.outcome is (BatchOutcome.FENCED if stays else BatchOutcome.CLEAN)
         one.lanes.end(0)
         one.expect(SlotEnded)
         kept += stays
@@ -300,7 +300,7 @@ def test_a_slot_that_was_fenced_initialises_anew(driver: Drivers) -> None:
     one = driver()
     for number in range(4):
         one.ready()
-        assert one.run(one.work(one.put(f"object-{number}", lines(1)))).outcome is Outcome.CLEAN
+        assert one.run(one.work(one.put(f"object-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
         one.lanes.end(0)
         assert one.expect(SlotEnded).clean
         fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
@@ -344,7 +344,7 @@ def test_a_record_that_the_broker_refuses_is_found(
 
     finished = one.run(one.work(found))
 
-    assert finished.outcome is Outcome.ABORTED
+    assert finished.outcome is BatchOutcome.ABORTED
     assert (finished.failures, finished.returned) == ((), ())
     entry = one.entries()[found.id]
     if letters_wanted:
@@ -367,7 +367,7 @@ def test_at_least_once_writes_records_and_then_their_checkpoint(driver: Drivers)
     found = one.put("object", lines(5000))
     one.ready()
 
-    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
 
     assert numbers(one.records()) == list(range(5000))
     assert one.entries()[found.id].state is State.DONE
@@ -382,7 +382,7 @@ def test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once(driver
     ((_, cuts),) = one.run(one.work(found, pieces_wanted=3)).cuts
     works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
-    assert one.run(*works).outcome is Outcome.CLEAN
+    assert one.run(*works).outcome is BatchOutcome.CLEAN
 
     assert len(works) == 3
     assert numbers(one.records()) == list(range(1000))
@@ -416,7 +416,7 @@ def test_headers_and_timestamps_take_the_ordinary_path(driver: Drivers) -> None:
     found = one.put("object", lines(3) + b"null\n")
     one.ready()
 
-    assert one.run(one.work(found)).outcome is Outcome.CLEAN
+    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
 
     records = one.records()
     assert [record.value for record in records] == [*lines(3).splitlines(), None]
@@ -430,7 +430,7 @@ def test_an_object_id_of_other_content_is_never_read(driver: Drivers) -> None:
     found = one.put("object", lines(3))
     one.ready()
     other = one.work(found)
-    lied = Work(
+    lied = Split(
         object=type(found)(
             id=ObjectId(found.id.bucket, found.id.key, "0" * 32),
             size=found.size,
@@ -484,7 +484,7 @@ def test_where_an_object_can_be_cut_comes_with_the_hash_of_its_settings(driver: 
     found = one.put("large", lines(1000))
     one.ready()
 
-    finished = one.run(replace(one.work(found), pieces_wanted=3))
+    finished = one.run(replace(one.work(found), splits_wanted=3))
 
     ((work, cuts),) = finished.cuts
     assert (len(cuts), work.object, work.options) == (
@@ -507,6 +507,6 @@ def test_slots_work_side_by_side(driver: Drivers) -> None:
     assert one.lanes.grant(1, one.batch(*works[2:], slot=1))
     finished = [one.expect(BatchFinished).finished.outcome for _ in range(2)]
 
-    assert finished == [Outcome.CLEAN] * 2
+    assert finished == [BatchOutcome.CLEAN] * 2
     assert len(one.records()) == 4000
     assert one.worker_pid(0) != one.worker_pid(1)

@@ -8,7 +8,7 @@ served.
 from types import ModuleType
 from typing import Any, Final
 
-from ingest.settings.options import connection, reading, records
+from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.options.option import Family, Option
 
 
@@ -17,11 +17,11 @@ def _declared(module: ModuleType) -> list[Option[Any]]:
 
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
-    *_declared(connection),
-    *_declared(reading),
-    *_declared(records),
+    *_declared(connection_options),
+    *_declared(reading_options),
+    *_declared(record_options),
 )
-FAMILIES: Final[tuple[Family, ...]] = connection.FAMILIES
+FAMILIES: Final[tuple[Family, ...]] = connection_options.FAMILIES
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
 CANONICAL: Final[dict[str, str]] = {
     spelling: option.name for option in OPTIONS for spelling in (option.name, *option.aliases)

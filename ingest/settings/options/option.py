@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Literal, TypeVar
 
-from ingest.settings.forms import Form
+from ingest.settings.value_types import Form
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

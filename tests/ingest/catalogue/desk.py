@@ -5,11 +5,11 @@ from typing import Any
 
 from ingest.catalogue import Catalogue, Effects, ListingPage, ObjectFilter
 from ingest.clock import Instant
-from ingest.ledger import LedgerEntry, LedgerKey, State
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.notification import EventKind, ObjectEvent
-from ingest.objects import ObjectId, Route, S3Object
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
 
@@ -89,7 +89,7 @@ class Desk:
         self.left: list[str] = []
         self.warnings: list[str] = []
         self.plans = 0
-        self.works: dict[int, tuple[Work, ...]] = {}
+        self.works: dict[int, tuple[Split, ...]] = {}
         self.do(self.catalogue.resume(self.now))
 
     @property
@@ -147,8 +147,8 @@ class Desk:
         self,
         plan: int,
         failures: Iterable[Failure] = (),
-        outcome: Outcome = Outcome.CLEAN,
-        cuts: tuple[tuple[Work, tuple[int, ...]], ...] = (),
+        outcome: BatchOutcome = BatchOutcome.CLEAN,
+        cuts: tuple[tuple[Split, tuple[int, ...]], ...] = (),
     ) -> Effects:
         """The batch is over."""
         finished = Finished(batch=plan, outcome=outcome, failures=tuple(failures), cuts=cuts)

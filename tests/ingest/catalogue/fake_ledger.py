@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from ingest.catalogue.ledger_view import UNFINISHED
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey
+from ingest.model.objects import ObjectId
 
 
 class FakeView:
@@ -52,12 +52,12 @@ class FakeView:
         for key in self._sorted[first:end]:
             yield key, self.entries[key]
 
-    def splits(self, object_id: ObjectId) -> Sequence[tuple[SliceKey, LedgerEntry]]:
+    def splits(self, object_id: ObjectId) -> Sequence[tuple[SplitKey, LedgerEntry]]:
         """As `LedgerView.splits`."""
         return [
             (key, entry)
             for key, entry in self.entries.items()
-            if isinstance(key, SliceKey) and key.id == object_id
+            if isinstance(key, SplitKey) and key.id == object_id
         ]
 
     def unfinished(self, after: ObjectId | None) -> Iterator[tuple[ObjectId, LedgerEntry]]:

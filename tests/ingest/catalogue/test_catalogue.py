@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ingest.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
-from ingest.ledger import LedgerEntry, SliceKey, State
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.notification import EventKind, ObjectEvent
-from ingest.work import Failure, Finished, Outcome
 from tests.ingest.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -323,7 +323,7 @@ class TestRevival:
         desk.announce("m", event("a"))
         plan = desk.plan()
         failure = Failure(work=desk.works[plan][0], kind="ObjectMissing", message="gone")
-        finished = Finished(batch=plan, outcome=Outcome.CLEAN, failures=(failure,))
+        finished = Finished(batch=plan, outcome=BatchOutcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("again", event("a", event_time_ms=NOW))
         desk.do(effects)
@@ -404,7 +404,7 @@ class TestListing:
         for key in ("a", "b", "c", "d", "e", "f"):
             ledger.commit(object_id(key), old)
         ledger.commit(object_id("b"), cut)
-        ledger.commit(SliceKey(object_id("b"), 0, 5), old)
+        ledger.commit(SplitKey(object_id("b"), 0, 5), old)
         desk = Desk(ledger=ledger, retention_ms=DAY)
         there = [listed(key) for key in ("c", "d", "e")]
         desk.observe(page(*there))
@@ -415,7 +415,7 @@ class TestListing:
         desk.catalogue.states.ledger.committed(object_id("a"), replace(old, updated_ms=desk.now_ms))
         effects = desk.observe(page(*there[1:], listing_id=2, after_key="c"))
         assert effects.writes == (
-            LedgerWrite(key=SliceKey(object_id("b"), 0, 5), entry=None),
+            LedgerWrite(key=SplitKey(object_id("b"), 0, 5), entry=None),
             LedgerWrite(key=object_id("b"), entry=None),
             LedgerWrite(key=object_id("f"), entry=None),
         )
@@ -539,7 +539,7 @@ def test_what_is_seen_of_it() -> None:
         at(NOW).steady_ms,
         NOW - 50,
     )
-    desk.finish(plan, outcome=Outcome.ABORTED)
+    desk.finish(plan, outcome=BatchOutcome.ABORTED)
     assert desk.catalogue.counts == {"pending": 3, "active": 0, "failed": 0}
     desk.fail(desk.plan(), "TopicMissing")
     assert desk.catalogue.counts == {"pending": 2, "active": 0, "failed": 1}

@@ -16,9 +16,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ingest.model.slot_protocol import BatchOutcome
 from ingest.notification import EventKind
 from ingest.settings.choices import Ordering
-from ingest.work import Outcome
 from tests.ingest.catalogue.world import HOUR, Running, World
 
 KEYS = ["a", "b", "c", "d/x", "é"]
@@ -150,8 +150,8 @@ class Discovery(RuleBasedStateMachine):
             self.world.fail(found[0], kind)
 
     @precondition(lambda self: self.world.running)
-    @rule(pick=PICK, outcome=st.sampled_from(Outcome))
-    def finish(self, pick: int, outcome: Outcome) -> None:
+    @rule(pick=PICK, outcome=st.sampled_from(BatchOutcome))
+    def finish(self, pick: int, outcome: BatchOutcome) -> None:
         """The task ends, whatever is left."""
         found = self.working(pick)
         if found is not None:
@@ -257,7 +257,7 @@ def walk(seed: int, steps: int) -> World:
             ),
         ),
         (2, lambda: machine.fail(pick(), luck.choice(FAILURES))),
-        (1, lambda: machine.finish(pick(), luck.choice(list(Outcome)))),
+        (1, lambda: machine.finish(pick(), luck.choice(list(BatchOutcome)))),
         (2, lambda: machine.lose(pick(), pick())),
         (3, lambda: machine.recover(flip())),
         (0.2, lambda: machine.restart(flip(), luck.choice(list(Ordering)))),

@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.catalogue.object_filter import Baseline, ExclusionReason, ObjectFilter
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.objects import ObjectId, Route, S3Object
 
 ROUTE = Route(topic="topic")
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ingest.catalogue.expiry import APART_MS, Expiry
 from ingest.catalogue.listing_merge import ListingPage, merged_with_ledger
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
 from tests.support.instants import at
 
 DAY = 86_400_000

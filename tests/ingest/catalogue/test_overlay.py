@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.ledger_view import Overlay
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId
 from tests.ingest.catalogue.fake_ledger import FakeView
 
 OBJECT = ObjectId("bucket", "key", "etag")
@@ -40,7 +40,7 @@ def test_nothing_stays_behind(is_read_first: bool, entries: list[LedgerEntry]) -
     assert len(overlay) == 0
 
 
-@pytest.mark.parametrize("key", [OBJECT, SliceKey(OBJECT, 0, 10)], ids=["object", "slice"])
+@pytest.mark.parametrize("key", [OBJECT, SplitKey(OBJECT, 0, 10)], ids=["object", "slice"])
 def test_a_tombstone_hides_what_the_view_is_about_to_show(key: LedgerKey) -> None:
     """Written and removed again before the follower has read either: it shows the first for a moment."""
     view = FakeView()
@@ -72,7 +72,7 @@ def test_small_objects_cost_no_read_of_the_database(is_read_first: bool) -> None
     assert (len(overlay), overlay.remembered, view.gets) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("key", [OBJECT, SliceKey(OBJECT, 0, 10)], ids=["object", "slice"])
+@pytest.mark.parametrize("key", [OBJECT, SplitKey(OBJECT, 0, 10)], ids=["object", "slice"])
 def test_a_tombstone_that_was_read_first_does_not_stay(key: LedgerKey) -> None:
     """Red before: it hid its key for the life of the process, and each page of a listing walked past it."""
     view = FakeView()
@@ -136,7 +136,7 @@ def test_a_key_that_was_forgotten_is_not_remembered() -> None:
     assert (overlay.get(OBJECT), view.gets) == (DONE, 0)
 
 
-@pytest.mark.parametrize("key", [OBJECT, SliceKey(OBJECT, 0, 10)], ids=["object", "slice"])
+@pytest.mark.parametrize("key", [OBJECT, SplitKey(OBJECT, 0, 10)], ids=["object", "slice"])
 def test_two_records_that_were_read_before_either_report(key: LedgerKey) -> None:
     """Only the second is remembered: of the first, and of the second behind it, the view is asked."""
     view = FakeView()
@@ -184,7 +184,7 @@ def test_a_tombstone_hides_its_object_also_once_a_key_was_let_go() -> None:
     assert overlay.get(OBJECT) is None
 
 
-_KEYS: list[LedgerKey] = [OBJECT, ObjectId("bucket", "other", "etag"), SliceKey(OBJECT, 0, 10)]
+_KEYS: list[LedgerKey] = [OBJECT, ObjectId("bucket", "other", "etag"), SplitKey(OBJECT, 0, 10)]
 
 
 @given(
@@ -265,7 +265,7 @@ class _Scene:
     def shows_the_newest(self) -> None:
         """What was reported last of each key, or what came after it."""
         for key in _KEYS:
-            entry = self.overlay.splits(key.id).get(key) if isinstance(key, SliceKey) else self._get(key)
+            entry = self.overlay.splits(key.id).get(key) if isinstance(key, SplitKey) else self._get(key)
             newer = [
                 value for at, (one, value) in enumerate(self.log) if one == key and at >= self.reported[key]
             ]

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from ingest.catalogue import Catalogue, ListingPage, ObjectFilter
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.planner import Backoff, BatchLimits, Planner
 from tests.ingest.catalogue.fake_ledger import FakeView
 from tests.support.instants import at

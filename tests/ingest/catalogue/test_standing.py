@@ -3,8 +3,8 @@
 import pytest
 
 from ingest.catalogue.deduplication import LedgerVerdict, Source, verdict_of
-from ingest.ledger import LedgerEntry, State
-from ingest.objects import ObjectId, S3Object
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
 
 HOUR = 3_600_000
 KNOWN_MS = 10 * HOUR

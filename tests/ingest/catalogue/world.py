@@ -18,13 +18,13 @@ from ingest.catalogue import (
     Selection,
 )
 from ingest.clock import Instant
-from ingest.ledger import LedgerEntry, LedgerKey, SliceKey, State
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.notification import EventKind, ObjectEvent
-from ingest.objects import ObjectId, Route, S3Object
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.positions import BytePosition
 from ingest.settings.choices import Ordering
-from ingest.work import Checkpoint, Failure, Finished, Outcome, Work
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
 
@@ -44,11 +44,11 @@ class Running:
     """What a slot is working on, as its task sees it."""
 
     plan: int
-    works: list[Work]
+    works: list[Split]
     entries: dict[LedgerKey, LedgerEntry] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    returned: list[Work] = field(default_factory=list)
-    cuts: list[tuple[Work, tuple[int, ...]]] = field(default_factory=list)
+    returned: list[Split] = field(default_factory=list)
+    cuts: list[tuple[Split, tuple[int, ...]]] = field(default_factory=list)
     is_lost: bool = False
     held: set[LedgerKey] = field(default_factory=set)
 
@@ -63,11 +63,11 @@ def rank_of(object_id: ObjectId, route: Route) -> tuple[int, str]:
     return (-1 if route.start_offset is None else route.start_offset), object_id.key
 
 
-def key_of(work: Work) -> LedgerKey:
+def key_of(work: Split) -> LedgerKey:
     """The ledger key of a work."""
     if work.begin is None or work.end is None:
         return work.object.id
-    return SliceKey(work.object.id, work.begin, work.end)
+    return SplitKey(work.object.id, work.begin, work.end)
 
 
 class World:
@@ -201,7 +201,7 @@ class World:
         """The key shows nothing any more; versions stay."""
         self.current.pop(key, None)
 
-    def read(self, work: Work) -> str | None:
+    def read(self, work: Split) -> str | None:
         """The error that a GET of this work meets, if any."""
         wanted = work.object
         if wanted.version_id is not None:
@@ -302,7 +302,7 @@ class World:
         self.running[slot] = running
         return True
 
-    def _check_plan(self, works: tuple[Work, ...]) -> None:
+    def _check_plan(self, works: tuple[Split, ...]) -> None:
         assert len(works) <= 3
         keys = [work.object.id.key for work in works]
         assert len(set(keys)) == len(keys), "two works of one key in a batch"
@@ -317,7 +317,7 @@ class World:
         if self.ordering is Ordering.PARTITION:
             self._check_order(works)
 
-    def _check_order(self, works: tuple[Work, ...]) -> None:
+    def _check_order(self, works: tuple[Split, ...]) -> None:
         """`ordering=partition`: whatever is not gone holds its place: failed, delayed or being written."""
         earlier: set[ObjectId] = set()
         for work in works:
@@ -339,7 +339,7 @@ class World:
         if error is not None:
             self.fail(slot, error)
             return
-        if work.pieces_wanted:
+        if work.splits_wanted:
             self.cut(slot)
             return
         key = key_of(work)
@@ -383,11 +383,11 @@ class World:
         """The task says where its first work can be cut."""
         running = self.running[slot]
         work = running.works.pop(0)
-        step = max(1, -(-work.object.size // work.pieces_wanted))
+        step = max(1, -(-work.object.size // work.splits_wanted))
         cuts = (*range(0, work.object.size, step), work.object.size)
         running.cuts.append((work, cuts))
 
-    def finish(self, slot: int, outcome: Outcome = Outcome.CLEAN) -> None:
+    def finish(self, slot: int, outcome: BatchOutcome = BatchOutcome.CLEAN) -> None:
         """The batch is over."""
         running = self.running.pop(slot)
         finished = Finished(
@@ -397,7 +397,7 @@ class World:
             returned=tuple(running.works),
             cuts=tuple(running.cuts),
         )
-        if outcome in {Outcome.FENCED, Outcome.UNKNOWN}:
+        if outcome in {BatchOutcome.FENCED, BatchOutcome.UNKNOWN}:
             running.is_lost = True
             self.running[slot] = running
         self.carry_out(self.planner.on_finished(running.plan, finished, self.now))

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.asking.orders import new_orders
 from ingest.catalogue import Replay, Selection
-from ingest.errors import LedgerUnfit
+from ingest.commands.command_records import new_commands
+from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import FIRST_START, command_key
-from ingest.ledger import State
+from ingest.model.ledger_entry import State
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.settings.choices import Ordering
 from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
@@ -25,7 +25,7 @@ def test_replay_makes_a_quarantined_object_new_and_keeps_its_records() -> None:
     ledger = Ledger()
     bad = an_object("bad")
     ledger.view.entries[bad.id] = an_entry(State.QUARANTINED, reason="not_json")
-    [(key, order)] = new_orders("replay", [bad], states=[State.QUARANTINED], at_ms=1)
+    [(key, order)] = new_commands("replay", [bad], states=[State.QUARANTINED], at_ms=1)
     ledger.order(key, order)
 
     assert ledger.leader().apply_all() == 1
@@ -38,7 +38,7 @@ def test_replay_makes_a_quarantined_object_new_and_keeps_its_records() -> None:
 def test_mark_writes_done_with_the_size_that_the_listing_gave() -> None:
     """The ledger knows nothing of the object; the command says all that it needs."""
     ledger = Ledger()
-    ledger.order(*new_orders("mark", [an_object("old", size=77)], at_ms=1)[0])
+    ledger.order(*new_commands("mark", [an_object("old", size=77)], at_ms=1)[0])
 
     assert ledger.leader().apply_all() == 1
 
@@ -49,7 +49,7 @@ def test_mark_writes_done_with_the_size_that_the_listing_gave() -> None:
 def test_a_command_and_its_effects_are_one_transaction() -> None:
     """The step that writes the last object carries the command's tombstone."""
     ledger = Ledger()
-    [(key, order)] = new_orders("mark", [an_object("a"), an_object("b")], at_ms=1)
+    [(key, order)] = new_commands("mark", [an_object("a"), an_object("b")], at_ms=1)
     ledger.order(key, order)
 
     step = ledger.leader().step()
@@ -64,7 +64,7 @@ def test_what_came_to_another_end_meanwhile_is_left_alone() -> None:
     ledger = Ledger()
     seen = an_object("a")
     ledger.view.entries[seen.id] = an_entry(State.DONE)
-    ledger.order(*new_orders("replay", [seen], states=[State.QUARANTINED], from_start=True, at_ms=1)[0])
+    ledger.order(*new_commands("replay", [seen], states=[State.QUARANTINED], from_start=True, at_ms=1)[0])
 
     assert ledger.leader().apply_all() == 0
 
@@ -84,7 +84,7 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
     works = planner.next_batch(0, 1, at(leader.now_ms), idle_slots=1)
     assert [work.object.id for work in works] == [busy.id]
     both = [State.FAILED, State.QUARANTINED]
-    [(key, order)] = new_orders("replay", [busy, quiet], states=both, from_start=True, at_ms=1)
+    [(key, order)] = new_commands("replay", [busy, quiet], states=both, from_start=True, at_ms=1)
     ledger.order(key, order)
     leader.commands.take(key, ledger.controls[key])
 
@@ -100,7 +100,7 @@ def test_a_step_waits_until_the_last_one_is_written() -> None:
     """One transaction of commands at a time, so that the driver's other writes get their turns."""
     ledger = Ledger()
     for at_ms, key in enumerate(("a", "b")):
-        ledger.order(*new_orders("mark", [an_object(key)], at_ms=at_ms)[0])
+        ledger.order(*new_commands("mark", [an_object(key)], at_ms=at_ms)[0])
     leader = ledger.leader()
 
     first = leader.step()
@@ -117,7 +117,7 @@ def test_the_second_of_two_commands_for_one_object_sees_what_the_first_wrote() -
     seen = an_object("a")
     ledger.view.entries[seen.id] = an_entry(State.DONE)
     for at_ms in (1, 2):
-        ledger.order(*new_orders("replay", [seen], states=[State.DONE], from_start=True, at_ms=at_ms)[0])
+        ledger.order(*new_commands("replay", [seen], states=[State.DONE], from_start=True, at_ms=at_ms)[0])
 
     assert ledger.leader().apply_all() == 1
     assert not ledger.controls
@@ -128,8 +128,8 @@ def test_commands_are_applied_in_the_order_in_which_they_were_given() -> None:
     ledger = Ledger()
     seen = an_object("a")
     ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
-    ledger.order(*new_orders("mark", [seen], at_ms=2)[0])
-    ledger.order(*new_orders("replay", [seen], states=[State.QUARANTINED], at_ms=1)[0])
+    ledger.order(*new_commands("mark", [seen], at_ms=2)[0])
+    ledger.order(*new_commands("replay", [seen], states=[State.QUARANTINED], at_ms=1)[0])
 
     assert ledger.leader().apply_all() == 2
 
@@ -139,7 +139,7 @@ def test_commands_are_applied_in_the_order_in_which_they_were_given() -> None:
 def test_a_command_found_at_start_and_told_of_besides_is_applied_once() -> None:
     """Reading the cache and following the topic overlap."""
     ledger = Ledger()
-    [(key, order)] = new_orders("mark", [an_object("a")], at_ms=1)
+    [(key, order)] = new_commands("mark", [an_object("a")], at_ms=1)
     ledger.order(key, order)
     raw = ledger.controls[key]
     leader = ledger.leader()
@@ -172,7 +172,7 @@ def test_other_control_records_and_tombstones_are_passed_over() -> None:
 )
 def test_a_command_of_another_version_is_refused(raw: bytes) -> None:
     """Applying half of what is not understood would be worse than saying so."""
-    with pytest.raises(LedgerUnfit):
+    with pytest.raises(InvalidLedger):
         Ledger().leader().commands.take(command_key("x"), raw)
 
 
@@ -199,7 +199,7 @@ def test_however_often_the_leader_dies_each_object_is_replayed_once(
     }
     for number in range(0, len(objects), 3):
         part = objects[number : number + 3]
-        for key, order in new_orders("replay", part, states=states, from_start=is_from_start, at_ms=number):
+        for key, order in new_commands("replay", part, states=states, from_start=is_from_start, at_ms=number):
             ledger.order(key, order)
     written = []
     leader = ledger.leader()

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ingest.kafka.ledger_cache import CachedEntry
-from ingest.ledger import LedgerEntry, State, encode_entry
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
+from ingest.model.objects import ObjectId
 from ingest.service.latency import Latency
 from ingest.service.quarantine import Quarantine
 from ingest.service.snapshot import EventToCommit

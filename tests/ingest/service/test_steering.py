@@ -8,16 +8,16 @@ import pytest
 
 from ingest.catalogue import LedgerWrite
 from ingest.catalogue.alter_offsets import Offset
-from ingest.errors import LedgerUnfit
+from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
-from ingest.ledger import LedgerEntry, SliceKey, State
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import ObjectId
+from ingest.model.positions import BytePosition
+from ingest.model.slot_protocol import BatchOutcome, Finished
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.positions import BytePosition
 from ingest.service.slots import Slots, SlotState
 from ingest.service.steering import Steering
 from ingest.settings.choices import Ordering
-from ingest.work import Finished, Outcome
 from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
@@ -167,7 +167,7 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
 
     assert not told.done()
     assert not desk.steering.may_alter
-    desk.planner.on_finished(1, Finished(batch=1, outcome=Outcome.CLEAN), at(desk.leader.now_ms))
+    desk.planner.on_finished(1, Finished(batch=1, outcome=BatchOutcome.CLEAN), at(desk.leader.now_ms))
     desk.steering.turn(desk.slots)
     assert told.done()
     assert desk.steering.may_alter
@@ -180,7 +180,7 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
     works = desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
     desk.steer(TargetState.PAUSED)
-    finished = Finished(batch=1, outcome=Outcome.CLEAN, returned=works)
+    finished = Finished(batch=1, outcome=BatchOutcome.CLEAN, returned=works)
     desk.planner.on_finished(1, finished, at(desk.leader.now_ms))
 
     assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()
@@ -274,7 +274,7 @@ def test_null_has_an_object_read_again_and_drops_its_slices(desk: Desk) -> None:
     desk.ledger.view.entries[seen.id] = LedgerEntry(
         state=State.PARTIAL, cuts=(0, 5, 10), size=10, last_modified_ms=1000
     )
-    piece = SliceKey(seen.id, 0, 5)
+    piece = SplitKey(seen.id, 0, 5)
     desk.ledger.view.entries[piece] = an_entry(State.DONE)
     desk.steer(TargetState.STOPPED)
 
@@ -366,5 +366,5 @@ def test_what_a_leader_finds_of_a_newer_version_is_refused() -> None:
         b"paused", b"asleep"
     )
 
-    with pytest.raises(LedgerUnfit, match="is not Headrace's"):
+    with pytest.raises(InvalidLedger, match="is not Headrace's"):
         Desk(ledger)

@@ -8,12 +8,12 @@ import structlog
 from structlog.testing import capture_logs
 
 from ingest.catalogue import FinishedObject
-from ingest.ledger import LedgerEntry, State
 from ingest.logs import configure
 from ingest.metrics import Metrics
-from ingest.objects import ObjectId
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId
+from ingest.model.slot_protocol import BatchOutcome, Committed, Finished
 from ingest.service.tally import Tally
-from ingest.work import Committed, Finished, Outcome
 from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")
@@ -42,7 +42,7 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
     tally = Tally(Metrics(dict))
     tally.committed(committed(large=300, small=7))
     tally.committed(committed(large=500))
-    tally.batch_finished(Finished(batch=1, outcome=Outcome.CLEAN, fetched={LARGE: 11}), 1.0)
+    tally.batch_finished(Finished(batch=1, outcome=BatchOutcome.CLEAN, fetched={LARGE: 11}), 1.0)
 
     with capture_logs() as lines:
         tally.ended([ended(LARGE), ended(SMALL)], now=at(5))

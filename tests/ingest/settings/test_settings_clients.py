@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from ingest.settings.client_names import DECIDED_HERE, KNOWN
-from ingest.settings.model import Role
+from ingest.settings.settings import Role
 from tests.ingest.settings.loading import load_with, problems_with
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hun\\"ter";'

@@ -7,7 +7,7 @@ import pytest
 from ingest.settings import OPTIONS
 from ingest.settings.document import document
 from ingest.settings.options import CANONICAL
-from ingest.settings.options.elsewhere import MEANT, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import MEANT, WITHOUT_MEANING
 from ingest.settings.options.option import Option
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"

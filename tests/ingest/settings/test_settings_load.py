@@ -17,8 +17,15 @@ from ingest.settings.choices import (
     Tolerance,
     ValueFormat,
 )
-from ingest.settings.forms import HostPort
-from ingest.settings.model import (
+from ingest.settings.record_sources import (
+    FieldHeaders,
+    FieldSource,
+    ObjectHeaders,
+    TemplateSource,
+    TemplateTime,
+)
+from ingest.settings.secret import Secret
+from ingest.settings.settings import (
     DeadLetterSettings,
     DefaultCredentials,
     ProviderCredentials,
@@ -26,8 +33,7 @@ from ingest.settings.model import (
     StaticCredentials,
     TopicCreation,
 )
-from ingest.settings.secret import Secret
-from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders, TemplateSource, TemplateTime
+from ingest.settings.value_types import HostPort
 from tests.ingest.settings.loading import COMPLETE, load_with, no_file
 
 PUBLISHED = """\

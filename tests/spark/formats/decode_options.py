@@ -3,8 +3,8 @@
 from typing import Any
 
 from ingest.settings.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from ingest.settings.model import FormatSettings
-from ingest.settings.sources import NoSource, ProduceTime, RowSource
+from ingest.settings.record_sources import NoSource, ProduceTime, RowSource
+from ingest.settings.settings import FormatSettings
 from spark.formats import DecodeOptions
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import Position
+from ingest.model.positions import Position
 from spark.formats import DECODERS, DecodeOptions
 from spark.rows import BadRow, RowBatch
 

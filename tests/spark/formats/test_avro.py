@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import ObjectCorrupt, ObjectUnfit
-from ingest.positions import BlockPosition, BytePosition
+from ingest.errors import InvalidObject, ObjectCorrupt
+from ingest.model.positions import BlockPosition, BytePosition
 from ingest.settings.choices import InputFormat, ValueFormat
 from spark.formats import DECODERS, SPLITTERS
 from spark.records.varint import varint
@@ -249,7 +249,7 @@ def test_recursive_types() -> None:
 )
 def test_what_would_be_unbounded_is_refused(schema: Any, count: int, content: bytes, reason: str) -> None:
     """A few bytes cannot claim the worker's stack or memory."""
-    with pytest.raises(ObjectUnfit, match=r"s3://bucket/key: record 0 of the Avro block") as caught:
+    with pytest.raises(InvalidObject, match=r"s3://bucket/key: record 0 of the Avro block") as caught:
         decode_all(MemorySource(container(schema, [(count, content)])), AVRO)
     assert caught.value.reason == reason
 
@@ -289,7 +289,7 @@ def test_a_block_above_the_limit_is_refused(codec: str) -> None:
     limited = decode_options(InputFormat.AVRO, decode_unit_max_bytes=10_000)
     blocks = [(1, datum("string", "small")), (1, datum("string", "x" * 20_000))]
     rows: list[Any] = []
-    with pytest.raises(ObjectUnfit, match=r"exceeds decode.unit.max.bytes \(10000\)") as caught:
+    with pytest.raises(InvalidObject, match=r"exceeds decode.unit.max.bytes \(10000\)") as caught:
         rows.extend(
             DECODERS[InputFormat.AVRO](
                 MemorySource(container("string", blocks, codec=codec)), None, options=limited
@@ -338,7 +338,7 @@ def test_what_is_no_avro_is_corrupt(content: bytes) -> None:
 
 def test_an_unknown_codec_cannot_be_decoded() -> None:
     """Trying again would not help."""
-    with pytest.raises(ObjectUnfit, match="codec 'lzo' is not known"):
+    with pytest.raises(InvalidObject, match="codec 'lzo' is not known"):
         decode_all(MemorySource(container("long", [(1, b"\x00")], codec="lzo", stored=True)), AVRO)
 
 
@@ -384,7 +384,7 @@ def _survives(seed: int) -> None:
             content[rng.randrange(len(content))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     try:
         decode_all(MemorySource(bytes(content)), AVRO)
-    except ObjectUnfit as error:
+    except InvalidObject as error:
         reasons = {error.reason}
     else:
         reasons = set()

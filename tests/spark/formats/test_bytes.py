@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import BlockPosition, BytePosition
+from ingest.model.positions import BlockPosition, BytePosition
 from ingest.settings.choices import Compression, InputFormat
 from spark.compression import sniff
 from spark.formats import DECODERS, SPLITTERS

@@ -10,10 +10,10 @@ import cramjam
 import pytest
 import zstandard
 
-from ingest.errors import ObjectUnfit
-from ingest.positions import position_as_dict
+from ingest.errors import InvalidObject
+from ingest.model.positions import position_as_dict
 from ingest.settings.choices import Envelope, InputFormat
-from ingest.settings.sources import FieldSource
+from ingest.settings.record_sources import FieldSource
 from spark.formats import DecodeOptions
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.endless import PACKERS as ENDLESS_PACKERS
@@ -75,7 +75,7 @@ def test_random_bytes_end_in_a_state(input_format: InputFormat, seed: int) -> No
     noise = head + rng.randbytes(rng.choice((10, 1000, 50_000)))
     try:
         decoded = decode_all(MemorySource(noise), decode_options(input_format))
-    except ObjectUnfit:
+    except InvalidObject:
         return
     assert decoded.error is not None or input_format in (InputFormat.BYTES, InputFormat.JSONL)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import ObjectCorrupt
-from ingest.positions import BytePosition, RowPosition
+from ingest.model.positions import BytePosition, RowPosition
 from ingest.settings.choices import InputFormat
 from spark.formats import DECODERS, SPLITTERS
 from tests.spark.formats.decode_options import decode_options

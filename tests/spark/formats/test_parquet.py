@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import ObjectCorrupt, ObjectUnfit
-from ingest.positions import BytePosition, RowPosition
+from ingest.errors import InvalidObject, ObjectCorrupt
+from ingest.model.positions import BytePosition, RowPosition
 from ingest.settings.choices import InputFormat, JsonFormat
 from spark.formats import DECODERS, SPLITTERS, DecodeOptions
 from spark.formats.arrow_rows import json_rows
@@ -233,7 +233,9 @@ def test_a_page_above_the_limit_is_refused_before_it_is_decoded(rows: int) -> No
     stored = _large_file(rows, data_page_size=64 << 20, use_dictionary=False, write_batch_size=1 << 20)
     limited = decode_options(InputFormat.PARQUET, decode_unit_max_bytes=100_000)
 
-    with pytest.raises(ObjectUnfit, match=r"s3://bucket/key: a Parquet page of \d+ bytes exceeds") as caught:
+    with pytest.raises(
+        InvalidObject, match=r"s3://bucket/key: a Parquet page of \d+ bytes exceeds"
+    ) as caught:
         decode_all(MemorySource(stored), limited)
     assert caught.value.reason == "unit_too_large"
     small = _large_file(rows, data_page_size=20_000, use_dictionary=False)
@@ -320,7 +322,7 @@ def _survives(seed: int) -> None:
     stored = _mutated(_file(_table(rng.choice((0, 1, 50))), row_group_size=20, **how), rng)
     try:
         decode_all(MemorySource(stored), PARQUET)
-    except ObjectUnfit as error:
+    except InvalidObject as error:
         reasons = {error.reason}
     else:
         reasons = set()

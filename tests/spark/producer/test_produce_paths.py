@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import RecordRefused
-from ingest.positions import BytePosition
+from ingest.model.positions import BytePosition
 from ingest.settings.choices import Partitioner
 from spark.producer import RecordTarget
 from spark.producer.batch_produce import BatchProduce, best_produce_path

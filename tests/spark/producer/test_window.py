@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.positions import BytePosition
+from ingest.model.positions import BytePosition
 from spark.producer import RecordTarget, SlotRevoked
 from spark.producer.window import ProduceWindow
 from spark.rows import Column, RowBatch

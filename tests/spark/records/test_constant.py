@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from ingest.objects import ObjectId, Route, S3Object
-from ingest.positions import BlockPosition, BytePosition, RowPosition
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.positions import BlockPosition, BytePosition, RowPosition
 from ingest.settings.choices import Envelope, InputFormat, ValueFormat
-from ingest.settings.sources import (
+from ingest.settings.record_sources import (
     FieldSource,
     NoSource,
     ObjectHeaders,

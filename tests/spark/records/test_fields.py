@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.positions import BytePosition
+from ingest.model.positions import BytePosition
 from ingest.settings.choices import InputFormat, ValueFormat
-from ingest.settings.sources import FieldHeaders, FieldSource, ObjectHeaders
+from ingest.settings.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from spark.records.constant import PRODUCE_TIME
 from spark.records.record_parts import RecordFault
 from spark.records.row_fields import timestamp

@@ -17,11 +17,11 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from ingest.errors import ObjectUnfit, SourceUnavailable
-from ingest.objects import ObjectId, Route, S3Object
+from ingest.errors import InvalidObject, SourceUnavailable
+from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.settings.choices import InputFormat, SubjectNameStrategy, ValueFormat
-from ingest.settings.model import RegistrySettings
-from ingest.settings.sources import FieldSource, ObjectKeySource
+from ingest.settings.record_sources import FieldSource, ObjectKeySource
+from ingest.settings.settings import RegistrySettings
 from spark.records.constant import constant_key
 from spark.records.registry import frame, subject
 from tests.spark.formats.avro_files import datum, file_of
@@ -169,14 +169,14 @@ def test_without_auto_register_schemas_are_looked_up() -> None:
         decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url, auto_register=False)))
     assert [path for path, _ in asked] == ["/subjects/orders-value"]
 
-    with _http_registry(status=404) as (url, _), pytest.raises(ObjectUnfit, match="orders-value") as caught:
+    with _http_registry(status=404) as (url, _), pytest.raises(InvalidObject, match="orders-value") as caught:
         decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url, auto_register=False)))
     assert caught.value.reason == "schema_refused"
 
 
 def test_an_incompatible_schema_is_refused() -> None:
     """A person has to decide."""
-    with _http_registry(status=409) as (url, _), pytest.raises(ObjectUnfit) as caught:
+    with _http_registry(status=409) as (url, _), pytest.raises(InvalidObject) as caught:
         decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url)))
     assert caught.value.reason == "schema_refused"
 

@@ -1,0 +1,183 @@
+"""What `replay` and `mark` have in common on the command line: showing, asking, handing over, saying so."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from ingest.cli.progress_bar import progress
+from ingest.clock import wall_ms
+from ingest.commands.command_records import Action, new_commands
+from ingest.commands.command_writer import CommandMessage
+from ingest.commands.selection import SelectedObject
+from ingest.commands.submit import SubmitOutcome, submit
+from ingest.exits import Exit, InvalidConfiguration
+from ingest.model.ledger_entry import State
+from ingest.model.objects import S3Object
+from ingest.probes.ledger_reader import LedgerReader
+from ingest.sanitize import json_text, printable
+from ingest.settings import Settings
+from ingest.text_formatting import bytes_text, counted
+
+_MAX_SHOWN = 20
+
+ByKey = Annotated[str | None, typer.Option("--key", metavar="KEY", help="This object only.")]
+ByPrefix = Annotated[
+    str, typer.Option("--prefix", metavar="PREFIX", help="Objects whose keys begin so (the full key).")
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="LastModified at or after this: 2025-01-31[T08:30:00Z]."),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="LastModified at or before this; a date is its whole day."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the objects and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+_SENTENCES = {
+    SubmitOutcome.APPLIED_BY_LEADER: "Done: the running service has applied it.",
+    SubmitOutcome.APPLIED_HERE: "Done: nobody led, so this command took the lead, wrote it, and left.",
+    SubmitOutcome.HANDED_OVER: (
+        "Handed over: it is in the ledger, and the leader has not applied all of it yet (objects that are "
+        "worked on now follow when they rest). If it ends before, the next one applies the rest."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """What a person asked for, and how."""
+
+    settings: Settings
+    action: Action
+    chosen: Sequence[SelectedObject]
+    from_start: bool
+    dry_run: bool
+    yes: bool
+    as_json: bool
+    timeout: float
+
+
+def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
+    """Show what was chosen, ask, hand over, and say what became of it. Blocks.
+
+    `reading` is None only for a dry run. typer.Exit with 1 when the person said no.
+    """
+    if not request.as_json:
+        typer.echo("\n".join(lines_of(request)))
+    if not request.chosen or request.dry_run:
+        _say(request, None)
+        return
+    if not (request.yes or _agrees(request)):
+        typer.echo("Nothing was changed.", err=True)
+        raise typer.Exit(int(Exit.FAILED))
+    assert reading is not None, "there is a ledger to write to"
+    messages = commands_for(request)
+    with progress(request.action, unit="objects", total=len(request.chosen)) as report_progress:
+        outcome = submit(request.settings, reading, messages, tell=report_progress, timeout=request.timeout)
+    _say(request, outcome)
+
+
+def commands_for(request: CommandRequest) -> list[CommandMessage]:
+    """The orders. A replayed object is still meant only in the state in which it was shown."""
+    at_ms = wall_ms()
+    if request.action == "mark":
+        return new_commands("mark", (one.object for one in request.chosen), at_ms=at_ms)
+    by_state: dict[State | None, list[S3Object]] = {}
+    for one in request.chosen:
+        by_state.setdefault(one.state, []).append(one.object)
+    return [
+        letter
+        for state, objects in by_state.items()
+        for letter in new_commands(
+            "replay",
+            objects,
+            states=() if state is None else (state,),
+            from_start=request.from_start,
+            at_ms=at_ms,
+        )
+    ]
+
+
+def lines_of(request: CommandRequest) -> Iterator[str]:
+    """What people are shown before they are asked."""
+    chosen = request.chosen
+    size = bytes_text(sum(one.object.size for one in chosen))
+    if not chosen:
+        yield f"There is nothing to {request.action}: no object fits."
+        return
+    what = {
+        "replay": "produced whole again" if request.from_start else "tried again, from where it stopped",
+        "mark": "marked as done without being read",
+    }[request.action]
+    yield f"{counted(len(chosen), 'object')} ({size}) will be {what}:"
+    for one in chosen[:_MAX_SHOWN]:
+        reason = "" if one.entry is None or one.entry.reason is None else f" ({printable(one.entry.reason)})"
+        yield (
+            f"    {one.state or 'unknown'}{reason}  {printable(one.object.id.key)}  "
+            f"{bytes_text(one.object.size)}, {counted(one.records, 'record')} in Kafka"
+        )
+    if len(chosen) > _MAX_SHOWN:
+        yield f"    .. and {len(chosen) - _MAX_SHOWN:,} more (--json shows all)"
+    if request.action == "replay" and not request.from_start:
+        yield "Nothing that is in Kafka already will be repeated."
+    elif request.action == "replay":
+        yield f"{counted(_repeated(request), 'record')} of theirs will be in Kafka a second time."
+    else:
+        yield "Their records will not come to Kafka; those that are there already stay."
+
+
+def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str, Any]:
+    """The JSON shape (docs/commands.md)."""
+    states = Counter(str(one.state or "unknown") for one in request.chosen)
+    return {
+        "command": request.action,
+        "dry_run": request.dry_run,
+        "from_start": request.from_start,
+        "objects": len(request.chosen),
+        "bytes": sum(one.object.size for one in request.chosen),
+        "states": dict(sorted(states.items())),
+        "records_repeated": _repeated(request),
+        "chosen": [
+            {
+                "key": one.object.id.key,
+                "etag": one.object.id.etag,
+                "state": None if one.state is None else str(one.state),
+                "reason": None if one.entry is None else one.entry.reason,
+                "size": one.object.size,
+                "records": one.records,
+                "last_modified_ms": one.object.last_modified_ms,
+            }
+            for one in request.chosen
+        ],
+        "outcome": "nothing" if outcome is None else str(outcome),
+    }
+
+
+def _repeated(request: CommandRequest) -> int:
+    if request.action != "replay" or not request.from_start:
+        return 0
+    return sum(one.records for one in request.chosen)
+
+
+def _agrees(request: CommandRequest) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidConfiguration(
+            f"`headrace {request.action}` asks before it changes anything, and there is no terminal. "
+            "Look with --dry-run, then give --yes."
+        )
+    return typer.confirm("Go on?", err=True)
+
+
+def _say(request: CommandRequest, outcome: SubmitOutcome | None) -> None:
+    if request.as_json:
+        typer.echo(json_text(shape_of(request, outcome)))
+    elif outcome is not None:
+        typer.echo(_SENTENCES[outcome])
+    elif request.chosen:
+        typer.echo("A dry run: nothing was changed.")

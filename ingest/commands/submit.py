@@ -1,0 +1,202 @@
+"""Getting orders done: handed to whoever leads, or, with nobody leading, by taking the lead for them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from ingest import clock
+from ingest.catalogue import Catalogue
+from ingest.commands.command_writer import LETTERS_AT_ONCE, CommandMessage, write_commands
+from ingest.errors import Unavailable
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import encode_control
+from ingest.kafka.driver_ledger import DriverLedger
+from ingest.kafka.leadership import Leadership
+from ingest.kafka.ledger_writer import Write
+from ingest.object_selection import object_filter_of
+from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader
+from ingest.service.commands import Commands
+from ingest.service.view import CacheView
+from ingest.settings import Settings
+
+# How long a leader gets to apply what it was handed before the command says that it waits.
+APPLY_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 2.0
+_MS: Final = 1000
+
+ProgressCallback = Callable[[int, int], None]
+"""Called with the number of objects done, and of all."""
+
+
+class SubmitOutcome(StrEnum):
+    """What became of the orders."""
+
+    APPLIED_BY_LEADER = "applied_by_leader"
+    APPLIED_HERE = "applied_here"
+    HANDED_OVER = "handed_over"  # committed, not applied yet; the leader, or the next one, will
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Submission:
+    settings: Settings
+    ledger_reader: LedgerReader
+    messages: Sequence[CommandMessage]
+    tell: ProgressCallback
+    deadline: float
+
+    @property
+    def left(self) -> float:
+        """Seconds until patience ends, one at least."""
+        return max(1.0, self.deadline - time.monotonic())
+
+
+def submit(
+    settings: Settings,
+    ledger_reader: LedgerReader,
+    messages: Sequence[CommandMessage],
+    *,
+    tell: ProgressCallback,
+    timeout: float,
+) -> SubmitOutcome:
+    """What became of these orders: applied, or at least committed, exactly once. Blocks.
+
+    Unusable after `timeout` seconds without one or the other, AccessDenied, LedgerUnfit.
+    """
+    submission = _Submission(
+        settings=settings,
+        ledger_reader=ledger_reader,
+        messages=messages,
+        tell=tell,
+        deadline=time.monotonic() + timeout,
+    )
+    admin = KafkaAdmin(client_properties(settings).admin)
+    is_sent = False
+    while True:
+        if has_leader(admin, settings.name):
+            if not is_sent:
+                write_commands(
+                    client_properties(settings),
+                    ledger_reader,
+                    messages,
+                    name=settings.name,
+                    topic=settings.kafka.ledger_topic,
+                    timeout=submission.left,
+                )
+                is_sent = True
+                submission = _with_patience(submission)
+            if _watch(submission, admin):
+                return SubmitOutcome.APPLIED_BY_LEADER
+        elif _lead_and_apply(submission, is_sent=is_sent):
+            return SubmitOutcome.APPLIED_HERE
+        if time.monotonic() >= submission.deadline:
+            if is_sent:
+                return SubmitOutcome.HANDED_OVER
+            raise Unavailable(
+                f"Nobody leads the ingester {settings.name!r}, and this command could not take the lead. "
+                "Try again when the group has settled (lead.session.timeout.ms)."
+            )
+
+
+def _with_patience(submission: _Submission) -> _Submission:
+    return _Submission(
+        settings=submission.settings,
+        ledger_reader=submission.ledger_reader,
+        messages=submission.messages,
+        tell=submission.tell,
+        deadline=time.monotonic() + APPLY_SECONDS,
+    )
+
+
+def _watch(submission: _Submission, admin: KafkaAdmin) -> bool:
+    """Whether the orders, which were sent, are applied; False when patience or the leader is gone."""
+    ledger_reader = submission.ledger_reader
+    all_objects = sum(len(order.objects) for _, order in submission.messages)
+
+    def is_done() -> bool:
+        controls = ledger_reader.cache.controls()
+        left = sum(len(order.objects) for key, order in submission.messages if key in controls)
+        # What was sent has been seen before its absence means that it was applied.
+        if not all(ledger_reader.has_seen(key) for key, _ in submission.messages):
+            left = all_objects
+        submission.tell(all_objects - left, all_objects)
+        return left == 0
+
+    while time.monotonic() < submission.deadline:
+        if ledger_reader.wait_for(is_done, min(_LOOK_SECONDS, submission.left)):
+            return True
+        if not has_leader(admin, submission.settings.name):
+            return False
+    return False
+
+
+def _lead_and_apply(submission: _Submission, *, is_sent: bool) -> bool:
+    """Whether this process got the lead and applied every command there is; False when another leads."""
+    settings = submission.settings
+    clients = client_properties(settings)
+    lead = Leadership(
+        clients.consumer,
+        name=settings.name,
+        ledger_topic=settings.kafka.ledger_topic,
+        session_timeout_ms=settings.identity.lead_session_timeout_ms,
+        # Never instance.id: a static member of the service's would be fenced by us.
+    )
+    lead.join()
+    try:
+        # A member that died holds the lead for a session timeout still.
+        patience = settings.identity.lead_session_timeout_ms / _MS + 5
+        if not lead.wait_for_lead(min(patience, submission.left), threading.Event()):
+            if lead.problem is not None:
+                raise Unavailable(lead.problem)
+            return False
+        ledger = DriverLedger(
+            clients,
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            lead=lead,
+            state_dir=settings.state_dir,
+            anchors=[] if settings.routing.topic is None else [settings.routing.topic],
+            boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
+        )
+        try:
+            ledger.take_over(timeout=max(submission.left, 30.0))
+            _apply(submission, ledger, is_sent=is_sent)
+        finally:
+            ledger.close()
+    finally:
+        lead.close()
+    return True
+
+
+def _apply(submission: _Submission, ledger: DriverLedger, *, is_sent: bool) -> None:
+    """Every command that the ledger holds, and ours if they are not among them, as the service would."""
+    cache = ledger.cache
+    # No room: nothing becomes pending here, the next leader finds it in the ledger.
+    catalogue = Catalogue(
+        bucket=submission.settings.s3.bucket,
+        view=CacheView(cache),
+        object_filter=object_filter_of(submission.settings),
+        max_pending_objects=0,
+        retention_ms=submission.settings.ledger.retention_ms,
+    )
+    if not is_sent:
+        # Into the ledger first, as if sent: should the lead go in the middle, the next leader does the rest.
+        for begin in range(0, len(submission.messages), LETTERS_AT_ONCE):
+            part = submission.messages[begin : begin + LETTERS_AT_ONCE]
+            ledger.commit([(key, encode_control(order)) for key, order in part])
+    commands = Commands(catalogue)
+    for key, raw in cache.controls().items():
+        commands.take(key, raw)
+    for key, order in submission.messages if not is_sent else ():
+        commands.take(key, encode_control(order))
+    all_objects = sum(len(order.objects) for _, order in submission.messages)
+    done = 0
+    while (step := commands.step(clock.now())) is not None:
+        writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
+        ledger.commit([*writes, step.record])
+        catalogue.on_written(step.effects.writes, clock.now())
+        commands.written()
+        done += sum(len(order.objects) for key, order in submission.messages if key == step.record[0])
+        submission.tell(min(done, all_objects), all_objects)

@@ -1,0 +1,63 @@
+"""Where in an object work goes on: always *after* the last row accounted for, never in the middle of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ingest.model.fast_pickle import fast_pickle
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class BytePosition:
+    """JSON Lines and bytes: the byte, of the decompressed stream, where the next row begins."""
+
+    byte: int = 0
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class BlockPosition:
+    """Avro: the file offset at which the next block begins, and the record within that block."""
+
+    block: int = 0
+    record: int = 0
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class RowPosition:
+    """Parquet: the row group, and the row within it."""
+
+    group: int = 0
+    row: int = 0
+
+
+Position = BytePosition | BlockPosition | RowPosition
+
+
+def position_as_dict(position: Position) -> dict[str, int]:
+    """The JSON shape of a position in the ledger (contract, section 5)."""
+    match position:
+        case BytePosition(byte):
+            return {"byte": byte}
+        case BlockPosition(block, record):
+            return {"block": block, "record": record}
+        case RowPosition(group, row):
+            return {"group": group, "row": row}
+
+
+def position_from_dict(shape: Mapping[str, object]) -> Position:
+    """The position that `position_as_dict` gave; ValueError for any other shape.
+
+    Keys beside the known ones are left alone: the hash of the options travels in the same JSON object.
+    """
+    for kind, names in (
+        (BytePosition, ("byte",)),
+        (BlockPosition, ("block", "record")),
+        (RowPosition, ("group", "row")),
+    ):
+        if all(name in shape for name in names):
+            numbers = [shape[name] for name in names]
+            if all(type(number) is int and number >= 0 for number in numbers):
+                return kind(*numbers)  # type: ignore[arg-type]  # just checked: whole numbers
+    raise ValueError(f"not a position: {dict(shape)!r}")

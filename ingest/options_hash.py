@@ -1,0 +1,29 @@
+"""A hash of the settings that give a position in an object its meaning, kept beside it in the ledger."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ingest.settings.choices import Compression, InputFormat
+from ingest.settings.settings import FormatSettings, RoutingSettings
+
+
+def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> str:
+    """16 hex digits that change when a position would mean another row, or its records go elsewhere.
+
+    A resume under another hash is quarantined (`configuration_changed`): it could lose or repeat rows. What
+    only changes how a row looks (JSON format, keys, headers) is left out; so is what a format ignores.
+    """
+    meaning: dict[str, Any] = {
+        "format": format_settings.input_format,
+        "envelope": format_settings.envelope,
+        "topic": routing.topic,
+        "template": routing.file_name_template,
+        "match": routing.file_name_match,
+    }
+    if format_settings.input_format is InputFormat.BYTES:
+        meaning["chunk_bytes"] = format_settings.chunk_bytes
+        # Only here the setting decides: everywhere else the first bytes of the object do.
+        meaning["stored"] = format_settings.compression is Compression.NONE
+    return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,54 @@
+"""What a running service says of itself on `http.listen`; nothing when it does not answer."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from ingest.settings.value_types import HostPort
+
+_SECONDS: Final = 2.0
+# Every snapshot is far smaller; whatever else listens there shall not fill our memory.
+_MAX_BYTES: Final = 8 * 1024 * 1024
+_ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listened on, and asked at home
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """No answer, or none of this ingester's, and why."""
+
+    why: str
+
+
+def read_running_status(
+    listen: HostPort | None, *, name: str, seconds: float = _SECONDS
+) -> dict[str, Any] | NoAnswer:
+    """The answer of `/status` (docs/commands.md). Blocks for a few `seconds` at most."""
+    if listen is None:
+        return NoAnswer("http.listen is off")
+    host = _ANY_ADDRESS.get(listen.host, listen.host)
+    connection = http.client.HTTPConnection(host, listen.port, timeout=seconds)
+    try:
+        connection.request("GET", "/status", headers={"Connection": "close"})
+        answer = connection.getresponse()
+        body = answer.read(_MAX_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        return NoAnswer(f"{listen} does not answer ({str(error) or type(error).__name__})")
+    finally:
+        connection.close()
+    if answer.status != HTTPStatus.OK:
+        return NoAnswer(f"{listen} answers {answer.status}")
+    return _understood(body, listen, name)
+
+
+def _understood(body: bytes, listen: HostPort, name: str) -> dict[str, Any] | NoAnswer:
+    try:
+        shape = json.loads(body)
+    except ValueError:
+        shape = None
+    if not isinstance(shape, dict) or not {"name", "role"} <= shape.keys():
+        return NoAnswer(f"{listen} answers, but not as Headrace does")
+    if shape["name"] != name:
+        return NoAnswer(f"{listen} is the ingester {shape['name']!r}")
+    return shape

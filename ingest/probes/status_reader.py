@@ -1,0 +1,121 @@
+"""How an ingester is: as its service says, or else as far as its ledger does."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+from ingest.clock import wall_ms
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
+from ingest.model.ledger_entry import State
+from ingest.model.positions import position_as_dict
+from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader, open_ledger_reader
+from ingest.probes.running_service import NoAnswer, read_running_status
+from ingest.service.snapshot import Snapshot
+from ingest.settings import Settings
+
+Shape = dict[str, Any]
+
+_UNFINISHED = (State.PARTIAL, State.FAILED, State.NEW)
+
+
+class StatusReader:
+    """Asks again and again, opening the ledger at most once; `close` when done. All calls block."""
+
+    def __init__(self, settings: Settings, *, timeout: float) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._ledger_reader: LedgerReader | None = None
+
+    def status(self) -> Shape:
+        """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` beside it.
+
+        Unusable, AccessDenied, LedgerUnfit when the service is silent and the ledger cannot be read.
+        """
+        answer = read_running_status(self._settings.http.listen, name=self._settings.name)
+        if isinstance(answer, NoAnswer):
+            return {"source": "ledger", "why": answer.why, **self._from_ledger()}
+        return {"source": "service", **answer}
+
+    def entries(self, states: frozenset[State], key: str | None) -> list[Shape]:
+        """The ledger's entries of this key and in these states (none: any), by key."""
+        cache = self._cache()
+        if cache is None:
+            return []
+        return [
+            entry_shape(known)
+            for known in _chosen(cache, self._settings.s3.bucket, key, states)
+            if not states or known.state in states
+        ]
+
+    def close(self) -> None:
+        """Close the ledger, if it was opened."""
+        if self._ledger_reader is not None:
+            self._ledger_reader.close()
+
+    def _cache(self) -> LedgerCache | None:
+        """The ledger's cache; None when there is no ledger yet."""
+        if self._ledger_reader is None:
+            self._ledger_reader = open_ledger_reader(self._settings, timeout=self._timeout)
+        return None if self._ledger_reader is None else self._ledger_reader.cache
+
+    def _from_ledger(self) -> Shape:
+        admin = KafkaAdmin(client_properties(self._settings).admin)
+        role = "leader" if has_leader(admin, self._settings.name) else "stopped"
+        cache = self._cache()
+        counts = {} if cache is None else cache.counts()
+        unfinished = [] if cache is None else [known.entry for known in cache.unfinished()]
+        snapshot = Snapshot(
+            name=self._settings.name,
+            version=version("headrace"),
+            role=role,
+            at_ms=wall_ms(),
+            objects={str(state): count for state, count in counts.items()},
+            pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
+            pending_bytes=sum(entry.size for entry in unfinished),
+            last_error=_last_error(cache),
+        )
+        return snapshot.as_dict()
+
+
+def entry_shape(known: CachedEntry) -> Shape:
+    """An entry of the ledger as `status --json` shows it."""
+    entry = known.entry
+    return {
+        "key": known.id.key,
+        "etag": known.id.etag,
+        "state": str(entry.state),
+        "reason": entry.reason,
+        "records": entry.records,
+        "bad": entry.bad,
+        "position": None if entry.position is None else position_as_dict(entry.position),
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "attempts": entry.attempts,
+        "error": entry.error,
+        "size": entry.size,
+        "version_id": entry.version_id,
+        "last_modified_ms": entry.last_modified_ms,
+        "updated_ms": entry.updated_ms,
+    }
+
+
+def _chosen(
+    cache: LedgerCache, bucket: str, key: str | None, states: Iterable[State]
+) -> Iterator[CachedEntry]:
+    if key is not None:
+        yield from cache.of_key(bucket, key)
+        return
+    found = [known for state in states for known in cache.by_state(state, -1) if known.id.bucket == bucket]
+    yield from sorted(found, key=lambda known: known.id)
+
+
+def _last_error(cache: LedgerCache | None) -> str | None:
+    """What the object that failed last failed with."""
+    if cache is None:
+        return None
+    failed = [
+        known.entry for state in (State.FAILED, State.QUARANTINED) for known in cache.by_state(state, -1)
+    ]
+    newest = max(failed, key=lambda entry: entry.updated_ms, default=None)
+    return None if newest is None else newest.error or newest.reason

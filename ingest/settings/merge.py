@@ -1,0 +1,131 @@
+"""File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from ingest.settings import client_names
+from ingest.settings.given import Entry, canonical
+from ingest.settings.options import CANONICAL, FAMILIES
+from ingest.settings.options.foreign_options import MEANT, REFUSED, WITHOUT_MEANING
+from ingest.settings.problems import Problems
+from ingest.settings.properties import PropertiesError, parse_properties
+from ingest.settings.references import ReferenceMissing, References
+
+# What a Connect worker says of Kafka: the rest of its file is about running connectors.
+_WORKER: Final = re.compile(
+    r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
+)
+_OPEN: Final = tuple(family.prefix for family in FAMILIES if family.prefix.endswith((".override.", "spark.")))
+_SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING, *REFUSED)
+
+
+class Gathered:
+    """Entries by canonical name, those of a worker's clients apart, and the names whose value is lost."""
+
+    __slots__ = ("broken", "entries", "without_meaning", "worker")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.worker: dict[str, Entry] = {}
+        self.without_meaning: list[str] = []
+        self.broken: set[str] = set()
+
+
+def gather(
+    file: Mapping[str, str],
+    overrides: Mapping[str, str],
+    worker: str | None,
+    *,
+    references: References,
+    problems: Problems,
+) -> Gathered:
+    """Return what is given: an override wins over the file, the file over the worker's file."""
+    gathered = Gathered()
+    for layer in (file, overrides):
+        found: dict[str, Entry] = {}
+        for entry in _entries(layer, references, gathered, problems):
+            _put_unless_other(entry, found, gathered, problems)
+        gathered.entries.update(found)
+    if worker is not None:
+        _gather_worker(worker, gathered, references, problems)
+    return gathered
+
+
+def _entries(
+    layer: Mapping[str, str], references: References, gathered: Gathered, problems: Problems
+) -> Iterator[Entry]:
+    for spelled, raw in layer.items():
+        option = canonical(spelled)
+        if option in WITHOUT_MEANING:
+            gathered.without_meaning.append(option)
+        elif (family := option.partition(".")[0]) in REFUSED:
+            if raw.strip():
+                problems.add(family, REFUSED[family])
+        elif not _is_known(option):
+            problems.add(spelled, _unknown(option))
+        else:
+            entry = _entry(spelled, raw, references, gathered, problems)
+            if entry is not None:
+                yield entry
+
+
+def _is_known(option: str) -> bool:
+    return option in CANONICAL or option in client_names.TOP_LEVEL or _in_open_family(option)
+
+
+def _in_open_family(option: str) -> bool:
+    return any(option.startswith(prefix) and option != prefix for prefix in _OPEN)
+
+
+def _unknown(option: str) -> str:
+    # The value is not told: it may be the secret of a misspelled option.
+    close = [MEANT[option]] if option in MEANT else get_close_matches(option, _SPELLINGS, n=1)
+    if option.startswith(("producer.", "consumer.", "admin.")):
+        role, _, rest = option.partition(".")
+        close = [f"{role}.override.{rest.removeprefix('override.')}"] if rest else close
+    return (
+        f"is no option of Headrace; did you mean {close[0]}?"
+        if close
+        else "is no option of Headrace; remove it"
+    )
+
+
+def _entry(
+    spelled: str, raw: str, references: References, gathered: Gathered, problems: Problems
+) -> Entry | None:
+    """Return the entry; None, and a problem, when one of its references is missing."""
+    option = canonical(spelled)
+    try:
+        text = references.replaced(option, raw)
+    except ReferenceMissing as error:
+        gathered.broken.add(option)
+        problems.add(spelled, str(error))
+        return None
+    return Entry(option=option, spelled=spelled.strip(), raw=raw, text=text)
+
+
+def _put_unless_other(entry: Entry, found: dict[str, Entry], gathered: Gathered, problems: Problems) -> None:
+    other = found.setdefault(entry.option, entry)
+    if other.text.strip().lower() != entry.text.strip().lower():
+        gathered.broken.add(entry.option)
+        problems.add(entry.spelled, f"says otherwise than {other.spelled}; keep one of them", entry.shown)
+
+
+def _gather_worker(text: str, gathered: Gathered, references: References, problems: Problems) -> None:
+    try:
+        pairs = parse_properties(text.removeprefix("\ufeff"))
+    except PropertiesError as error:
+        problems.add("", f"the worker's .properties text is broken: {error}")
+        return
+    for name, raw in dict(pairs).items():
+        if _WORKER.fullmatch(name) is None:
+            continue
+        entry = _entry(name, raw, references, gathered, problems)
+        if entry is None:
+            continue
+        if name == "bootstrap.servers":
+            gathered.entries.setdefault(name, entry)
+        else:
+            gathered.worker[name] = entry

@@ -1,0 +1,364 @@
+"""What becomes of objects: routing, formats, records, transactions, errors."""
+
+from ingest.settings.choices import (
+    Compression,
+    Distribution,
+    Envelope,
+    EnvelopeField,
+    FileNameMatch,
+    InputFormat,
+    JsonFormat,
+    Ordering,
+    Tolerance,
+    ValueFormat,
+)
+from ingest.settings.converter_forms import KEY_CONVERTER, SUBJECT_NAME_STRATEGY, VALUE_CONVERTER
+from ingest.settings.options.option import Group, option, optional, required
+from ingest.settings.registry_forms import CREDENTIALS_SOURCE, REGISTRY_URLS, USER_INFO
+from ingest.settings.source_forms import HEADER_SOURCE, KEY_SOURCE, TIMESTAMP_SOURCE, VALUE_SOURCE
+from ingest.settings.value_types import BOOLEAN, TEXT, TOPIC, choice, choices, integer, long
+
+FILE_NAME_TEMPLATE = required(
+    "file.name.template",
+    TEXT,
+    Group.ROUTING,
+    "How a key names its topic, partition and offset: `{{topic}}`, `{{partition}}`, `{{start_offset}}`, "
+    "`{{timestamp}}`. `.*` takes every key; `headrace explain` shows what a template makes of a key.",
+)
+FILE_NAME_MATCH = option(
+    "file.name.match",
+    choice(FileNameMatch),
+    "search",
+    Group.ROUTING,
+    "`search`: as the Aiven connector, a regular expression found anywhere in the key. `exact`: literal "
+    "text, and the whole key after `aws.s3.prefix` must match.",
+)
+TOPIC_NAME = optional(
+    "topic",
+    TOPIC,
+    Group.ROUTING,
+    "The topic of every record; wins over `{{topic}}`. One of both is required.",
+    importance="HIGH",
+)
+DISTRIBUTION = option(
+    "distribution.type",
+    choice(Distribution),
+    "object_hash",
+    Group.ROUTING,
+    "The Aiven connector's option: `partition` means `ordering=partition`, and is an error beside another "
+    "`ordering`.",
+    importance="LOW",
+)
+ORDERING = option(
+    "ordering",
+    choice(Ordering),
+    "object",
+    Group.ROUTING,
+    "`object`: the rows of an object stay in order. `partition`: also the objects of one topic-partition, by "
+    "start offset; needs `{{partition}}`. `none`: a large object may be split over slots.",
+)
+
+INPUT_FORMAT = option(
+    "input.format",
+    choice(InputFormat),
+    "bytes",
+    Group.RECORDS,
+    "What the objects hold.",
+    importance="HIGH",
+)
+COMPRESSION = option(
+    "file.compression.type",
+    choice(Compression),
+    "auto",
+    Group.RECORDS,
+    "How objects are compressed as a whole. `auto` goes by the first bytes of each. Ignored for Parquet.",
+)
+CHUNK_SIZE = option(
+    "transformer.max.buffer.size",
+    integer(1, 2**31 - 1, unit="bytes"),
+    "4096",
+    Group.RECORDS,
+    "Size of the chunks that `input.format=bytes` cuts an object into.",
+)
+RECORD_MAX_BYTES = option(
+    "record.max.bytes",
+    # librdkafka ends at 1,000,000,000 a request; 64 KiB are kept for what goes around a record.
+    integer(1, 1_000_000_000 - 65_536, unit="bytes"),
+    "1048576",
+    Group.RECORDS,
+    "A row whose key, value and headers exceed it (or the topic's own limit) is a bad record.",
+)
+DECODE_UNIT_MAX_BYTES = option(
+    "decode.unit.max.bytes",
+    integer(1_024, 2**31 - 1, unit="bytes"),
+    "67108864",
+    Group.RECORDS,
+    "An object with a larger Parquet page or Avro block is quarantined (`unit_too_large`): it has to be "
+    "held in memory at once.",
+    importance="LOW",
+)
+KEY_FROM = option(
+    "key.source",
+    KEY_SOURCE,
+    "object_key",
+    Group.RECORDS,
+    "The record's key: the object's key, none, a field of the row, or a text with the template's variables.",
+)
+VALUE_FROM = option(
+    "value.source", VALUE_SOURCE, "row", Group.RECORDS, "The record's value: the row, or one field of it."
+)
+VALUE_FORMAT = option(
+    "value.format",
+    choice(ValueFormat),
+    "auto",
+    Group.RECORDS,
+    "`auto`: a line or chunk as it is, Avro and Parquet rows as JSON. `raw`: the input's own bytes. `json`. "
+    "`avro`: the schema registry's framing; needs `schema.registry.url`.",
+)
+KEY_CONVERTER_CLASS = optional(
+    "key.converter",
+    KEY_CONVERTER,
+    Group.RECORDS,
+    "Connect's converter class: ByteArrayConverter and StringConverter write the key as it is, "
+    "JsonConverter as JSON, AvroConverter in the registry's framing.",
+    importance="LOW",
+)
+KEY_SCHEMAS = option(
+    "key.converter.schemas.enable",
+    BOOLEAN,
+    "true",
+    Group.RECORDS,
+    "Must be `false` with JsonConverter: schemas inside records are not written here.",
+    importance="LOW",
+)
+VALUE_CONVERTER_CLASS = optional(
+    "value.converter",
+    VALUE_CONVERTER,
+    Group.RECORDS,
+    "Connect's converter class: ByteArrayConverter is `value.format=raw`, StringConverter `auto`, "
+    "JsonConverter `json` with `json.format=connect`, AvroConverter `avro`.",
+    importance="LOW",
+)
+VALUE_SCHEMAS = option(
+    "value.converter.schemas.enable",
+    BOOLEAN,
+    "true",
+    Group.RECORDS,
+    "Must be `false` with JsonConverter: schemas inside records are not written here.",
+    importance="LOW",
+)
+JSON_FORMAT = option(
+    "json.format",
+    choice(JsonFormat),
+    "iso",
+    Group.RECORDS,
+    "How JSON made from Avro and Parquet shows dates, decimals and bytes: `iso` as people read them, "
+    "`connect` as Connect's JsonConverter writes them.",
+)
+HEADERS_FROM = option(
+    "record.headers",
+    HEADER_SOURCE,
+    "none",
+    Group.RECORDS,
+    "`source`: bucket, key, etag, version id, position and start offset as `headrace.*`. `fields:PATH`: "
+    "each entry of the object at that path.",
+)
+TIMESTAMP_FROM = option(
+    "record.timestamp",
+    TIMESTAMP_SOURCE,
+    "produce",
+    Group.RECORDS,
+    "`produce`: when it is sent. `object`: the object's LastModified. `template`: `{{timestamp}}` of the "
+    "key. `field:PATH`: a field of the row.",
+)
+ENVELOPE = option(
+    "input.envelope",
+    choice(Envelope),
+    "none",
+    Group.RECORDS,
+    "`aiven`: rows carry key, value, offset, timestamp and headers as the Aiven sink writes them, and "
+    "become such records.",
+)
+ENVELOPE_BASE64 = optional(
+    "input.envelope.base64",
+    choices(EnvelopeField),
+    Group.RECORDS,
+    "The fields of an envelope row that hold base64.",
+)
+
+REGISTRY_URL = optional(
+    "schema.registry.url",
+    REGISTRY_URLS,
+    Group.RECORDS,
+    "The schema registry, for `value.format=avro`.",
+    aliases=("value.converter.schema.registry.url", "key.converter.schema.registry.url"),
+)
+REGISTRY_CREDENTIALS_SOURCE = option(
+    "schema.registry.basic.auth.credentials.source",
+    CREDENTIALS_SOURCE,
+    "URL",
+    Group.RECORDS,
+    "`USER_INFO`: from `schema.registry.basic.auth.user.info`. `URL`: from the registry's URL, if it has "
+    "any.",
+    importance="LOW",
+    aliases=(
+        "value.converter.basic.auth.credentials.source",
+        "value.converter.schema.registry.basic.auth.credentials.source",
+        "key.converter.basic.auth.credentials.source",
+    ),
+)
+REGISTRY_USER_INFO = optional(
+    "schema.registry.basic.auth.user.info",
+    USER_INFO,
+    Group.RECORDS,
+    "`user:password` for the registry.",
+    aliases=(
+        "value.converter.basic.auth.user.info",
+        "value.converter.schema.registry.basic.auth.user.info",
+        "key.converter.basic.auth.user.info",
+    ),
+)
+REGISTRY_CA = optional(
+    "schema.registry.ssl.ca.location",
+    TEXT,
+    Group.RECORDS,
+    "File of PEM certificates that the registry is checked against.",
+    importance="LOW",
+)
+REGISTRY_CERTIFICATE = optional(
+    "schema.registry.ssl.certificate.location",
+    TEXT,
+    Group.RECORDS,
+    "File of the PEM certificate shown to the registry.",
+    importance="LOW",
+)
+REGISTRY_KEY = optional(
+    "schema.registry.ssl.key.location",
+    TEXT,
+    Group.RECORDS,
+    "File of the PEM key of that certificate.",
+    importance="LOW",
+)
+REGISTRY_AUTO_REGISTER = option(
+    "schema.registry.auto.register.schemas",
+    BOOLEAN,
+    "true",
+    Group.RECORDS,
+    "Register the schemas of objects as they are met. `false`: they must be there.",
+    importance="LOW",
+    aliases=("value.converter.auto.register.schemas",),
+)
+REGISTRY_SUBJECT = option(
+    "schema.registry.subject.name.strategy",
+    SUBJECT_NAME_STRATEGY,
+    "topic",
+    Group.RECORDS,
+    "The subject of a value's schema: `<topic>-value`, the record's full name, or both.",
+    importance="LOW",
+    aliases=("value.converter.value.subject.name.strategy",),
+)
+
+BOUNDARY_INTERVAL = option(
+    "transaction.boundary.interval.ms",
+    integer(10, 50_000, unit="milliseconds"),
+    "1000",
+    Group.DELIVERY,
+    "A transaction closes after this long, or when its work is done. Shorter shows records earlier, longer "
+    "costs less. At least 5 s below `producer.override.transaction.timeout.ms` (15000).",
+)
+BOUNDARY_RECORDS = option(
+    "transaction.boundary.records",
+    integer(1, 100_000_000),
+    "100000",
+    Group.DELIVERY,
+    "A transaction closes after this many records, if that comes first.",
+)
+JOB_MAX_OBJECTS = option(
+    "job.max.objects",
+    integer(1, 1_000_000),
+    "1000",
+    Group.DELIVERY,
+    "Objects in one batch of work for one slot.",
+    importance="LOW",
+)
+JOB_MAX_BYTES = option(
+    "job.max.bytes",
+    long(1, unit="bytes"),
+    "268435456",
+    Group.DELIVERY,
+    "Bytes in one batch of work for one slot.",
+    importance="LOW",
+)
+JOB_MAX_SECONDS = option(
+    "job.max.seconds",
+    integer(1, 86_400, unit="seconds"),
+    "10",
+    Group.DELIVERY,
+    "After this long an object whose format can seek stops at a checkpoint and goes back, so that a huge "
+    "one does not hold back small ones.",
+    importance="LOW",
+)
+JOB_LINGER = option(
+    "job.linger.ms",
+    integer(0, 86_400_000, unit="milliseconds"),
+    "30000",
+    Group.DELIVERY,
+    "How long a task that ran out of work waits for its slot's next batch before it ends. 0: one batch a "
+    "job.",
+)
+
+TOLERANCE = option(
+    "errors.tolerance",
+    choice(Tolerance),
+    "none",
+    Group.ERRORS,
+    "What a bad record does. `none`: nothing after it is produced and the object is quarantined there. "
+    "`all`: it goes to the dead letter topic if set, else to the log, and the rest of the object is "
+    "produced.",
+    importance="HIGH",
+    aliases=("error.tolerance",),
+)
+DLQ_TOPIC = optional(
+    "errors.deadletterqueue.topic.name",
+    TOPIC,
+    Group.ERRORS,
+    "Where bad records go with `errors.tolerance=all`.",
+)
+DLQ_REPLICATION = optional(
+    "errors.deadletterqueue.topic.replication.factor",
+    integer(1, 32_767, also=-1),
+    Group.ERRORS,
+    "The dead letter topic is created with it if missing; without, a missing one is an error. -1 is the "
+    "broker's default.",
+    importance="LOW",
+)
+MAX_ATTEMPTS = option(
+    "errors.max.attempts",
+    integer(1, 1_000),
+    "5",
+    Group.ERRORS,
+    "Attempts at a corrupt, truncated or forbidden object before it is quarantined.",
+)
+RETRY_DELAY = option(
+    "errors.retry.delay.ms",
+    integer(1, 86_400_000, unit="milliseconds"),
+    "1000",
+    Group.ERRORS,
+    "First pause before an object is tried again; it doubles from there.",
+    importance="LOW",
+)
+RETRY_DELAY_MAX = option(
+    "errors.retry.delay.max.ms",
+    integer(1, 86_400_000, unit="milliseconds"),
+    "60000",
+    Group.ERRORS,
+    "Longest pause before an object is tried again.",
+    importance="LOW",
+)
+LOG_ENABLE = option(
+    "errors.log.enable",
+    BOOLEAN,
+    "true",
+    Group.ERRORS,
+    "One WARN for a bad record, rate-limited, with its position and never its content.",
+)

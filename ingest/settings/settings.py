@@ -1,0 +1,319 @@
+"""The settings: one frozen object, values already parsed, grouped as the rooms use them.
+
+All of it is small and picklable, since tasks get it too. Secrets are wrapped and show as `***`; `client`
+methods are the only places that reveal them, for the constructor of the client they name.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ingest.settings.choices import (
+    Compression,
+    CredentialsProvider,
+    Envelope,
+    EnvelopeField,
+    FileNameMatch,
+    InputFormat,
+    JsonFormat,
+    Ordering,
+    PollListing,
+    SubjectNameStrategy,
+    Tolerance,
+    ValueFormat,
+)
+from ingest.settings.record_sources import HeaderSource, KeySource, TimestampSource, ValueSource
+from ingest.settings.secret import Property, Secret, revealed
+from ingest.settings.value_types import HostPort
+
+Role = Literal["producer", "consumer", "admin"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdentitySettings:
+    """Who this process is among those of one name. `tasks_max` None: the Spark default parallelism."""
+
+    name: str
+    instance_id: str | None
+    lead_session_timeout_ms: int
+    tasks_max: int | None
+
+    @property
+    def group_id(self) -> str:
+        """The consumer group whose one partition is the leadership."""
+        return f"headrace-{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicCreation:
+    """How missing topics are created; -1 leaves a number to the broker."""
+
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KafkaSettings:
+    """The cluster, the properties of each kind of client, and how records are written.
+
+    `transaction_timeout_ms` and `message_max_bytes` are in the producer's properties too.
+    """
+
+    bootstrap_servers: str
+    producer: tuple[Property, ...]
+    consumer: tuple[Property, ...]
+    admin: tuple[Property, ...]
+    exactly_once: bool
+    ledger_topic: str
+    transaction_interval_ms: int
+    transaction_records: int
+    transaction_timeout_ms: int
+    message_max_bytes: int
+    topic_creation: TopicCreation | None
+
+    def client(self, role: Role) -> dict[str, str]:
+        """Return librdkafka's properties for one client, secrets revealed.
+
+        They hold what a user may decide; what the protocol decides (`transactional.id`, `group.id`,
+        `enable.auto.commit` ..) is set by its own room over them, and is never in here.
+        """
+        match role:
+            case "producer":
+                return revealed(self.producer)
+            case "consumer":
+                return revealed(self.consumer)
+            case "admin":
+                return revealed(self.admin)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaticCredentials:
+    """Keys written in the configuration; the only credentials that travel to executors."""
+
+    access_key_id: Secret
+    secret_access_key: Secret
+    session_token: Secret | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderCredentials:
+    """One named source of credentials, resolved where it is used."""
+
+    provider: CredentialsProvider
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DefaultCredentials:
+    """The default chain of the AWS tools, resolved where it is used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleCredentials:
+    """A role that `source` may assume; `endpoint` None is the region's own STS."""
+
+    arn: str
+    session_name: str
+    external_id: str | None
+    duration_seconds: int
+    endpoint: str | None
+    source: StaticCredentials | ProviderCredentials | DefaultCredentials
+
+
+Credentials = RoleCredentials | StaticCredentials | ProviderCredentials | DefaultCredentials
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackoffSettings:
+    """Repeats of one S3 call: `max_retries` 3 are 4 calls."""
+
+    delay_ms: int
+    max_delay_ms: int
+    max_retries: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class S3Settings:
+    """The bucket and how to reach it. An `endpoint` means path-style addresses."""
+
+    bucket: str
+    prefix: str
+    region: str
+    endpoint: str | None
+    credentials: Credentials
+    backoff: BackoffSettings
+    requester_pays: bool
+    ca_bundle: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqsSettings:
+    """The queue of notifications. `visibility_timeout_seconds` None is the queue's own."""
+
+    queue_url: str
+    endpoint: str | None
+    region: str
+    wait_time_seconds: int
+    visibility_timeout_seconds: int | None
+    receivers: int
+    max_held: int
+    fallback_after_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiscoverySettings:
+    """How listings go, and which keys they leave out. `reconcile_interval_ms` 0: only at each start."""
+
+    poll_interval_ms: int
+    poll_listing: PollListing
+    reconcile_interval_ms: int
+    include_existing: bool
+    native_start_key: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    min_age_ms: int
+    max_pending_objects: int
+    max_bytes_per_second: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutingSettings:
+    """Where records go. `topic` wins over the template's; one of both is there."""
+
+    file_name_template: str
+    file_name_match: FileNameMatch
+    topic: str | None
+    ordering: Ordering
+    partitioner: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegistrySettings:
+    """The schema registry, for values and keys in its framing."""
+
+    urls: tuple[str, ...]
+    properties: tuple[Property, ...]
+    auto_register: bool
+    subject_name_strategy: SubjectNameStrategy
+
+    def client(self) -> dict[str, str]:
+        """Return the properties for confluent-kafka's SchemaRegistryClient, secrets revealed."""
+        return {"url": ",".join(self.urls), **revealed(self.properties)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatSettings:
+    """What objects hold, and what a record is made of."""
+
+    input_format: InputFormat
+    compression: Compression
+    chunk_bytes: int
+    record_max_bytes: int
+    decode_unit_max_bytes: int
+    key_source: KeySource
+    key_format: ValueFormat
+    value_source: ValueSource
+    value_format: ValueFormat
+    json_format: JsonFormat
+    headers: HeaderSource
+    timestamp: TimestampSource
+    envelope: Envelope
+    envelope_base64: tuple[EnvelopeField, ...]
+    registry: RegistrySettings | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobSettings:
+    """Bounds of one batch of work for one slot. `linger_ms` 0: one batch a job."""
+
+    max_objects: int
+    max_bytes: int
+    max_seconds: int
+    linger_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadLetterSettings:
+    """The topic of bad records; `replication_factor` None: it has to be there already."""
+
+    topic: str
+    replication_factor: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorSettings:
+    """What bad records and bad objects do. `dead_letter` is None unless bad records are tolerated."""
+
+    tolerance: Tolerance
+    dead_letter: DeadLetterSettings | None
+    max_attempts: int
+    retry_delay_ms: int
+    retry_delay_max_ms: int
+    log_enable: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparkSettings:
+    """Where Spark runs; with `remote` (Spark Connect) `master` has no part in it."""
+
+    master: str
+    remote: Secret | None
+    """Its URL may hold a token."""
+    properties: tuple[Property, ...]
+
+    def conf(self) -> dict[str, str]:
+        """Return the `spark.*` properties given, master and remote left out, secrets revealed."""
+        return revealed(self.properties)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HttpSettings:
+    """Where the endpoints answer; None is off."""
+
+    listen: HostPort | None
+    rest_listen: HostPort | None
+    rest_auth_file: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerSettings:
+    """How long entries of vanished objects stay at least, and where the cache of the ledger lies."""
+
+    retention_ms: int
+    state_dir: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything that a configuration decides.
+
+    `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
+    option's effective value as it may be shown, and `given` the names of those that the configuration names.
+    `texts` holds, for each of those, its text as it was written and with its references replaced.
+    """
+
+    identity: IdentitySettings
+    kafka: KafkaSettings
+    s3: S3Settings
+    sqs: SqsSettings | None
+    discovery: DiscoverySettings
+    routing: RoutingSettings
+    format: FormatSettings
+    jobs: JobSettings
+    errors: ErrorSettings
+    spark: SparkSettings
+    http: HttpSettings
+    ledger: LedgerSettings
+    warnings: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...]
+    given: frozenset[str]
+    texts: tuple[tuple[str, Secret, Secret], ...]
+
+    @property
+    def name(self) -> str:
+        """The identity of this ingester."""
+        return self.identity.name
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder for the cache of the ledger."""
+        return self.ledger.state_dir
