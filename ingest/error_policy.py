@@ -75,7 +75,7 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
         is_counted=True,
         says=FailureScope.SOURCE_ANSWERS,
     ),
-    "ObjectUnfit": ErrorPolicy(state=State.QUARANTINED),
+    "InvalidObject": ErrorPolicy(state=State.QUARANTINED),
     "ObjectError": ErrorPolicy(
         state=State.FAILED, reason="unreadable", wait=RetryDelay.OBJECT, is_counted=True
     ),
@@ -93,7 +93,9 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
 }
 
 # These end the process; they are never true of one object, so no task may report one for it.
-ENDS_THE_PROCESS: Final = frozenset({"HeadraceError", "SettingsError", "Unusable", "LedgerUnfit", "LeadLost"})
+ENDS_THE_PROCESS: Final = frozenset(
+    {"HeadraceError", "SettingsError", "Unavailable", "InvalidLedger", "LeadershipLost"}
+)
 
 
 def policy_of(kind: str) -> ErrorPolicy:

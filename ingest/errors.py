@@ -2,16 +2,16 @@
 
     HeadraceError
     ├── SettingsError             the operator, before start (exit 2)      ingest.settings
-    ├── Unusable                  broker, bucket or ledger not usable      exit 3
-    ├── LedgerUnfit               a lost, foreign or newer ledger          exit 2
-    ├── LeadLost                  another instance took over               exit 4
+    ├── Unavailable               broker, bucket or ledger not usable      exit 3
+    ├── InvalidLedger             a lost, foreign or newer ledger          exit 2
+    ├── LeadershipLost            another instance took over               exit 4
     ├── ObjectError               one object cannot be read, now or ever
     │   ├── ObjectMissing         404: deleted since
     │   ├── ObjectSuperseded      412, or a 206 of other content: overwritten since
     │   ├── ObjectArchived        the storage class forbids reading
     │   ├── ObjectForbidden       403 on this object
     │   ├── ObjectCorrupt         gzip, block or footer damaged, or the upload was torn
-    │   └── ObjectUnfit           a permanent refusal with its reason (unit_too_large, unknown_partition, ..)
+    │   └── InvalidObject         a permanent refusal with its reason (unit_too_large, unknown_partition, ..)
     ├── SourceUnavailable         throttling, 5xx, resets: the object goes back and is tried later
     ├── AccessDenied              403, expired credentials, unknown bucket: true of all objects
     ├── TopicMissing              the topic is not there: try again, and say so

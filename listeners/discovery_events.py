@@ -58,7 +58,7 @@ class ListingBegun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ListedPage:
     """What S3 listed in (`after_key`, `through_key`], in the order of the keys' UTF-8 bytes.
 
     `after_key` None is the start of the prefix, `through_key` None its end (then `is_last`). Pages of a
@@ -109,7 +109,7 @@ class ListenersCrashed:
     error: BaseException
 
 
-Event = Received | ListingBegun | Page | ListingFailed | ModeChanged | HeadAnswer | ListenersCrashed
+Event = Received | ListingBegun | ListedPage | ListingFailed | ModeChanged | HeadAnswer | ListenersCrashed
 Post = Callable[[Event], None]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ingest.errors import HeadraceError
 from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
-from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Page, Post
+from listeners.discovery_events import Counters, ListedPage, ListingBegun, ListingFailed, ListingKind, Post
 from listeners.failures import translated_errors
 
 PAGES_IN_FLIGHT: Final = 4
@@ -107,7 +107,7 @@ class Lister:
                 continue  # S3 may answer with nothing and yet have more, where many keys were deleted
             self._in_flight += 1
             self._post(
-                Page(
+                ListedPage(
                     listing_id=self._listing_id,
                     kind=kind,
                     after_key=position,

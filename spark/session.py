@@ -96,7 +96,7 @@ def spark_conf(given: Mapping[str, str], *, name: str) -> dict[str, str]:
 
 
 def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
-    """A running SparkSession for the ingester `name`; blocks for some 5 s. Raises Unusable.
+    """A running SparkSession for the ingester `name`; blocks for some 5 s. Raises Unavailable.
 
     `given` holds the `spark.*` options as the user wrote them. The JVM ends when this process does, kill -9
     included: it reads our end of a pipe. What it writes to stderr joins our log.

@@ -20,29 +20,28 @@ _PURE: Final = frozenset(
         "columns",
         "errors",
         "exits",
-        "fingerprint",
+        "options_hash",
         "http",
-        "lean_pickle",
-        "ledger",
+        "sanitize",
+        "text_formatting",
         "log_levels",
         "logs",
         "metrics",
         "notification",
-        "objects",
-        "outcome",
+        "model",
+        "error_policy",
         "page",
         "planner",
-        "positions",
-        "printable",
         "rest",
-        "routes",
+        "key_routes",
         "settings",
         "template",
-        "work",
     }
 )
 # These talk to S3, to Kafka or to Spark, or put together those that do.
 _OUTWARD: Final = frozenset(
+    {"__main__", "cli", "commands", "kafka", "object_selection", "probes", "service", "setup"}
+)
     {"__main__", "asking", "aws_credentials", "cli", "intake", "kafka", "service", "setup"}
 )
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 # By module: class, method, the moment when it is entered, and the one when it has returned.
 STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "ingest.service.event_loop": [("EventLoop", "_received", "told", None)],
-    "spark.slots.slot_pool": [("Lanes", "grant", None, "granted")],
+    "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
     "spark.source.driver_connection": [("Link", "batch", None, "taken")],
     "spark.reader.s3_source": [("S3Source", "whole", None, "fetched")],
     "spark.producer.transactional": [

@@ -12,7 +12,7 @@ from ingest.settings import Settings, SettingsError, load
 def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
     """The settings of a configuration file, with `--set` and `--worker-config` applied.
 
-    Raises ConfigurationUnfit with every problem on a line of its own.
+    Raises InvalidConfiguration with every problem on a line of its own.
     """
     overrides = dict(_assignment(text) for text in sets)
     text = read_text(file, "The configuration file")
@@ -36,7 +36,7 @@ def environment() -> Mapping[str, str]:
 
 
 def read_text(file: Path, what: str) -> str:
-    """The text of a file, or ConfigurationUnfit that names it and says why it cannot be read."""
+    """The text of a file, or InvalidConfiguration that names it and says why it cannot be read."""
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:

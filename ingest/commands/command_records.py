@@ -91,7 +91,7 @@ def new_commands(
 
 
 def decode_command(key: ControlKey, raw: bytes) -> ObjectsCommand:
-    """The order in a command's record; LedgerUnfit for one of a newer version, or not ours."""
+    """The order in a command's record; InvalidLedger for one of a newer version, or not ours."""
     try:
         order = msgspec.json.decode(raw, type=ObjectsCommand)
     except msgspec.DecodeError as error:

@@ -45,7 +45,7 @@ def write_commands(
 ) -> None:
     """Return when all letters are committed to the ledger, each exactly once. Blocks up to `timeout` seconds.
 
-    Unusable when they could not be committed or nobody can tell; AccessDenied. `reading` must be live.
+    Unavailable when they could not be committed or nobody can tell; AccessDenied. `reading` must be live.
     """
     deadline = time.monotonic() + timeout
     for begin in range(0, len(messages), LETTERS_AT_ONCE):

@@ -64,7 +64,7 @@ def objects_to_mark(
 ) -> Iterator[SelectedObject]:
     """The bucket's objects that are not done, as a listing shows them, without what `run` would leave out.
 
-    AccessDenied, SourceUnavailable; ConfigurationUnfit when the selection lies outside `aws.s3.prefix`.
+    AccessDenied, SourceUnavailable; InvalidConfiguration when the selection lies outside `aws.s3.prefix`.
     """
     object_filter = object_filter_of(settings)
     wanted = selection.prefix if selection.key is None else selection.key
@@ -89,7 +89,7 @@ def objects_to_mark(
 def moment_ms(text: str, option: str, *, is_end: bool = False) -> int:
     """A date or time in ISO 8601 as ms since 1970, in UTC unless it says otherwise.
 
-    A date alone is its first millisecond, or its last when `is_end`. ConfigurationUnfit names the option.
+    A date alone is its first millisecond, or its last when `is_end`. InvalidConfiguration names the option.
     """
     try:
         found = datetime.fromisoformat(text.strip())
@@ -105,7 +105,7 @@ def moment_ms(text: str, option: str, *, is_end: bool = False) -> int:
 
 
 def states_of(names: Iterable[str]) -> frozenset[State]:
-    """The states that these names mean; ConfigurationUnfit lists those that there are."""
+    """The states that these names mean; InvalidConfiguration lists those that there are."""
     found = set()
     for name in names:
         try:

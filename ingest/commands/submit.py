@@ -18,8 +18,8 @@ from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_writer import Write
 from ingest.object_selection import object_filter_of
 from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader
-from ingest.service.commands import Commands
-from ingest.service.view import CacheView
+from ingest.service.cache_view import CacheLedgerView
+from ingest.service.command_queue import CommandQueue
 from ingest.settings import Settings
 
 # How long a leader gets to apply what it was handed before the command says that it waits.
@@ -63,7 +63,7 @@ def submit(
 ) -> SubmitOutcome:
     """What became of these orders: applied, or at least committed, exactly once. Blocks.
 
-    Unusable after `timeout` seconds without one or the other, AccessDenied, LedgerUnfit.
+    Unavailable after `timeout` seconds without one or the other, AccessDenied, InvalidLedger.
     """
     submission = _Submission(
         settings=settings,
@@ -176,7 +176,7 @@ def _apply(submission: _Submission, ledger: DriverLedger, *, is_sent: bool) -> N
     # No room: nothing becomes pending here, the next leader finds it in the ledger.
     catalogue = Catalogue(
         bucket=submission.settings.s3.bucket,
-        view=CacheView(cache),
+        view=CacheLedgerView(cache),
         object_filter=object_filter_of(submission.settings),
         max_pending_objects=0,
         retention_ms=submission.settings.ledger.retention_ms,
@@ -186,11 +186,11 @@ def _apply(submission: _Submission, ledger: DriverLedger, *, is_sent: bool) -> N
         for begin in range(0, len(submission.messages), LETTERS_AT_ONCE):
             part = submission.messages[begin : begin + LETTERS_AT_ONCE]
             ledger.commit([(key, encode_control(order)) for key, order in part])
-    commands = Commands(catalogue)
+    commands = CommandQueue(catalogue)
     for key, raw in cache.controls().items():
-        commands.take(key, raw)
+        commands.on_control_record(key, raw)
     for key, order in submission.messages if not is_sent else ():
-        commands.take(key, encode_control(order))
+        commands.on_control_record(key, encode_control(order))
     all_objects = sum(len(order.objects) for _, order in submission.messages)
     done = 0
     while (step := commands.step(clock.now())) is not None:

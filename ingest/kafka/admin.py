@@ -55,7 +55,7 @@ _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 class KafkaAdmin:
     """Every call blocks for `timeout` seconds at most.
 
-    Raises Unusable when the brokers do not answer, AccessDenied when they refuse, TopicMissing for a topic
+    Raises Unavailable when the brokers do not answer, AccessDenied when they refuse, TopicMissing for a topic
     that is not there.
     """
 

@@ -95,7 +95,7 @@ def encode_control(control: Control) -> bytes:
 
 
 def decode_control(key: ControlKey, raw: bytes) -> Control:
-    """The control that `encode_control` gave; LedgerUnfit for a newer version or an unknown name."""
+    """The control that `encode_control` gave; InvalidLedger for a newer version or an unknown name."""
     kind: type[Control] | None = CommandRecord if is_command(key) else _KINDS.get(key.name)
     try:
         version = msgspec.json.decode(raw, type=_Versioned).v

@@ -47,7 +47,7 @@ class LeadershipPort(Protocol):
     """What the ledger has to know of the leadership."""
 
     def metadata(self) -> bytes:
-        """The group metadata of the moment; LeadLost without the lead."""
+        """The group metadata of the moment; LeadershipLost without the lead."""
         ...
 
     def before_loss(self, look: Callable[[], None]) -> None:
@@ -66,8 +66,8 @@ def prepare_ledger(
 ) -> LedgerTopic:
     """The ledger's topic, fit to be led over, created when missing: to be called before joining the group.
 
-    LedgerUnfit when the group remembers another ledger, or another configuration runs under this name;
-    Unusable when a call to the brokers takes longer than `timeout` seconds.
+    InvalidLedger when the group remembers another ledger, or another configuration runs under this name;
+    Unavailable when a call to the brokers takes longer than `timeout` seconds.
     """
     admin = KafkaAdmin(clients.admin, timeout=timeout)
     group = group_id(name)
@@ -140,8 +140,8 @@ class DriverLedger:
     def take_over(self, *, timeout: float) -> LedgerCache:
         """Everything that is committed, after nothing of the past can commit any more. Lead first. Blocks.
 
-        LedgerUnfit, LeadLost, AccessDenied; Unusable after `timeout` seconds (reading a large ledger not
-        counted while it proceeds).
+        InvalidLedger, LeadershipLost, AccessDenied; Unavailable after `timeout` seconds (reading a large
+        ledger not counted while it proceeds).
         """
         deadline = time.monotonic() + timeout
         self._open()
@@ -160,7 +160,7 @@ class DriverLedger:
 
         Void their plans first. None is all slots, the driver's own producer included. ReadHeldBack when other
         slots' transactions hide the end for three boundary intervals: void all, then recover all.
-        LedgerUnfit when the topic is gone or another.
+        InvalidLedger when the topic is gone or another.
         """
         deadline = time.monotonic() + timeout
         with self._or_else_unfit():
@@ -181,9 +181,9 @@ class DriverLedger:
     ) -> None:
         """Commit the driver's own writes in one transaction; return when that is certain. Blocks.
 
-        No write may name an object that a live plan holds. LeadLost; Unusable when the broker does not answer
-        for `timeout` seconds: they may have happened or not, so write them again before planning their
-        objects. LedgerUnfit when the topic is gone or another.
+        No write may name an object that a live plan holds. LeadershipLost; Unavailable when the broker does
+        not answer for `timeout` seconds: they may have happened or not, so write them again before planning
+        their objects. InvalidLedger when the topic is gone or another.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -212,7 +212,8 @@ class DriverLedger:
     def check(self) -> None:
         """Return when the ledger is still fit, and the one taken over; to be called every minute. Blocks.
 
-        LedgerUnfit when not (exit 2); Unusable while the brokers do not answer; whatever ended the reading.
+        InvalidLedger when not (exit 2); Unavailable while the brokers do not answer; whatever ended the
+        reading.
         """
         self.check_identity()
         refuse_other_members(self._admin, self._group, self._topic)
@@ -222,7 +223,7 @@ class DriverLedger:
             self._commit_marks([])
 
     def check_identity(self) -> None:
-        """Return when the topic is the one taken over and fit; LedgerUnfit when not (exit 2). Blocks."""
+        """Return when the topic is the one taken over and fit; InvalidLedger when not (exit 2). Blocks."""
         try:
             found = describe_ledger_topic(self._admin, self._topic).identity
         except TopicMissing:
@@ -329,7 +330,7 @@ class DriverLedger:
         fence(self._clients.producer, transactional_ids, timeout=timeout, still_leads=self._still_leads)
 
     def _still_leads(self) -> bool:
-        """Whether the group, asked now, has this process hold the ledger. LeadLost, Unusable."""
+        """Whether the group, asked now, has this process hold the ledger. LeadershipLost, Unavailable."""
         ours = parse_group_metadata(self._lead.metadata()).member
         return ours in self._admin.holders(self._group, self._topic)
 
@@ -339,7 +340,7 @@ class DriverLedger:
         try:
             yield
         except (LeadershipLost, TopicMissing, Unavailable):
-            # A topic without leaders is Unusable too: brokers that come back look like that for a moment.
+            # A topic without leaders is Unavailable too: brokers that come back look like that for a moment.
             with suppress(Unavailable, AccessDenied):
                 self.check_identity()
             raise

@@ -40,9 +40,10 @@ def fence(
 ) -> None:
     """Return when every id's open transaction is aborted or complete and its older producers are refused.
 
-    Blocks up to `timeout` seconds, then Unusable. LeadLost when another driver fences the same ids, unless
-    the group says by `still_leads` that it is one of the past, which lags behind: then they are fenced again.
-    It stops only producers initialised before: void the plans first, so that none initialises later with one.
+    Blocks up to `timeout` seconds, then Unavailable. LeadershipLost when another driver fences the same ids,
+    unless the group says by `still_leads` that it is one of the past, which lags behind: then they are fenced
+    again. It stops only producers initialised before: void the plans first, so that none initialises later
+    with one.
     """
     if not transactional_ids:
         return
@@ -77,7 +78,7 @@ def _fence_one(
 def initialise(producer: Producer, transactional_id: str, *, deadline: float) -> None:
     """`init_transactions`, repeated while it is unanswered until `deadline` (monotonic).
 
-    Translated errors: Fenced, AccessDenied, Unusable.
+    Translated errors: Fenced, AccessDenied, Unavailable.
     """
     while True:
         left = deadline - time.monotonic()

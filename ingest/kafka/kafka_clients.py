@@ -99,7 +99,7 @@ def new_admin(properties: Properties, *, on_error: OnError | None = None) -> Adm
 
 
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:
-    """The client; ConfigurationUnfit, naming their files, when librdkafka does not take its properties."""
+    """The client; InvalidConfiguration, naming their files, when librdkafka does not take its properties."""
     try:
         return kind(properties)
     except KafkaException as error:

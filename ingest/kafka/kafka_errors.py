@@ -89,7 +89,7 @@ def kafka_error(error: KafkaException | KafkaError) -> KafkaError:
 
 
 def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
-    """The class of ours for this error: by its code, else TransactionAborted or Unusable by its flags."""
+    """The class of ours for this error: by its code, else TransactionAborted or Unavailable by its flags."""
     inner = kafka_error(error)
     by_code = _BY_CODE.get(inner.code())
     if by_code is not None:
@@ -103,7 +103,7 @@ def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
     """Our error for Kafka's. `what` names topic, transactional id or step, and begins the sentence.
 
-    Unusable stands for all that may pass by itself (a broker away, a timeout). Raise it `from` the cause.
+    Unavailable stands for all that may pass by itself (a broker away, a timeout). Raise it `from` the cause.
     """
     inner = kafka_error(error)
     kind = kind_of(inner)

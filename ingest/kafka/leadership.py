@@ -98,7 +98,7 @@ class Leadership:
     def wait_for_lead(self, timeout: float | None, stop: threading.Event) -> bool:
         """True once this process leads; False when `timeout` seconds (None: no limit) or `stop` came first.
 
-        LeadLost when it can never lead, AccessDenied when the broker forbids it to join.
+        LeadershipLost when it can never lead, AccessDenied when the broker forbids it to join.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
@@ -111,7 +111,7 @@ class Leadership:
         return True
 
     def metadata(self) -> bytes:
-        """The group metadata for the next transaction, of the newest generation; LeadLost without the lead.
+        """The group metadata for the next transaction, of the newest generation; LeadershipLost without it.
 
         Blocks only while `rotate` is under way.
         """
@@ -122,15 +122,15 @@ class Leadership:
             return self._metadata
 
     def membership(self) -> GroupMetadata:
-        """What `metadata` says, for people and for the members list; LeadLost without the lead."""
+        """What `metadata` says, for people and for the members list; LeadershipLost without the lead."""
         return parse_group_metadata(self.metadata())
 
     def rotate(self, timeout: float = 10.0) -> None:
         """Become another member under the same instance id, so that all that carries the old one is refused.
 
         What void-before-fence does elsewhere, where tasks have no socket to ask over: FENCED_INSTANCE_ID
-        meets every transaction of theirs that has not committed its offset yet. Blocks (0.1 s); LeadLost when
-        the lead did not come along.
+        meets every transaction of theirs that has not committed its offset yet. Blocks (0.1 s);
+        LeadershipLost when the lead did not come along.
         """
         if self._instance_id is None:
             raise ValueError("only a static member (instance_id) can be rotated")

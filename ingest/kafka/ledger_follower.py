@@ -85,7 +85,7 @@ class Follower:
         self._is_live = True
 
     def wait_for_visible_end(self, timeout: float) -> None:
-        """Return when everything committed and visible has been read once; Unusable without progress."""
+        """Return when everything committed and visible has been read once; Unavailable without progress."""
         try:
             self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
         except LedgerEndHidden as error:

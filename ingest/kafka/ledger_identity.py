@@ -42,7 +42,7 @@ class RememberedLedgers:
         return set(anchors) | set(self.marks)
 
     def refuse_other(self, topic: str, topic_id: str | None) -> None:
-        """LedgerUnfit when the group remembers another ledger than this one (id None: missing)."""
+        """InvalidLedger when the group remembers another ledger than this one (id None: missing)."""
         for ledger, remembered_id in self.marks.values():
             if ledger != topic:
                 raise InvalidLedger(
@@ -72,7 +72,7 @@ def mark_of(identity: LedgerIdentity) -> str:
 
 
 def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:
-    """LedgerUnfit when a member of the group holds another topic: two configurations share this name."""
+    """InvalidLedger when a member of the group holds another topic: two configurations share this name."""
     others = admin.group_topics(group) - {topic}
     if others:
         raise InvalidLedger(
@@ -83,7 +83,7 @@ def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:
 
 
 def refuse_changed(before: LedgerIdentity, now: LedgerIdentity | None) -> None:
-    """LedgerUnfit when the topic is gone (`now` None) or was deleted and made again.
+    """InvalidLedger when the topic is gone (`now` None) or was deleted and made again.
 
     Another cluster or another name says nothing: then `before` is of another configuration.
     """
@@ -103,7 +103,7 @@ def _lost(topic: str, before: str, now: str | None) -> str:
 
 
 def refuse_other_owner(owner: str | None, name: str, topic: str) -> None:
-    """LedgerUnfit when the ledger says that it is another ingester's."""
+    """InvalidLedger when the ledger says that it is another ingester's."""
     if owner is not None and owner != name:
         raise InvalidLedger(
             f"Topic {topic!r} is the ledger of the ingester {owner!r}, not of {name!r}. "

@@ -49,7 +49,7 @@ class LedgerRows(NamedTuple):
 
 
 def collect_rows(records: Iterable[tuple[bytes, bytes | None]]) -> LedgerRows:
-    """The rows of these records, in which the later of one key wins; LedgerUnfit for an unknown control."""
+    """The rows of these records, in which the later of one key wins; InvalidLedger for an unknown control."""
     entries = dict(records)
     controls: dict[str, bytes | None] = {}
     for raw_key in [raw_key for raw_key in entries if raw_key.startswith(CONTROL_BEGINS)]:
@@ -62,7 +62,7 @@ def collect_rows(records: Iterable[tuple[bytes, bytes | None]]) -> LedgerRows:
 
 
 def row_key(raw: bytes) -> RowKey:
-    """The primary key of an object's or slice's record; LedgerUnfit for what is not ours."""
+    """The primary key of an object's or slice's record; InvalidLedger for what is not ours."""
     try:
         found = _KEYS.decode(raw)
     except msgspec.DecodeError:
@@ -75,7 +75,7 @@ def row_key(raw: bytes) -> RowKey:
 
 
 def row_state(raw: bytes) -> str:
-    """The state in an entry's value; LedgerUnfit when a newer version wrote it, or nobody of ours."""
+    """The state in an entry's value; InvalidLedger when a newer version wrote it, or nobody of ours."""
     try:
         head = _HEADS.decode(raw)
     except msgspec.DecodeError:

@@ -44,7 +44,7 @@ def prepare_ledger_topic(
 ) -> LedgerTopic:
     """The ledger's topic, created when it is missing; None leaves the replication to the broker.
 
-    LedgerUnfit when the topic cannot serve. Blocks on a few calls.
+    InvalidLedger when the topic cannot serve. Blocks on a few calls.
     """
     is_new = False
     if not admin.has_topic(topic):
@@ -58,7 +58,7 @@ def prepare_ledger_topic(
 
 
 def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
-    """The ledger's topic as it is; LedgerUnfit when it cannot serve, TopicMissing when it is not there."""
+    """The ledger's topic as it is; InvalidLedger when it cannot serve, TopicMissing when it is not there."""
     partitions = admin.partition_count(topic)
     if partitions != 1:
         raise InvalidLedger(

@@ -39,7 +39,7 @@ def _end_process() -> None:
 class LedgerWriter:
     """The producer `<name>-driver`. Thread-safe: one transaction at a time.
 
-    `metadata` gives the group metadata of the moment, or raises LeadLost; every transaction asks anew.
+    `metadata` gives the group metadata of the moment, or raises LeadershipLost; every transaction asks anew.
     `still_leads` asks the group itself; it is needed only after another writer has fenced this one.
     """
 
@@ -63,7 +63,7 @@ class LedgerWriter:
         self._lost: str | None = None
 
     def initialise(self, timeout: float) -> None:
-        """Fence older drivers' transactions and make this one's possible. Blocks; LeadLost, Unusable."""
+        """Fence older drivers' transactions and allow this one's. Blocks; LeadershipLost, Unavailable."""
         with self._lock:
             self._initialise(time.monotonic() + timeout)
 
@@ -73,10 +73,10 @@ class LedgerWriter:
         """Commit these writes, all or none; return when the broker has acknowledged it.
 
         `offsets` are committed for the group beside. A transaction that is aborted is made again: the writes
-        say what is, so repeating them is harmless. LeadLost when another driver or generation took over;
-        CommitUnknown when the commit was not answered within `timeout` seconds (`initialise` and read, then
-        write again); Unusable when no transaction could be made in that time; AccessDenied, TopicMissing at
-        once.
+        say what is, so repeating them is harmless. LeadershipLost when another driver or generation took
+        over; CommitUnknown when the commit was not answered within `timeout` seconds (`initialise` and read,
+        then write again); Unavailable when no transaction could be made in that time; AccessDenied,
+        TopicMissing at once.
         """
         deadline = time.monotonic() + timeout
         with self._lock:
@@ -119,7 +119,7 @@ class LedgerWriter:
                 return producer
 
     def _refuse_usurped(self, deadline: float) -> None:
-        """LeadLost when the writer that has fenced this one leads now.
+        """LeadershipLost when the writer that has fenced this one leads now.
 
         Initialising again would end it. A driver of the past that was paused amid its takeover fences the
         leader of today as well: whose the group is tells them apart, and each asks before it initialises.

@@ -50,7 +50,7 @@ class OutputTopics:
         self._known: dict[str, tuple[float, OutputTopic | TopicMissing]] = {}
 
     def get(self, name: str) -> OutputTopic:
-        """The topic; TopicMissing when it is not there, Unusable and AccessDenied from the brokers."""
+        """The topic; TopicMissing when it is not there, Unavailable and AccessDenied from the brokers."""
         with self._lock:
             until, found = self._known.get(name, (0.0, None))
             if found is None or time.monotonic() > until:

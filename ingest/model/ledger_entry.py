@@ -98,7 +98,7 @@ def encode_key(key: LedgerKey) -> bytes:
 
 
 def decode_key(raw: bytes) -> LedgerKey:
-    """The key that `encode_key` gave; LedgerUnfit for anything else."""
+    """The key that `encode_key` gave; InvalidLedger for anything else."""
     try:
         shape: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
         if "control" in shape:
@@ -166,7 +166,7 @@ _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
 
 
 def decode_entry(raw: bytes) -> LedgerEntry:
-    """The entry that `encode_entry` gave; LedgerUnfit when a newer Headrace wrote it, or nobody of ours.
+    """The entry that `encode_entry` gave; InvalidLedger when a newer Headrace wrote it, or nobody of ours.
 
     A listing decodes one for each object in the bucket.
     """

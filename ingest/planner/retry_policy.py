@@ -1,4 +1,4 @@
-"""What follows from a failed attempt: another one after a delay, or the object's end (`ingest.error_policy`)."""
+"""What follows from a failed attempt: another after a delay, or the object's end (`ingest.error_policy`)."""
 
 from ingest.catalogue.effects import EffectsBuilder
 from ingest.catalogue.object_state import ObjectStates, entry_for

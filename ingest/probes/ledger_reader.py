@@ -46,7 +46,8 @@ class LedgerReader:
     def __init__(self, clients: ClientProperties, *, name: str, topic: str, timeout: float) -> None:
         """Blocks until all that is visible has been read.
 
-        TopicMissing, LedgerUnfit, AccessDenied; Unusable when reading stands still for `timeout` seconds.
+        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading stands still for `timeout`
+        seconds.
         """
         self._news = threading.Condition()
         self._seen: set[ControlKey] = set()
@@ -90,7 +91,7 @@ class LedgerReader:
         return True
 
     def read_to(self, end: int, timeout: float) -> None:
-        """Return when everything below the offset `end` is in the cache; Unusable when it is held back."""
+        """Return when everything below the offset `end` is in the cache; Unavailable when it is held back."""
         if not self.wait_for(lambda: self._follower.position >= end, timeout):
             raise Unavailable(
                 f"The ledger could not be read to offset {end} in {timeout:.0f} s: an open transaction hides "

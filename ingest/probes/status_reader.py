@@ -30,7 +30,7 @@ class StatusReader:
     def status(self) -> Shape:
         """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` beside it.
 
-        Unusable, AccessDenied, LedgerUnfit when the service is silent and the ledger cannot be read.
+        Unavailable, AccessDenied, InvalidLedger when the service is silent and the ledger cannot be read.
         """
         answer = read_running_status(self._settings.http.listen, name=self._settings.name)
         if isinstance(answer, NoAnswer):

@@ -46,7 +46,7 @@ class Accounts:
 def read_accounts(path: str) -> Accounts:
     """The accounts of a file with lines of `user:password`; blank lines and those with `#` do not count.
 
-    AuthFileUnfit, without a word of what is in it, when it cannot be read, says nothing, or everybody may
+    InvalidAuthFile, without a word of what is in it, when it cannot be read, says nothing, or everybody may
     read it.
     """
     try:

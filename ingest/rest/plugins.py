@@ -53,7 +53,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
 
     What a Connect worker would know (the brokers) is taken from the `running` configuration where the body
     leaves it out. References (`${env:..}`, `${file:..}`) are not followed: what they stand for is not judged.
-    ConfigUnfit when the body is no flat JSON object.
+    InvalidPluginConfig when the body is no flat JSON object.
     """
     texts = {name: text for name, text in given(body).items() if text is not None}
     referring = {canonical(name) for name, text in texts.items() if "${env:" in text or "${file:" in text}
@@ -89,7 +89,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
 
 
 def given(body: Any) -> dict[str, str | None]:
-    """The options of a body as texts, None for null; ConfigUnfit when it is no flat JSON object."""
+    """The options of a body as texts, None for null; InvalidPluginConfig when it is no flat JSON object."""
     if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
         raise InvalidPluginConfig("The body has to be a JSON object of option names and their values")
     return {name: None if value is None else _text(value) for name, value in body.items()}

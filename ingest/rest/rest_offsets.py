@@ -71,7 +71,7 @@ class OffsetsReader:
         self._options = options
 
     def read(self, items: list[Any]) -> list[Change]:
-        """The changes that the items of `offsets` ask for; OffsetsUnfit for the first that is none."""
+        """The changes that the items of `offsets` ask for; InvalidOffsets for the first that is none."""
         changes: dict[ObjectId, Change] = {}
         for number, item in enumerate(items):
             try:
@@ -162,7 +162,7 @@ class OffsetsReader:
 
 
 def check_known(change: Change, known: LedgerObject | None) -> None:
-    """OffsetsUnfit when the ledger does not know the object and its size is not said.
+    """InvalidOffsets when the ledger does not know the object and its size is not said.
 
     Sooner or later the object may be read, and with a wrong size it would count as empty, or as overwritten.
     """

@@ -23,7 +23,7 @@ _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says
 def rest_server(
     listen: HostPort, settings: Settings, connector: ConnectorPort, *, host_name: str, version: str
 ) -> HttpServer:
-    """A server of the interface, not started. AddressTaken, AuthFileUnfit.
+    """A server of the interface, not started. AddressTaken, InvalidAuthFile.
 
     `host_name` names this machine in `worker_id` when every address is listened on.
     """

@@ -5,7 +5,7 @@ import structlog
 from ingest.catalogue import Effects
 from ingest.clock import Clock
 from ingest.service.ledger_writes import LedgerWrites
-from ingest.service.tally import Tally
+from ingest.service.statistics import Statistics
 from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
@@ -15,7 +15,7 @@ class EffectsApplier:
     """Carries effects out, in the service's thread; nothing here blocks."""
 
     def __init__(
-        self, *, writes: LedgerWrites, listeners: Listeners, statistics: Tally, clock: Clock
+        self, *, writes: LedgerWrites, listeners: Listeners, statistics: Statistics, clock: Clock
     ) -> None:
         self._writes = writes
         self._listeners = listeners

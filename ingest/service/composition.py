@@ -12,14 +12,14 @@ from ingest.http import StatusEndpoints
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.rest.server import rest_server
-from ingest.service.connector import ServiceConnector
-from ingest.service.engine import Engine
+from ingest.service.endpoints import endpoints
 from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
-from ingest.service.pages import pages
-from ingest.service.snapshot import Board, Snapshot
+from ingest.service.rest_adapter import RestAdapter
+from ingest.service.snapshot import Snapshot, SnapshotHolder
+from ingest.service.spark_startup import SparkStartup
 from ingest.service.startup import Startup, Stopped
+from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.service.tally import Tally
 from ingest.settings import Settings
 
 
@@ -51,12 +51,12 @@ class _Composition:
         self._settings = settings
         self._options = options
         self._stop = stop
-        self._snapshot_holder = Board(
+        self._snapshot_holder = SnapshotHolder(
             Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
         )
         self._metrics = Metrics(lambda: self._snapshot_holder.snapshot.objects)
-        self._statistics = Tally(self._metrics)
-        self._connector = ServiceConnector(self._snapshot_holder)
+        self._statistics = Statistics(self._metrics)
+        self._connector = RestAdapter(self._snapshot_holder)
         self._deadline = time.monotonic() + options.startup_seconds
         kafka = settings.kafka
         self._clients = ClientProperties(
@@ -77,7 +77,7 @@ class _Composition:
         ).find()
         self._connector.cluster_id = found.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
-        spark_startup = Engine(self._settings)
+        spark_startup = SparkStartup(self._settings)
         closing.callback(spark_startup.close)
         spark_startup.start()
         process = ProcessParts(
@@ -106,9 +106,11 @@ class _Composition:
     def _serve(self, closing: ExitStack) -> None:
         listen = self._settings.http.listen
         if listen is not None:
-            endpoints = StatusEndpoints(listen.host, listen.port, pages(self._snapshot_holder, self._metrics))
-            endpoints.start()
-            closing.callback(endpoints.close)
+            server = StatusEndpoints(
+                listen.host, listen.port, endpoints(self._snapshot_holder, self._metrics)
+            )
+            server.start()
+            closing.callback(server.close)
         rest_listen = self._settings.http.rest_listen
         if rest_listen is not None:
             rest = rest_server(

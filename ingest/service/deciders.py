@@ -3,13 +3,13 @@
 from ingest.catalogue import Baseline, Catalogue
 from ingest.object_selection import object_filter_of
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.service.view import CacheView
+from ingest.service.cache_view import CacheLedgerView
 from ingest.settings import Settings
 from spark.formats import SPLITTERS
 
 
 def deciders(
-    settings: Settings, view: CacheView, baseline: Baseline, *, slots: int
+    settings: Settings, view: CacheLedgerView, baseline: Baseline, *, slots: int
 ) -> tuple[Catalogue, Planner]:
     """The catalogue over what the ledger knows, and the planner for so many slots."""
     catalogue = Catalogue(

@@ -15,26 +15,33 @@ from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.objects import S3Object
 from ingest.planner import Planner
-from ingest.service.announcements import Announcements
 from ingest.service.apply_effects import EffectsApplier
-from ingest.service.commands import Commands
-from ingest.service.events import Asked, Fatal, HeldBack, Recovered, Trouble, Written
+from ingest.service.command_queue import CommandQueue
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.lifecycle import Lifecycle
+from ingest.service.message_reader import MessageReader
+from ingest.service.service_events import (
+    ComponentProblem,
+    Fatal,
+    LedgerEndBlocked,
+    Recovered,
+    RunInServiceThread,
+    Written,
+)
+from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotSupervisor
-from ingest.service.slots import Slots
-from ingest.service.steering import Steering
+from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.service.tally import Tally
 from listeners.discovery_events import (
     HeadAnswer,
+    ListedPage,
     ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ListingKind,
     ModeChanged,
-    Page,
     Received,
 )
 from listeners.listeners import Listeners
@@ -51,13 +58,13 @@ class LoopParts:
 
     catalogue: Catalogue
     planner: Planner
-    commands: Commands
-    lifecycle: Steering
+    commands: CommandQueue
+    lifecycle: Lifecycle
     listeners: Listeners
     writes: LedgerWrites
     applier: EffectsApplier
     supervisor: SlotSupervisor
-    statistics: Tally
+    statistics: Statistics
 
 
 class EventLoop:
@@ -81,7 +88,7 @@ class EventLoop:
         self._applier = parts.applier
         self._supervisor = parts.supervisor
         self._bucket = bucket
-        self._message_reader = Announcements(bucket, parts.listeners, parts.statistics)
+        self._message_reader = MessageReader(bucket, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
         self._stop = stop
         self._until_idle = until_idle
@@ -94,7 +101,7 @@ class EventLoop:
         """Take up what the ledger knows to be unfinished; once, before `run`."""
         self._applier.apply(self._parts.catalogue.resume(clock.now()))
 
-    def run(self, publish: Callable[[Slots], None]) -> None:
+    def run(self, publish: Callable[[SlotStates], None]) -> None:
         """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
 
         `publish` is called about four times a second to show what is going on.
@@ -102,35 +109,35 @@ class EventLoop:
         published = 0.0
         while not self._is_over and not self._stop.asked.is_set():
             try:
-                self._take(self.inbox.get(timeout=self._wait_seconds()))
+                self._handle(self.inbox.get(timeout=self._wait_seconds()))
             except queue.Empty:
                 pass
             else:
-                self._take_what_is_there(self._take)
+                self._handle_waiting(self._handle)
             self._plan()
             now = time.monotonic()
             if now - published >= _IDLE_SECONDS:
                 published = now
                 publish(self._supervisor.slots)
-                self._look_around(now)
+                self._check_deadlines(now)
 
     def drain(self, is_over: Callable[[], bool]) -> None:
         """Take what still comes, planning nothing new, until `is_over`; for the time of stopping."""
         while not is_over():
             try:
-                self._take_while_stopping(self.inbox.get(timeout=0.02))
+                self._handle_while_stopping(self.inbox.get(timeout=0.02))
             except queue.Empty:
                 continue
-        self._take_what_is_there(self._take_while_stopping)
+        self._handle_waiting(self._handle_while_stopping)
 
-    def _take_while_stopping(self, event: Event) -> None:
+    def _handle_while_stopping(self, event: Event) -> None:
         """Who ends may lose the lead (brokers that are away forget it): the next leader does the rest."""
         try:
-            self._take(event)
+            self._handle(event)
         except LeadershipLost as error:
             _log.info("lead_lost_while_stopping", error=str(error))
 
-    def _take_what_is_there(self, take: Callable[[Event], None]) -> None:
+    def _handle_waiting(self, take: Callable[[Event], None]) -> None:
         """Take up to a bounded number of further events before anything is planned."""
         for _ in range(1000):
             try:
@@ -144,14 +151,14 @@ class EventLoop:
             return _IDLE_SECONDS
         return min(_IDLE_SECONDS, max(0.001, (due_ms - clock.now().steady_ms) / 1000))
 
-    def _take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
+    def _handle(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
         match event:
             case Received():
-                self._received(event)
-            case Page():
-                self._listed(event)
+                self._on_messages(event)
+            case ListedPage():
+                self._on_listed_page(event)
             case HeadAnswer():
-                self._headed(event)
+                self._on_head_answer(event)
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
                 self._supervisor.take(event)
             case Written(writes, is_command):
@@ -161,7 +168,7 @@ class EventLoop:
             case Recovered(slots):
                 for slot in slots:
                     self._supervisor.recovered(slot)
-            case HeldBack(slots):
+            case LedgerEndBlocked(slots):
                 self._supervisor.void_all(slots)
             case tuple():
                 for applied in event:
@@ -172,9 +179,9 @@ class EventLoop:
                 self._first_full_listing = number
             case ListingFailed(error=error):
                 self._listing_failed(error)
-            case Asked(act):
+            case RunInServiceThread(act):
                 act()
-            case Trouble(part, sentence):
+            case ComponentProblem(part, sentence):
                 self._parts.statistics.trouble(part, sentence)
             case Fatal(error) | ListenersCrashed(error=error):
                 raise error
@@ -183,13 +190,13 @@ class EventLoop:
         """The follower has read a record of the ledger."""
         if isinstance(applied.key, ControlKey):
             if isinstance(applied.entry, bytes):
-                self._parts.commands.take(applied.key, applied.entry)
+                self._parts.commands.on_control_record(applied.key, applied.entry)
         elif isinstance(applied.entry, LedgerEntry | None):
             self._parts.catalogue.on_ledger_record(applied.key, applied.entry)
 
     # -- what listeners tell ---------------------------------------------------------------------------------
 
-    def _received(self, received: Received) -> None:
+    def _on_messages(self, received: Received) -> None:
         if self._until_idle is not None:
             self._until_idle.received(len(received.messages))
         for message in received.messages:
@@ -197,7 +204,7 @@ class EventLoop:
             if events is not None:
                 self._applier.apply(self._parts.catalogue.on_message(message.id, events, clock.now()))
 
-    def _headed(self, event: HeadAnswer) -> None:
+    def _on_head_answer(self, event: HeadAnswer) -> None:
         catalogue = self._parts.catalogue
         match event.answer:
             case S3Object():
@@ -209,7 +216,7 @@ class EventLoop:
             case _:
                 self._applier.apply(catalogue.on_head_answer(event.token, None, clock.now()))
 
-    def _listed(self, page: Page) -> None:
+    def _on_listed_page(self, page: ListedPage) -> None:
         parts = self._parts
         self._has_listed = True
         parts.statistics.trouble("bucket", None)
@@ -248,7 +255,7 @@ class EventLoop:
     def _plan(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         parts = self._parts
-        parts.lifecycle.turn(self._supervisor.slots)
+        parts.lifecycle.advance(self._supervisor.slots)
         self._hold_listing()
         now = clock.now()
         self._applier.apply(parts.planner.tick(now))
@@ -262,7 +269,7 @@ class EventLoop:
         parts = self._parts
         return parts.catalogue.is_idle and parts.commands.is_idle and not parts.planner.has_live_plans
 
-    def _look_around(self, now: float) -> None:
+    def _check_deadlines(self, now: float) -> None:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
         parts = self._parts
         problem = parts.statistics.problems.get("bucket")

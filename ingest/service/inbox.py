@@ -3,14 +3,14 @@
 import queue
 
 from ingest.kafka.ledger_follower import Applied
-from ingest.service.events import OwnEvent
+from ingest.service.service_events import OwnEvent
 from listeners.discovery_events import (
     HeadAnswer,
+    ListedPage,
     ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ModeChanged,
-    Page,
     Received,
 )
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
@@ -21,7 +21,7 @@ Event = (
     | AppliedBatch
     | Received
     | ListingBegun
-    | Page
+    | ListedPage
     | ListingFailed
     | ModeChanged
     | HeadAnswer

@@ -22,25 +22,25 @@ from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
 from ingest.object_selection import baseline_from
 from ingest.service.apply_effects import EffectsApplier
-from ingest.service.commands import Commands
-from ingest.service.connector import Led, ServiceConnector
+from ingest.service.cache_view import CacheLedgerView
+from ingest.service.command_queue import CommandQueue
 from ingest.service.deciders import deciders
-from ingest.service.engine import Engine
+from ingest.service.endpoints import build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
-from ingest.service.events import Fatal
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Inbox
-from ingest.service.ledger_writes import LedgerWatch, LedgerWrites
-from ingest.service.pages import look
+from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
+from ingest.service.lifecycle import Lifecycle
 from ingest.service.recovery import Recovery
+from ingest.service.rest_adapter import LeadershipView, RestAdapter
+from ingest.service.service_events import Fatal
+from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
-from ingest.service.slots import Slots
-from ingest.service.snapshot import Board
+from ingest.service.snapshot import SnapshotHolder
+from ingest.service.spark_startup import SparkStartup
 from ingest.service.startup import Found, Stopped
-from ingest.service.steering import Steering
+from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.service.tally import Tally
-from ingest.service.view import CacheView
 from ingest.settings import Settings
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -58,11 +58,11 @@ class ProcessParts:
 
     settings: Settings
     clients: ClientProperties
-    spark_startup: Engine
-    snapshot_holder: Board
+    spark_startup: SparkStartup
+    snapshot_holder: SnapshotHolder
     metrics: Metrics
-    statistics: Tally
-    connector: ServiceConnector
+    statistics: Statistics
+    connector: RestAdapter
     stop: Stop
     found: Found
     until_idle: bool
@@ -80,7 +80,7 @@ class _Running:
     ledger: DriverLedger
     slot_pool: SlotPool
     catalogue: Catalogue
-    lifecycle: Steering
+    lifecycle: Lifecycle
     recovery: Recovery
     writes: LedgerWrites
     listeners: Listeners
@@ -104,7 +104,7 @@ class LeadershipPhase:
             _log.info("leading", group=leadership.group)
             ledger = self._take_over(leadership, closing)
             running = self._compose(leadership, ledger)
-            watch = LedgerWatch(ledger, self._inbox.put)
+            watch = LedgerMonitor(ledger, self._inbox.put)
             closing.callback(watch.close)
             return self._lead(running)
 
@@ -172,12 +172,12 @@ class LeadershipPhase:
         slot_pool = process.spark_startup.new_lanes(self._inbox.put)
         slots = process.spark_startup.slots
         ledger.raise_slots(slots)
-        catalogue, planner = deciders(settings, CacheView(ledger.cache), baseline, slots=slots)
-        commands = Commands(catalogue)
+        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baseline, slots=slots)
+        commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():
-            commands.take(key, raw)
+            commands.on_control_record(key, raw)
         listeners = Listeners(settings, self._inbox.put, self._counters())
-        lifecycle = Steering(
+        lifecycle = Lifecycle(
             commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, slot_pool=slot_pool
         )
         writes = LedgerWrites(ledger, self._inbox.put)
@@ -260,7 +260,7 @@ class LeadershipPhase:
         running.lifecycle.begin(running.ledger.cache.controls())
         running.loop.begin()
         process.connector.lead(
-            Led(
+            LeadershipView(
                 post=self._inbox.put,
                 lifecycle=running.lifecycle,
                 statistics=process.statistics,
@@ -279,11 +279,11 @@ class LeadershipPhase:
         quarantined = running.ledger.cache.counts()[State.QUARANTINED]
         return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
 
-    def _publish(self, running: _Running, slots: Slots) -> None:
+    def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
         process.metrics.set_target(target)
         process.snapshot_holder.show(
-            look(
+            build_snapshot(
                 replace(process.snapshot_holder.snapshot, target=target),
                 catalogue=running.catalogue,
                 ledger=running.ledger.cache.counts(),

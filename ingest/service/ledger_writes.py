@@ -14,7 +14,7 @@ from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, Transact
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.ledger_writer import Write
 from ingest.model.ledger_entry import ControlKey
-from ingest.service.events import Fatal, OwnEvent, Trouble, Written
+from ingest.service.service_events import ComponentProblem, Fatal, OwnEvent, Written
 
 _log = structlog.get_logger(__name__)
 
@@ -104,17 +104,17 @@ class LedgerWrites:
                 raise
             except (Unavailable, TransactionAborted) as error:
                 failed = True
-                self._post(Trouble(_PART, str(error)))
+                self._post(ComponentProblem(_PART, str(error)))
                 _log.warning("ledger_write_failed", error=str(error), detail="it is tried again")
                 if self._is_closing.wait(_PAUSE_SECONDS):
                     return
             else:
                 if failed:
-                    self._post(Trouble(_PART, None))
+                    self._post(ComponentProblem(_PART, None))
                 return
 
 
-class LedgerWatch:
+class LedgerMonitor:
     """Looks whether the ledger is still the one that was taken over (design, exactly once 8).
 
     Every minute, and when the lead is lost: it goes with the topic, and then the topic is what to tell of.
@@ -156,8 +156,8 @@ class LedgerWatch:
                 return
             except HeadraceError as error:
                 failed_since = failed_since or time.monotonic()
-                self._post(Trouble("ledger check", str(error)))
+                self._post(ComponentProblem("ledger check", str(error)))
             else:
                 if failed_since is not None:
-                    self._post(Trouble("ledger check", None))
+                    self._post(ComponentProblem("ledger check", None))
                 failed_since = None

@@ -22,7 +22,7 @@ class KnownByState(Protocol):
         """Up to `limit` objects in this state."""
 
 
-class Quarantine:
+class QuarantineList:
     """The newest quarantined objects, kept between looks: the service looks four times a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

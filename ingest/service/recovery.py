@@ -10,7 +10,7 @@ import structlog
 from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.kafka_errors import LedgerEndHidden
-from ingest.service.events import Fatal, HeldBack, OwnEvent, Recovered, Trouble
+from ingest.service.service_events import ComponentProblem, Fatal, LedgerEndBlocked, OwnEvent, Recovered
 
 _log = structlog.get_logger(__name__)
 
@@ -21,8 +21,9 @@ class Recovery:
     """Fences voided slots and reads the ledger to its end, in a thread beside the service's.
 
     The caller has voided the slots: no start is granted under their old plan numbers any more. `Recovered`
-    follows when what the ledger says of their objects is final, however long the broker is away; `HeldBack`
-    when the end is hidden by a slot that was not among them: then all have to be voided and asked for.
+    follows when what the ledger says of their objects is final, however long the broker is away;
+    `LedgerEndBlocked` when the end is hidden by a slot that was not among them: then all have to be voided
+    and asked for.
     """
 
     def __init__(self, ledger: DriverLedger, post: Callable[[OwnEvent], None], *, all_slots: int) -> None:
@@ -65,19 +66,19 @@ class Recovery:
                 self._ledger.recover(None if len(slots) == self._all_slots else slots)
             except LedgerEndHidden as error:
                 _log.warning("ledger_end_hidden", error=str(error), detail="all slots are voided and fenced")
-                self._post(HeldBack(slots))
+                self._post(LedgerEndBlocked(slots))
                 return True
             except (LeadershipLost, InvalidLedger) as error:
                 self._post(Fatal(error))
                 return False
             except HeadraceError as error:
                 failed = True
-                self._post(Trouble("recovery", str(error)))
+                self._post(ComponentProblem("recovery", str(error)))
                 _log.warning("recovery_failed", slots=slots, error=str(error), detail="it is tried again")
                 self._is_closing.wait(_PAUSE_SECONDS)
             else:
                 if failed:
-                    self._post(Trouble("recovery", None))
+                    self._post(ComponentProblem("recovery", None))
                 self._post(Recovered(slots))
                 return True
         return False

@@ -11,8 +11,8 @@ from ingest.clock import Clock, Instant
 from ingest.model.slot_protocol import Batch, BatchOutcome, Finished
 from ingest.planner import Planner
 from ingest.service.recovery import Recovery
-from ingest.service.slots import Slots, SlotState
-from ingest.service.tally import Tally
+from ingest.service.slot_states import SlotState, SlotStates
+from ingest.service.statistics import Statistics
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady
 
 _log = structlog.get_logger(__name__)
@@ -27,9 +27,9 @@ class SlotParts:
     planner: Planner
     slot_pool: SlotPool
     recovery: Recovery
-    statistics: Tally
+    statistics: Statistics
     metadata: Callable[[], bytes]
-    """The group metadata for the next batch; LeadLost without the lead."""
+    """The group metadata for the next batch; LeadershipLost without the lead."""
     remember: Callable[[str], None]
     """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
     apply: Callable[[Effects], None]
@@ -43,7 +43,7 @@ class SlotSupervisor:
         self._parts = parts
         self._max_batch_seconds = max_batch_seconds
         self._plans = 0
-        self.slots = Slots(slots)
+        self.slots = SlotStates(slots)
 
     # -- what slots tell -------------------------------------------------------------------------------------
 

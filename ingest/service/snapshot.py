@@ -84,7 +84,7 @@ class Snapshot:
         return asdict(self)
 
 
-class Board:
+class SnapshotHolder:
     """Holds the newest snapshot; any thread may look."""
 
     def __init__(self, first: Snapshot) -> None:

@@ -11,9 +11,9 @@ from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unavaila
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
-from ingest.service.snapshot import Board
+from ingest.service.snapshot import SnapshotHolder
+from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.service.tally import Tally
 from ingest.settings import Settings
 from spark.s3 import new_s3_calls
 
@@ -49,8 +49,8 @@ class Startup:
         accept_new_ledger: bool,
         deadline: float,
         stop: Stop,
-        snapshot_holder: Board,
-        statistics: Tally,
+        snapshot_holder: SnapshotHolder,
+        statistics: Statistics,
     ) -> None:
         self._settings = settings
         self._clients = clients
@@ -61,7 +61,7 @@ class Startup:
         self._statistics = statistics
 
     def find(self) -> Found:
-        """Everything, once it is there. Blocks; Stopped, TopicMissing, LedgerUnfit, Unusable."""
+        """Everything, once it is there. Blocks; Stopped, TopicMissing, InvalidLedger, Unavailable."""
         topics = self._patiently(self._require_topics)
         return Found(
             topics=tuple(topics),
@@ -112,7 +112,7 @@ class Startup:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
     def _prepare_ledger(self) -> str:
-        """Id of the cluster in which the ledger's topic is, there and ours; LedgerUnfit is exit 2."""
+        """Id of the cluster in which the ledger's topic is, there and ours; InvalidLedger is exit 2."""
         kafka = self._settings.kafka
         creation = kafka.topic_creation
         found = prepare_ledger(

@@ -36,7 +36,7 @@ class Decoder(Protocol):
 
         `begin` and `end`, two neighbours of what the format's Cutter gave, restrict it to the rows that begin
         there. Blocks on reads. Raises classes of `ingest.errors` only: those of the source as they come,
-        ObjectCorrupt behind the last row before the damage, ObjectUnfit for what cannot be decoded here.
+        ObjectCorrupt behind the last row before the damage, InvalidObject for what cannot be decoded here.
         """
 
 

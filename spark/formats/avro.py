@@ -44,7 +44,7 @@ def decode(
     """The data of the object from `start` on; of a slice those of blocks that begin in [begin, end).
 
     Positions are of the decompressed file. Blocks on reads. Raises ObjectCorrupt behind the last row before
-    the damage, ObjectUnfit for a block above `decode.unit.max.bytes` and for data that are nested too deep.
+    the damage, InvalidObject for a block above `decode.unit.max.bytes` and for data that are nested too deep.
     """
     if not isinstance(start, BlockPosition | None):
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of an Avro object.")

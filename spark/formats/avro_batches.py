@@ -61,7 +61,7 @@ class BlockReader:
     def read(self, blocks: list[tuple[Block, bytes]], skip: int) -> Iterator[RowBatch]:
         """The rows of neighbouring blocks, without the first `skip` of the first one.
 
-        ContainerError behind the last row before damage, ObjectUnfit for data that are nested too deep.
+        ContainerError behind the last row before damage, InvalidObject for data that are nested too deep.
         """
         if self._columns is not None:
             batches = self._by_columns(self._columns, blocks, skip)

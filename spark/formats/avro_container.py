@@ -118,7 +118,7 @@ def _length(stream: Bytes) -> int:
 
 
 def read_blocks(stream: Bytes, header: Header, *, name: str, unit_max_bytes: int) -> Iterator[Block]:
-    """The blocks from here on; ContainerError at damage, ObjectUnfit for one above the limit."""
+    """The blocks from here on; ContainerError at damage, InvalidObject for one above the limit."""
     while stream.peek(1):
         offset = stream.offset
         count, size = stream.long(), stream.long()

@@ -31,7 +31,7 @@ def decode(
     """The rows of the object from `start` on; of a slice those of row groups [begin, end). Blocks on reads.
 
     Only the footer and the column chunks of the groups that are read are fetched. Raises ObjectCorrupt behind
-    the last row before the damage, ObjectUnfit (`unit_too_large`) before a page above the limit is decoded.
+    the last row before the damage, InvalidObject (`unit_too_large`) before a page above the limit is decoded.
     """
     if not isinstance(start, RowPosition | None):
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a Parquet object.")

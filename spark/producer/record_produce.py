@@ -64,7 +64,7 @@ class RecordProduce:
 
 
 def wait_for_room(producer: Producer, is_void: Callable[[], bool]) -> None:
-    """Return after librdkafka had a moment to empty its queue; Voided when the slot is void."""
+    """Return after librdkafka had a moment to empty its queue; SlotRevoked when the slot is void."""
     if is_void():
         raise SlotRevoked
     producer.poll(FULL_QUEUE_SECONDS)

@@ -15,7 +15,8 @@ class SlotRevoked(Exception):
 class SlotProducer(Protocol):
     """Sends rows and checkpoints so that, whatever dies, a checkpoint never runs ahead of its rows.
 
-    Not thread-safe. All errors are of `ingest.errors`, or Voided; after one, only `abort` and `close` help.
+    Not thread-safe. All errors are of `ingest.errors`, or SlotRevoked; after one, only `abort` and `close`
+    help.
     """
 
     is_void: Callable[[], bool]

@@ -29,8 +29,8 @@ class ProducePath(Protocol):
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full.
 
-        Raises RecordRefused and other translated errors, Voided when the slot is void. Bad rows are not its
-        concern.
+        Raises RecordRefused and other translated errors, SlotRevoked when the slot is void. Bad rows are not
+        its concern.
         """
 
     def close(self) -> None:

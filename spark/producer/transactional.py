@@ -35,7 +35,7 @@ _ABORT_SECONDS: Final = 10.0
 class TransactionalProducer:
     """See SlotProducer. Initialised, and so the slot's newest producer, once it is made; blocks for that.
 
-    `is_void` is asked whenever a call was not answered in time. Raises Fenced, AccessDenied, Unusable.
+    `is_void` is asked whenever a call was not answered in time. Raises Fenced, AccessDenied, Unavailable.
     """
 
     def __init__(

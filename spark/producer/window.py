@@ -47,7 +47,7 @@ class ProduceWindow:
     def steps(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Ranges of rows that make up [begin, end), in order; blocks in front of each.
 
-        Raises Voided when the slot is cut off while it waits.
+        Raises SlotRevoked when the slot is cut off while it waits.
         """
         if begin >= end:
             return

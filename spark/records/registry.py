@@ -25,8 +25,8 @@ def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
     """What stands before each value of this Avro schema; empty unless the settings ask for the framing.
 
     Registers the schema under its subject, or looks it up where registering is off; blocks on the registry
-    once for each schema and process. Raises SourceUnavailable while the registry does not answer, ObjectUnfit
-    (`schema_refused`) when it refuses the schema or does not have it.
+    once for each schema and process. Raises SourceUnavailable while the registry does not answer,
+    InvalidObject (`schema_refused`) when it refuses the schema or does not have it.
     """
     settings = options.format
     if settings.value_format is not ValueFormat.AVRO or settings.registry is None:

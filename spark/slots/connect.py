@@ -60,7 +60,7 @@ class ConnectJobs:
     def __init__(self, url: str, given: Mapping[str, str], *, name: str) -> None:
         """Blocks for some seconds. `given` holds the `spark.*` options as the user wrote them.
 
-        Unusable when no server answers; ConfigurationUnfit when its settings do not fit the protocol, or
+        Unavailable when no server answers; InvalidConfiguration when its settings do not fit the protocol, or
         `given`.
         """
         self.is_local = False
@@ -112,7 +112,7 @@ class ConnectJobs:
             log.info("spark_job_not_cancelled", job=group, error=_cause(error))
 
     def _asked(self, call: Callable[[], T], what: str) -> T:
-        """What `call` gives; Unusable when the server fails, or does not answer in time."""
+        """What `call` gives; Unavailable when the server fails, or does not answer in time."""
         found: list[T] = []
         failures: list[BaseException] = []
 
@@ -162,7 +162,7 @@ class ConnectJobs:
         lost.stop()
 
     def _check_server(self) -> None:
-        """ConfigurationUnfit unless tasks run once at most there, and what was given can be had."""
+        """InvalidConfiguration unless tasks run once at most there, and what was given can be had."""
         conf = self._session.conf
         master = str(conf.get("spark.master", ""))
         for option, needed in REQUIRED.items():

@@ -72,7 +72,7 @@ class SlotPool:
             log.warning("warm_failed", error=error)
 
     def check_way(self) -> None:
-        """Let a task look whether it finds this process; blocks. Unusable when it does not; JobFailed."""
+        """Let a task look whether it finds this process; blocks. Unavailable when it does not; JobFailed."""
         host, port = self._listener.address
         function = reach_function(self._listener.address)
         for error in self._jobs.run(function, pool="warm", group="headrace-way"):

@@ -77,7 +77,7 @@ class BatchRun:
         )
 
     def run(self) -> Finished:
-        """What became of the batch; blocks. Raises Voided when the driver has let go of the slot."""
+        """What became of the batch; blocks. Raises SlotRevoked when the driver has let go of the slot."""
         try:
             while not self._pass():
                 pass
@@ -263,7 +263,7 @@ class BatchRun:
         progress.advance(then)
 
     def _target(self, index: int, split: Split) -> RecordTarget:
-        """Where the work's rows go. TopicMissing; ObjectUnfit when its partition does not exist."""
+        """Where the work's rows go. TopicMissing; InvalidObject when its partition does not exist."""
         known = self._targets.get(index)
         if known is None:
             known = self._decoding.target(split)

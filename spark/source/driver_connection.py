@@ -34,7 +34,7 @@ class DriverConnection:
 
     @classmethod
     def connect(cls, ticket: TaskCredentials) -> "DriverConnection":
-        """A proven connection; blocks. Raises Voided when the driver is not there or refuses."""
+        """A proven connection; blocks. Raises SlotRevoked when the driver is not there or refuses."""
         try:
             connection = socket.create_connection(ticket.address, _CONNECT_SECONDS)
             return cls(connect(connection, ticket.start_id, ticket.token))
@@ -52,7 +52,7 @@ class DriverConnection:
         return self._end.is_set()
 
     def send(self, message: object) -> None:
-        """Tell the driver; Voided when it is gone."""
+        """Tell the driver; SlotRevoked when it is gone."""
         try:
             self._wire.send(message)
         except Disconnected as error:
@@ -60,14 +60,14 @@ class DriverConnection:
             raise SlotRevoked(str(error)) from error
 
     def welcome(self) -> Welcome:
-        """The driver's answer to Hello; blocks. Voided when it refuses."""
+        """The driver's answer to Hello; blocks. SlotRevoked when it refuses."""
         message = self._messages.get()
         if not isinstance(message, Welcome):
             raise SlotRevoked("the driver refused this task")
         return message
 
     def batch(self) -> Batch | None:
-        """The next batch, or None when the task is to end; blocks. Voided when the driver is gone."""
+        """The next batch, or None when the task is to end; blocks. SlotRevoked when the driver is gone."""
         message = self._messages.get()
         if isinstance(message, Batch):
             return message

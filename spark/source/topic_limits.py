@@ -20,7 +20,7 @@ class TopicLookup(Protocol):
     """Who knows the topics: `ingest.kafka.output_topics.OutputTopics`."""
 
     def get(self, name: str, /) -> OutputTopic:
-        """The topic; TopicMissing, Unusable or AccessDenied. May block."""
+        """The topic; TopicMissing, Unavailable or AccessDenied. May block."""
 
 
 class TopicLimits:

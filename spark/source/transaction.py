@@ -62,7 +62,7 @@ class SlotTransaction:
         return max(0.0, self._opened_at + self._interval - time.monotonic())
 
     def open(self) -> None:
-        """Begin it, unless it is open. Voided when the slot is."""
+        """Begin it, unless it is open. SlotRevoked when the slot is."""
         if self._link.is_void():
             raise SlotRevoked
         if not self._producer.is_open:

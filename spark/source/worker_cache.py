@@ -56,7 +56,8 @@ def checkout_producer(
 ) -> SlotProducer:
     """The slot's producer, initialised: the cached one only when this process held the slot last.
 
-    Any other cached one is an old producer by now, so it is closed. Blocks; Fenced, AccessDenied, Unusable.
+    Any other cached one is an old producer by now, so it is closed. Blocks; Fenced, AccessDenied,
+    Unavailable.
     """
     cached = _PRODUCERS.pop((settings.name, slot), None)
     if cached is not None:

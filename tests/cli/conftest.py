@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.kafka.admin import KafkaAdmin
-from tests.cli.scene import Scene
+from tests.cli.cli_environment import Scene
 from tests.support import kafka
 from tests.support.aws import unique
 

@@ -16,10 +16,10 @@ from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.objects import ObjectId
 from ingest.object_selection import object_filter_of
 from ingest.probes.ledger_reader import client_properties
-from ingest.service.commands import Commands
-from ingest.service.view import CacheView
+from ingest.service.cache_view import CacheLedgerView
+from ingest.service.command_queue import CommandQueue
 from ingest.settings import Settings
-from tests.cli.scene import Scene
+from tests.cli.cli_environment import Scene
 
 
 @dataclass(slots=True)
@@ -51,19 +51,19 @@ class Leading:
     def _apply(self) -> None:
         catalogue = Catalogue(
             bucket=self.settings.s3.bucket,
-            view=CacheView(self.ledger.cache),
+            view=CacheLedgerView(self.ledger.cache),
             object_filter=object_filter_of(self.settings),
             max_pending_objects=0,
         )
-        commands = Commands(catalogue)
+        commands = CommandQueue(catalogue)
         for key, raw in self.ledger.cache.controls().items():
-            commands.take(key, raw)
+            commands.on_control_record(key, raw)
         while not self.stop.is_set():
             try:
                 for one in self.applied.get(timeout=0.02):
                     if isinstance(one.key, ControlKey):
                         assert not isinstance(one.entry, LedgerEntry)
-                        commands.take(one.key, one.entry)
+                        commands.on_control_record(one.key, one.entry)
             except queue.Empty:
                 pass
             while (step := commands.step(clock.now())) is not None:

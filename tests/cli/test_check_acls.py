@@ -10,7 +10,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     ResourceType,
 )
 
-from tests.cli.scene import Scene
+from tests.cli.cli_environment import Scene
 from tests.support import kafka
 
 pytestmark = [pytest.mark.parts, pytest.mark.long]  # a broker of its own

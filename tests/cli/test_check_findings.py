@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.scene import Scene
+from tests.cli.cli_environment import Scene
 from tests.support import aws, kafka
 from tests.support.proxy import Answer, Proxy, Request
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.scene import Scene
+from tests.cli.cli_environment import Scene
 from tests.support import aws, kafka
 
 pytestmark = pytest.mark.parts

@@ -18,8 +18,8 @@ from ingest.model.ledger_entry import LedgerEntry, State, encode_entry, encode_k
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
 from ingest.probes.ledger_reader import LedgerReader, client_properties
+from tests.cli.cli_environment import Scene
 from tests.cli.leading import leading
-from tests.cli.scene import Scene
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from ingest.metrics import Metrics
-from ingest.service.pages import pages
-from ingest.service.snapshot import Board, Snapshot
+from ingest.service.endpoints import endpoints
+from ingest.service.snapshot import Snapshot, SnapshotHolder
 from ingest.settings import Settings, load
 
 TOP = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_probes_ask_what_headrace_answers(deployment: Any) -> None:
     """Live for a restart, ready for traffic; on the port that the configuration listens on."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (port,) = container["ports"]
-    routes = pages(Board(Snapshot(name="n", version="v")), Metrics(dict))
+    routes = endpoints(SnapshotHolder(Snapshot(name="n", version="v")), Metrics(dict))
     asked = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
 
     assert {probe: get["path"] for probe, get in asked.items()} == {

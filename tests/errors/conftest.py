@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.errors.stand import Stand, stand
+from tests.errors.harness import Stand, stand
 
 
 @pytest.fixture(scope="session")

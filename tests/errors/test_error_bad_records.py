@@ -14,7 +14,7 @@ import pytest
 from ingest.model.ledger_entry import State
 from ingest.model.positions import BlockPosition, BytePosition, Position, RowPosition
 from spark.records.varint import varint
-from tests.errors.stand import RECORD_MAX, SECRET, Stand, json_lines, stand
+from tests.errors.harness import RECORD_MAX, SECRET, Stand, json_lines, stand
 from tests.spark.formats.avro_files import container, datum
 from tests.support import aws
 from tests.support.discovery import log_lines, metric

@@ -11,7 +11,7 @@ import pytest
 from bench.stage import Service
 from ingest.kafka.fencing import fence, slot_id
 from localstack.broker import Broker
-from tests.errors.stand import Stand, counted, json_lines, stand
+from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines
 from tests.support.proxy import Slow

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.error_policy import MAX_LONELY_DEATHS
 from ingest.model.ledger_entry import State
-from tests.errors.stand import Stand, counted, json_lines, stand
+from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support.proxy import Silent
 from tests.support.until import until_sync
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.errors.stand import Stand
+from tests.errors.harness import Stand
 from tests.support import aws
 from tests.support.discovery import log_lines, metric
 from tests.support.service import queue_depth

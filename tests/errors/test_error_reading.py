@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.errors.stand import ATTEMPTS, CALLS, Stand, counted, json_lines
+from tests.errors.harness import ATTEMPTS, CALLS, Stand, counted, json_lines
 from tests.support import aws
 from tests.support.discovery import log_lines
 from tests.support.proxy import Answer, Cut, Fault, Silent, Truncate

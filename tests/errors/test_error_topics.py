@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from ingest.model.ledger_entry import State
 from ingest.model.positions import BytePosition
-from tests.errors.stand import Stand, counted, json_lines, stand
+from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.service import new_road
 from tests.support.until import until_sync

@@ -13,9 +13,9 @@ from typing import Final
 from bench.stage import Service, StageError
 from localstack.steps import say
 from tests.faults.account import Account, Watch, account
-from tests.faults.injuries import KILLS, PROXIED, READY_SECONDS, Harm, Scene, inflict
+from tests.faults.fault_environment import Site, new_road
+from tests.faults.faults import KILLS, PROXIED, READY_SECONDS, Harm, Scene, inflict
 from tests.faults.load import Load, Shape
-from tests.faults.site import Site, new_road
 from tests.support import aws
 from tests.support.until import until_sync
 

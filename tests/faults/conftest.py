@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.faults import report
-from tests.faults.site import Site, open_site
+from tests.faults.fault_environment import Site, open_site
 
 _TOP: Final = Path(__file__).resolve().parents[2]
 _RESULTS: Final = _TOP / ".cache" / "faults"

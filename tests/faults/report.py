@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults.injuries import Harm
+from tests.faults.faults import Harm
 
 _GIB: Final = 1024**3
 

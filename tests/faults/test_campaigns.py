@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from tests.faults.campaign import Campaign, Run
-from tests.faults.injuries import Harm
+from tests.faults.fault_environment import Site
+from tests.faults.faults import Harm
 from tests.faults.load import Shape
-from tests.faults.site import Site
 from tests.support.cluster import cluster
 from tests.support.connect_server import connect_server
 

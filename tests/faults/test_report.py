@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.faults.account import Account
 from tests.faults.campaign import Result
-from tests.faults.injuries import Harm
+from tests.faults.faults import Harm
 from tests.faults.load import Upload, number_of, row
 from tests.faults.report import campaign_rows, fault_rows, markdown, pieces
 

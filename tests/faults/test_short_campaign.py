@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import Campaign, Run
-from tests.faults.injuries import Harm
+from tests.faults.fault_environment import open_site
+from tests.faults.faults import Harm
 from tests.faults.load import Shape
-from tests.faults.site import open_site
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(280)]
 

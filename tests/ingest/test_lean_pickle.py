@@ -51,14 +51,14 @@ def test_all_that_travels_is_found() -> None:
     """The table above is not empty for want of looking."""
     assert {
         "Batch",
-        "Work",
+        "Split",
         "S3Object",
         "ObjectId",
         "Route",
         "BytePosition",
         "BlockPosition",
         "RowPosition",
-    } | {"Committed", "Checkpoint", "SliceKey", "ControlKey", "LedgerEntry", "Finished", "Failure"} == {
+    } | {"Committed", "Checkpoint", "SplitKey", "ControlKey", "LedgerEntry", "Finished", "Failure"} == {
         kind.__name__ for kind in TRAVEL
     }
 

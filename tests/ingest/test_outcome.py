@@ -30,7 +30,7 @@ def test_every_error_class_has_one_answer() -> None:
         ("ObjectForbidden", State.FAILED, "forbidden", True, True),
         ("ObjectCorrupt", State.FAILED, "corrupt", True, True),
         ("ObjectError", State.FAILED, "unreadable", True, True),
-        ("ObjectUnfit", State.QUARANTINED, None, False, False),
+        ("InvalidObject", State.QUARANTINED, None, False, False),
         ("SourceUnavailable", None, "source_unavailable", False, True),
         ("AccessDenied", None, "access_denied", False, True),
         ("TopicMissing", State.FAILED, "topic_missing", False, True),
@@ -57,7 +57,7 @@ def test_only_a_refusal_that_holds_for_all_stops_all() -> None:
     assert [kind for kind, row in OUTCOMES.items() if row.wait is RetryDelay.EVERYTHING] == ["AccessDenied"]
 
 
-@pytest.mark.parametrize("kind", ["ValueError", "LeadLost", ""])
+@pytest.mark.parametrize("kind", ["ValueError", "LeadershipLost", ""])
 def test_what_is_no_end_of_an_object_is_refused(kind: str) -> None:
     """A bug must not pass for a retry."""
     with pytest.raises(ValueError, match="no error that an object can end in"):

@@ -283,7 +283,7 @@ class TestPartitions:
 
     @pytest.mark.parametrize(
         ("kind", "comes_next"),
-        [("ObjectCorrupt", "a-0-0"), ("ObjectUnfit", "a-0-1")],
+        [("ObjectCorrupt", "a-0-0"), ("InvalidObject", "a-0-1")],
         ids=["failed", "quarantined"],
     )
     def test_a_failure_holds_its_place_until_it_is_acknowledged(self, kind: str, comes_next: str) -> None:
@@ -333,7 +333,7 @@ class TestPartitions:
         desk = self.desk()
         desk.announce("m", event("a-0-1"), event("a-0-2"))
         plan = desk.plan()
-        desk.fail(plan, "ObjectUnfit", reason="unknown_partition")
+        desk.fail(plan, "InvalidObject", reason="unknown_partition")
         assert desk.keys(desk.plan()) == ["a-0-2"]
 
     def test_a_late_lower_offset_is_produced_with_a_warning(self) -> None:

@@ -100,7 +100,7 @@ class TestFailures:
         """At once, with the words of the error."""
         desk = Desk()
         desk.announce("m", event("a-3-7"))
-        desk.fail(desk.plan(), "ObjectUnfit", reason="unknown_partition")
+        desk.fail(desk.plan(), "InvalidObject", reason="unknown_partition")
         entry = desk.entry("a-3-7")
         assert entry is not None
         assert (entry.state, entry.reason, entry.partition) == (State.QUARANTINED, "unknown_partition", 3)
@@ -557,7 +557,7 @@ class TestSlices:
         desk = self.desk()
         self.cut(desk)
         plan = desk.plan()
-        failure = Failure(work=desk.works[plan][0], kind="ObjectUnfit", message="bad", reason="bad_json")
+        failure = Failure(work=desk.works[plan][0], kind="InvalidObject", message="bad", reason="bad_json")
         finished = Finished(batch=plan, outcome=BatchOutcome.CLEAN, failures=(failure,))
         effects = desk.planner.on_finished(plan, finished, at(NOW))
         desk.announce("n", event("a", "0", sequencer="00"))
@@ -592,7 +592,7 @@ class TestSlices:
         assert desk.settled == ["m"]
 
     @pytest.mark.parametrize(
-        ("kind", "state"), [("ObjectUnfit", State.QUARANTINED), ("ObjectMissing", State.SKIPPED)]
+        ("kind", "state"), [("InvalidObject", State.QUARANTINED), ("ObjectMissing", State.SKIPPED)]
     )
     def test_the_least_happy_slice_names_the_end(self, kind: str, state: State) -> None:
         """The slices' entries stay for whoever revives or replays it."""
@@ -796,7 +796,7 @@ class TestCommands:
         slices = TestSlices()
         desk = slices.desk()
         keys = slices.cut(desk)
-        desk.fail(desk.plan(), "ObjectUnfit", reason="bad_json")
+        desk.fail(desk.plan(), "InvalidObject", reason="bad_json")
         slices.end(desk, 0)
         slices.end(desk, 0)
         command = Replay(selection=EVERYTHING, is_from_start=is_from_start)

@@ -5,7 +5,7 @@ import pytest
 from ingest.catalogue.expiry import APART_MS
 from ingest.commands.command_records import new_commands
 from ingest.model.ledger_entry import LedgerEntry, State
-from tests.asking.ledgers import Ledger, an_entry, an_object
+from tests.commands.ledgers import Ledger, an_entry, an_object
 from tests.ingest.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
 from tests.support.instants import at
 
@@ -86,7 +86,7 @@ def test_a_command_that_waits_for_a_slot_is_looked_at_again(step_ms: int) -> Non
     leader.catalogue.states.table.held.add(busy.id)
     ((key, order),) = new_commands("replay", [busy], states=[State.FAILED], at_ms=1)
     ledger.order(key, order)
-    leader.commands.take(key, ledger.controls[key])
+    leader.commands.on_control_record(key, ledger.controls[key])
     assert leader.step() is None
     leader.catalogue.states.table.held.clear()
     step = leader.commands.step(at(leader.now_ms + 1000, wall_step_ms=step_ms))

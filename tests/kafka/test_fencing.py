@@ -57,7 +57,7 @@ def test_many_are_fenced_at_once(ingester: Ingester) -> None:
 
 
 def test_a_fence_is_bounded() -> None:
-    """A broker that is not there ends in Unusable, with the id and the remedy named, when the time is up."""
+    """A broker that is not there ends in Unavailable, with id and remedy named, when the time is up."""
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"'a-0'.*bootstrap\.servers"):
         fence({"bootstrap.servers": "127.0.0.1:1"}, ["a-0"], timeout=1)

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.faults.site import open_site
+from tests.faults.fault_environment import open_site
 from tests.kafka.ingester import Ingester
 from tests.support.kafka import new_topic
 from tests.support.proxy import Refuse, Silent

@@ -177,7 +177,7 @@ def test_a_paused_leader_comes_back_to_nothing(ingester: Ingester) -> None:
         process.stdin.write("write\n")
         process.stdin.flush()
         lines = {process.stdout.readline().split()[0] for _ in range(2)}
-        assert lines == {"lost", "LeadLost"}
+        assert lines == {"lost", "LeadershipLost"}
         assert standby.is_leader
         ledger = ingester.ledger(standby)
         assert ledger.take_over(timeout=30).counts()[State.DONE] == 0

@@ -202,7 +202,7 @@ def test_an_offset_of_a_missing_topic_is_said_so(ingester: Ingester) -> None:
 
 
 def test_a_writer_is_bounded(ingester: Ingester) -> None:
-    """A broker that is not there ends in Unusable when the time is up."""
+    """A broker that is not there ends in Unavailable when the time is up."""
     lead = ingester.lead()
     away = LedgerWriter(
         {"bootstrap.servers": "127.0.0.1:1"},

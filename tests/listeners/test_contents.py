@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ingest.model.objects import S3Object
 from listeners.async_clients import s3_client
-from listeners.discovery_events import ListingKind, Page
+from listeners.discovery_events import ListedPage, ListingKind
 from listeners.list_parser import _AT_ONCE, _before_parse
 from listeners.listing import Bucket, Lister
 from tests.support import aws
@@ -357,7 +357,7 @@ def _listed(client: Any, bucket: str) -> tuple[S3Object, ...]:
 
     inbox = Inbox()
     asyncio.run(scenario(inbox))
-    (page,) = inbox.of(Page)
+    (page,) = inbox.of(ListedPage)
     return page.objects
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ingest.errors import AccessDenied, SourceUnavailable
 from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
-from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind, Page
+from listeners.discovery_events import Event, ListedPage, ListingBegun, ListingFailed, ListingKind
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error
@@ -27,12 +27,12 @@ class _Service(Inbox):
 
     def post(self, event: Event) -> None:
         super().post(event)
-        if isinstance(event, Page):
+        if isinstance(event, ListedPage):
             self.lister.page_done()
 
     @property
     def keys(self) -> list[str]:
-        return [found.id.key for page in self.of(Page) for found in page.objects]
+        return [found.id.key for page in self.of(ListedPage) for found in page.objects]
 
 
 def _list(
@@ -59,7 +59,7 @@ def _list(
     return service, asyncio.run(scenario())
 
 
-def _assert_seamless(pages: Sequence[Page], *, begin: str | None) -> None:
+def _assert_seamless(pages: Sequence[ListedPage], *, begin: str | None) -> None:
     """Each page begins where the one before ended; only the last has no end; objects lie inside, in order."""
     assert [page.is_last for page in pages] == [False] * (len(pages) - 1) + [True]
     position = begin
@@ -79,7 +79,7 @@ def test_an_object_as_listed() -> None:
     service, listed = _list(FakeBucket(["k"]))
     assert service.events == [
         ListingBegun(listing_id=1, kind=FULL, after_key=None),
-        Page(
+        ListedPage(
             listing_id=1,
             kind=FULL,
             after_key=None,
@@ -103,7 +103,7 @@ def test_an_object_as_listed() -> None:
 def test_an_empty_prefix_is_one_empty_page() -> None:
     """So that entries of vanished objects can be seen to have vanished."""
     service, listed = _list(FakeBucket(["other/k"]), bucket=Bucket(name="b", prefix="in/"))
-    assert [(page.objects, page.is_last) for page in service.of(Page)] == [((), True)]
+    assert [(page.objects, page.is_last) for page in service.of(ListedPage)] == [((), True)]
     assert listed.last_key is None
 
 
@@ -131,7 +131,7 @@ def test_incremental_goes_on_after_the_last_key() -> None:
     """And finds nothing that sorts before it: that is what reconciling is for."""
     service, listed = _list(FakeBucket(["a", "m", "n", "o"]), kind=INCREMENTAL, after="m")
     assert service.keys == ["n", "o"]
-    assert service.of(Page)[0].after_key == "m"
+    assert service.of(ListedPage)[0].after_key == "m"
     assert listed.last_key == "o"
 
 
@@ -139,7 +139,7 @@ def test_the_start_key_is_left_out_of_full_listings() -> None:
     """`native.start.key`: up to and including it."""
     service, _ = _list(FakeBucket(["a", "m", "n"]), bucket=Bucket(name="b", skip_through="m"))
     assert service.keys == ["n"]
-    _assert_seamless(service.of(Page), begin="m")
+    _assert_seamless(service.of(ListedPage), begin="m")
 
 
 def test_a_failure_is_told_when_repeating_did_not_help() -> None:
@@ -171,7 +171,7 @@ def test_every_key_once_in_order_and_without_a_gap(
     service, listed = _list(client)
     assert service.keys == sorted(keys, key=str.encode)
     assert listed.last_key == max(keys, key=str.encode, default=None)
-    _assert_seamless(service.of(Page), begin=None)
+    _assert_seamless(service.of(ListedPage), begin=None)
 
 
 def test_pages_wait_to_be_taken_in() -> None:
@@ -186,11 +186,11 @@ def test_pages_wait_to_be_taken_in() -> None:
             counters=inbox.counters,
         )
         task = asyncio.create_task(lister.list(FULL, after=None))
-        await until(lambda: len(inbox.of(Page)) == PAGES_IN_FLIGHT)
+        await until(lambda: len(inbox.of(ListedPage)) == PAGES_IN_FLIGHT)
         for taken in range(10):
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert len(inbox.of(Page)) == min(10, PAGES_IN_FLIGHT + taken)
+            assert len(inbox.of(ListedPage)) == min(10, PAGES_IN_FLIGHT + taken)
             lister.page_done()
         await task
 
@@ -214,7 +214,7 @@ def test_a_paused_listing_goes_on_where_it_was() -> None:
         lister.resume()
         await task
         assert len(client.calls) == 10
-        _assert_seamless(inbox.of(Page), begin=None)
+        _assert_seamless(inbox.of(ListedPage), begin=None)
 
     asyncio.run(scenario())
 
@@ -231,6 +231,6 @@ def test_listings_are_numbered(kind: ListingKind) -> None:
         await inbox.lister.list(FULL, after=None)
         await inbox.lister.list(kind, after="k")
         assert [(begun.listing_id, begun.kind) for begun in inbox.of(ListingBegun)] == [(1, FULL), (2, kind)]
-        assert [page.listing_id for page in inbox.of(Page)] == [1, 2]
+        assert [page.listing_id for page in inbox.of(ListedPage)] == [1, 2]
 
     asyncio.run(scenario())

@@ -7,8 +7,8 @@ from typing import Any
 
 from ingest.http import Response, StatusEndpoints
 from ingest.metrics import Metrics
-from ingest.service.pages import pages
-from ingest.service.snapshot import Board, EventToCommit, QuarantinedObject, RecentObject, Snapshot
+from ingest.service.endpoints import endpoints
+from ingest.service.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot, SnapshotHolder
 
 NOW_MS = 1_800_000_000_000
 
@@ -80,7 +80,7 @@ LEADER = Snapshot(
 class Shown:
     """Where the page is, and the snapshot behind it; `asked` counts the polls."""
 
-    board: Board
+    board: SnapshotHolder
     url: str = ""
     asked: int = 0
     failing: bool = False
@@ -93,7 +93,7 @@ class Shown:
 
     def routes(self) -> dict[str, Any]:
         """The routes of `http.listen`, with polls counted and, while `failing`, refused."""
-        routes = dict(pages(self.board, self._metrics))
+        routes = dict(endpoints(self.board, self._metrics))
         answered = routes["/status"]
 
         def status() -> Response:
@@ -108,7 +108,7 @@ class Shown:
 @contextmanager
 def showing(snapshot: Snapshot = LEADER) -> Iterator[Shown]:
     """The endpoints, answering until the end of the block."""
-    shown = Shown(Board(snapshot))
+    shown = Shown(SnapshotHolder(snapshot))
     endpoints = StatusEndpoints("127.0.0.1", 0, shown.routes())
     endpoints.start()
     shown.url = f"http://127.0.0.1:{endpoints.port}/"

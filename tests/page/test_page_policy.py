@@ -7,13 +7,13 @@ from http import HTTPStatus
 
 from ingest.metrics import Metrics
 from ingest.page import policy, status_page
-from ingest.service.pages import pages
-from ingest.service.snapshot import Board, Snapshot
+from ingest.service.endpoints import endpoints
+from ingest.service.snapshot import Snapshot, SnapshotHolder
 
 
 def test_the_page_is_served_at_the_root() -> None:
     """With what only headers can say: nobody frames it."""
-    response = pages(Board(Snapshot(name="orders", version="0.1.0")), Metrics(dict))["/"]()
+    response = endpoints(SnapshotHolder(Snapshot(name="orders", version="0.1.0")), Metrics(dict))["/"]()
 
     assert response.status is HTTPStatus.OK
     assert response.content_type == "text/html; charset=utf-8"

@@ -10,7 +10,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     ResourceType,
 )
 
-from tests.security.guarded import Acl
+from tests.security.tls_environment import Acl
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "security.md"
 _KINDS: Final = {

@@ -18,8 +18,8 @@ from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
-from tests.security.guarded import Acl, Guarded, guarded_broker
 from tests.security.listed import listed
+from tests.security.tls_environment import Acl, Guarded, guarded_broker
 from tests.support import aws
 
 pytestmark = [pytest.mark.parts, pytest.mark.long]  # a broker of its own, and services by the dozen

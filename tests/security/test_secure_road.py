@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from bench.stage import Service
 from ingest.cli.app import app
-from tests.security.guarded import Guarded, guarded_broker
 from tests.security.leaks import family, leaked, listening, steering
 from tests.security.listed import listed
+from tests.security.tls_environment import Guarded, guarded_broker
 from tests.support import aws, kafka
 from tests.support.service import announce, send_event
 from tests.support.until import until_sync

@@ -18,9 +18,9 @@ from typing import Final
 
 from bench.stage import Service
 from tests.soak.account import Account, account, ledger_entries
+from tests.soak.chaos import Weather
 from tests.soak.growth import Growth, Slope
 from tests.soak.load import Damage, Uploaded, make
-from tests.soak.weather import Weather
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy
 from tests.support.service import Road, new_road, queue_depth

@@ -159,7 +159,7 @@ def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: D
     assert [(failure.work.object.id.key, failure.kind, failure.reason) for failure in finished.failures] == [
         ("gone", "ObjectMissing", None),
         ("twice", "ObjectSuperseded", None),
-        ("nowhere", "ObjectUnfit", "unknown_partition"),
+        ("nowhere", "InvalidObject", "unknown_partition"),
         ("nowhere", "TopicMissing", None),
     ]
     assert {record.partition for record in one.records()} == {1}
@@ -386,7 +386,7 @@ def test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once(driver
 
     assert len(works) == 3
     assert numbers(one.records()) == list(range(1000))
-    assert {type(key).__name__ for key in one.entries()} == {"SliceKey"}
+    assert {type(key).__name__ for key in one.entries()} == {"SplitKey"}
 
 
 def test_after_a_failure_its_partition_is_held_back(driver: Drivers) -> None:
@@ -454,7 +454,7 @@ def test_a_position_of_another_configuration_is_refused(driver: Drivers) -> None
     finished = one.run(replace(one.work(found), start=BytePosition(23), options="another"))
 
     assert [(failure.kind, failure.reason) for failure in finished.failures] == [
-        ("ObjectUnfit", "configuration_changed")
+        ("InvalidObject", "configuration_changed")
     ]
     assert one.records() == []
 
@@ -473,7 +473,7 @@ def test_a_split_of_another_configuration_is_refused_before_its_first_row(
     ((kind, reason, message),) = [
         (failure.kind, failure.reason, failure.message) for failure in finished.failures
     ]
-    assert (kind, reason) == ("ObjectUnfit", "configuration_changed")
+    assert (kind, reason) == ("InvalidObject", "configuration_changed")
     assert "--from-start" in message
     assert one.records() == []
 

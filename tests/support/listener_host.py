@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ingest.settings import Settings
-from listeners.discovery_events import Event, Message, Mode, ModeChanged, Page, Received
+from listeners.discovery_events import Event, ListedPage, Message, Mode, ModeChanged, Received
 from listeners.listeners import Listeners
 from tests.support.listening import Inbox
 
@@ -34,7 +34,7 @@ class ListenerHost:
     def _post(self, event: Event) -> None:
         with self._lock:
             self._events.append(event)
-        if isinstance(event, Page):
+        if isinstance(event, ListedPage):
             self.listeners.page_done()
 
     def of(self, kind: type[E]) -> list[E]:
@@ -59,4 +59,4 @@ class ListenerHost:
     @property
     def listed(self) -> list[str]:
         """The keys listed, in order, as often as they were listed."""
-        return [found.id.key for page in self.of(Page) for found in page.objects]
+        return [found.id.key for page in self.of(ListedPage) for found in page.objects]

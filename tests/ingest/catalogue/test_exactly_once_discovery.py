@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from ingest.model.slot_protocol import BatchOutcome
 from ingest.notification import EventKind
 from ingest.settings.choices import Ordering
-from tests.ingest.catalogue.world import HOUR, Running, World
+from tests.ingest.catalogue.simulation import HOUR, Running, World
 
 KEYS = ["a", "b", "c", "d/x", "é"]
 ETAGS = ["1", "2"]
@@ -31,7 +31,7 @@ FAILURES = [
     "ObjectArchived",
     "ObjectCorrupt",
     "ObjectForbidden",
-    "ObjectUnfit",
+    "InvalidObject",
     "SourceUnavailable",
     "TopicMissing",
     "TransactionAborted",

@@ -9,7 +9,7 @@ from ingest.kafka.control_records import FIRST_START, command_key
 from ingest.model.ledger_entry import State
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.settings.choices import Ordering
-from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
+from tests.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
 
@@ -86,7 +86,7 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
     both = [State.FAILED, State.QUARANTINED]
     [(key, order)] = new_commands("replay", [busy, quiet], states=both, from_start=True, at_ms=1)
     ledger.order(key, order)
-    leader.commands.take(key, ledger.controls[key])
+    leader.commands.on_control_record(key, ledger.controls[key])
 
     assert leader.apply_all() == 1
 
@@ -145,7 +145,7 @@ def test_a_command_found_at_start_and_told_of_besides_is_applied_once() -> None:
     leader = ledger.leader()
     leader.apply_all()
 
-    leader.commands.take(key, raw)
+    leader.commands.on_control_record(key, raw)
 
     assert leader.commands.is_idle
     assert leader.step() is None
@@ -155,8 +155,8 @@ def test_other_control_records_and_tombstones_are_passed_over() -> None:
     """They come through the same door."""
     leader = Ledger().leader()
 
-    leader.commands.take(FIRST_START, b'{"v":1,"at_ms":1}')
-    leader.commands.take(command_key("gone"), None)
+    leader.commands.on_control_record(FIRST_START, b'{"v":1,"at_ms":1}')
+    leader.commands.on_control_record(command_key("gone"), None)
 
     assert leader.commands.is_idle
 
@@ -173,7 +173,7 @@ def test_other_control_records_and_tombstones_are_passed_over() -> None:
 def test_a_command_of_another_version_is_refused(raw: bytes) -> None:
     """Applying half of what is not understood would be worse than saying so."""
     with pytest.raises(InvalidLedger):
-        Ledger().leader().commands.take(command_key("x"), raw)
+        Ledger().leader().commands.on_control_record(command_key("x"), raw)
 
 
 @given(

@@ -8,7 +8,7 @@ from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId
 from ingest.service.latency import Latency
-from ingest.service.quarantine import Quarantine
+from ingest.service.quarantine import QuarantineList
 from ingest.service.snapshot import EventToCommit
 
 
@@ -92,7 +92,7 @@ def test_the_newest_fifty_come_first() -> None:
     """In whatever order the ledger has them."""
     ledger = Ledger([known(number) for number in (*range(0, 80, 2), *range(1, 80, 2))])
 
-    newest = Quarantine(Clock()).newest(ledger, count=80, ended=0)
+    newest = QuarantineList(Clock()).newest(ledger, count=80, ended=0)
 
     assert [one.bytes for one in newest] == list(range(79, 29, -1))
 
@@ -100,7 +100,7 @@ def test_the_newest_fifty_come_first() -> None:
 def test_the_ledger_is_read_when_something_may_have_changed() -> None:
     """The service looks four times a second, for years."""
     clock, ledger = Clock(), Ledger([known(1)])
-    quarantine = Quarantine(clock)
+    quarantine = QuarantineList(clock)
 
     assert quarantine.newest(ledger, count=0, ended=0) == ()
     assert ledger.asked == 0
@@ -122,6 +122,6 @@ def test_keys_and_errors_can_be_shown() -> None:
     """They come from outside."""
     ledger = Ledger([known(1, key="a\nb\x1b[31m", error="\u202egpj.exe")])
 
-    (shown,) = Quarantine(Clock()).newest(ledger, count=1, ended=0)
+    (shown,) = QuarantineList(Clock()).newest(ledger, count=1, ended=0)
 
     assert (shown.key, shown.error) == ("a\\nb\\x1b[31m", "\\u202egpj.exe")

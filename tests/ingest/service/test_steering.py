@@ -15,10 +15,10 @@ from ingest.model.objects import ObjectId
 from ingest.model.positions import BytePosition
 from ingest.model.slot_protocol import BatchOutcome, Finished
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.service.slots import Slots, SlotState
-from ingest.service.steering import Steering
+from ingest.service.lifecycle import Lifecycle
+from ingest.service.slot_states import SlotState, SlotStates
 from ingest.settings.choices import Ordering
-from tests.asking.ledgers import Leader, Ledger, an_entry, an_object
+from tests.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
 
@@ -62,8 +62,8 @@ class Desk:
             self.leader.catalogue, limits=limits, backoff=Backoff(first_ms=1, longest_ms=1)
         )
         self.asked = Noted()
-        self.slots = Slots(3)
-        self.steering = Steering(
+        self.slots = SlotStates(3)
+        self.steering = Lifecycle(
             commands=self.leader.commands,
             catalogue=self.leader.catalogue,
             planner=self.planner,
@@ -75,9 +75,9 @@ class Desk:
     def steer(self, target: TargetState) -> Future[None]:
         """Ask for it, and let it be written."""
         told: Future[None] = Future()
-        self.steering.steer(target, told)
+        self.steering.set_target(target, told)
         self.leader.apply_all()
-        self.steering.turn(self.slots)
+        self.steering.advance(self.slots)
         return told
 
     def alter(self, offsets: Mapping[ObjectId, Offset | None]) -> Future[tuple[LedgerWrite, ...]]:
@@ -105,15 +105,15 @@ def _wanted(desk: Desk) -> TargetState | None:
 def test_a_pause_takes_effect_when_it_is_written_and_not_before(desk: Desk) -> None:
     """Who was told "accepted" finds it so after any crash."""
     told: Future[None] = Future()
-    desk.steering.steer(TargetState.PAUSED, told)
+    desk.steering.set_target(TargetState.PAUSED, told)
     step = desk.leader.step()
     assert step is not None
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
     assert not desk.planner.is_paused
     assert not told.done()
 
     desk.leader.commit(step)
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
 
     assert desk.planner.is_paused
     assert told.done()
@@ -129,7 +129,7 @@ def test_pausing_ends_what_is_busy_once_and_leaves_idle_slots_ready(desk: Desk) 
     desk.slots.move(1, SlotState.READY)
 
     desk.steer(TargetState.PAUSED)
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
 
     assert desk.asked.calls == ["pause", ("end", 0)]
 
@@ -147,11 +147,11 @@ def test_a_stop_is_carried_out_when_all_slots_are_given_back(desk: Desk) -> None
     assert [number for number, _ in desk.steering.slots] == [0, 1, 2]
     desk.slots.move(0, SlotState.FREE)
     desk.slots.move(1, SlotState.RECOVERING)
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
     assert not told.done()
     assert desk.steering.slots[1] == (1, True)
     desk.slots.move(1, SlotState.FREE)
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
     assert told.done()
     assert desk.steering.slots == ()
 
@@ -168,7 +168,7 @@ def test_a_plan_that_is_still_out_keeps_a_stop_from_being_over(desk: Desk) -> No
     assert not told.done()
     assert not desk.steering.may_alter
     desk.planner.on_finished(1, Finished(batch=1, outcome=BatchOutcome.CLEAN), at(desk.leader.now_ms))
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
     assert told.done()
     assert desk.steering.may_alter
 
@@ -233,7 +233,7 @@ def test_a_restart_ends_living_tasks_and_asks_for_a_listing(desk: Desk) -> None:
     """Whatever they do; free slots have none."""
     desk.slots.started(0, 10)
     desk.slots.granted(0, 1, 0.0)
-    desk.steering.turn(desk.slots)
+    desk.steering.advance(desk.slots)
 
     desk.steering.restart([0, 1, 2], lists=True)
 
@@ -335,7 +335,7 @@ def test_offsets_may_not_be_altered_once_something_else_was_asked_for(desk: Desk
     desk.steer(TargetState.STOPPED)
     assert desk.steering.may_alter
 
-    desk.steering.steer(TargetState.RUNNING, Future())
+    desk.steering.set_target(TargetState.RUNNING, Future())
 
     assert not desk.steering.may_alter
 
@@ -347,7 +347,7 @@ def test_a_resume_asked_for_after_an_alteration_comes_after_it(desk: Desk) -> No
     desk.steer(TargetState.STOPPED)
 
     altered = desk.alter({seen.id: None})
-    desk.steering.steer(TargetState.RUNNING, Future())
+    desk.steering.set_target(TargetState.RUNNING, Future())
     step = desk.leader.step()
     assert step is not None
     desk.leader.commit(step)

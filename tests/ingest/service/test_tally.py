@@ -13,7 +13,7 @@ from ingest.metrics import Metrics
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import BatchOutcome, Committed, Finished
-from ingest.service.tally import Tally
+from ingest.service.statistics import Statistics
 from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")
@@ -39,7 +39,7 @@ def ended(identity: ObjectId) -> FinishedObject:
 
 def test_the_line_sums_what_all_tasks_fetched() -> None:
     """Over transactions, slices and slots, and once: an object that is read again begins at nothing."""
-    tally = Tally(Metrics(dict))
+    tally = Statistics(Metrics(dict))
     tally.committed(committed(large=300, small=7))
     tally.committed(committed(large=500))
     tally.batch_finished(Finished(batch=1, outcome=BatchOutcome.CLEAN, fetched={LARGE: 11}), 1.0)
@@ -59,7 +59,7 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
 def test_many_ends_at_once_are_counted_one_by_one() -> None:
     """By state and reason; of all of them the newest are shown."""
     metrics = Metrics(dict)
-    tally = Tally(metrics)
+    tally = Statistics(metrics)
     for first in (0, 100):
         tally.ended(
             [
@@ -88,7 +88,7 @@ def test_their_lines_are_written_together() -> None:
     handlers, level = root.handlers[:], root.level
     configure(stream=_Stream())
     try:
-        Tally(Metrics(dict)).ended([ended(LARGE), _quarantined(SMALL)], now=at(5))
+        Statistics(Metrics(dict)).ended([ended(LARGE), _quarantined(SMALL)], now=at(5))
     finally:
         structlog.reset_defaults()
         root.handlers[:] = handlers

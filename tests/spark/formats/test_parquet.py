@@ -331,7 +331,7 @@ def _survives(seed: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, 120, 40))
 def test_mutated_files_end_in_a_state(first: int) -> None:
-    """Rows, ObjectCorrupt or ObjectUnfit; never another error."""
+    """Rows, ObjectCorrupt or InvalidObject; never another error."""
     for seed in range(first, first + 40):
         _survives(seed)
 

@@ -17,10 +17,10 @@ from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
 from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading, NotStopped, Unanswered
 from ingest.rest.rest_offsets import has_offset
-from ingest.service.events import Asked, OwnEvent
-from ingest.service.snapshot import Board
-from ingest.service.steering import Steering
-from ingest.service.tally import Tally
+from ingest.service.lifecycle import Lifecycle
+from ingest.service.service_events import OwnEvent, RunInServiceThread
+from ingest.service.snapshot import SnapshotHolder
+from ingest.service.statistics import Statistics
 
 T = TypeVar("T")
 
@@ -34,22 +34,22 @@ _LOOK_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Led:
+class LeadershipView:
     """What there is to ask once this process leads."""
 
     post: Callable[[OwnEvent], None]
-    lifecycle: Steering
-    statistics: Tally
+    lifecycle: Lifecycle
+    statistics: Statistics
     cache: LedgerCache
     bucket: str
 
 
-class ServiceConnector:
+class RestAdapter:
     """`ingest.rest.port.Connector` over the service. Every method may be called from any thread."""
 
-    def __init__(self, snapshot_holder: Board) -> None:
+    def __init__(self, snapshot_holder: SnapshotHolder) -> None:
         self._snapshot_holder = snapshot_holder
-        self._led: Led | None = None
+        self._led: LeadershipView | None = None
         self._topics_lock = threading.Lock()
         self._topics: set[str] = set()
         self._has_looked_for_topics = False
@@ -57,7 +57,7 @@ class ServiceConnector:
 
     # -- told by the service ---------------------------------------------------------------------------------
 
-    def lead(self, led: Led) -> None:
+    def lead(self, led: LeadershipView) -> None:
         """This process leads from now on."""
         self._led = led
 
@@ -84,7 +84,7 @@ class ServiceConnector:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
         led = self._require_led()
         told: Future[None] = Future()
-        self._ask(led, lambda: led.lifecycle.steer(target, told))
+        self._ask(led, lambda: led.lifecycle.set_target(target, told))
         self._await(told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
 
     def restart(self, slots: Collection[int]) -> None:
@@ -145,7 +145,7 @@ class ServiceConnector:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _require_led(self) -> Led:
+    def _require_led(self) -> LeadershipView:
         if self._led is None:
             role = self._snapshot_holder.snapshot.role
             raise NotLeading(
@@ -158,7 +158,7 @@ class ServiceConnector:
             )
         return self._led
 
-    def _ask(self, led: Led, act: Callable[[], T]) -> T:
+    def _ask(self, led: LeadershipView, act: Callable[[], T]) -> T:
         """What it returns or raises, called in the service's thread."""
         told: Future[T] = Future()
 
@@ -168,7 +168,7 @@ class ServiceConnector:
             except HeadraceError as error:
                 told.set_exception(error)
 
-        led.post(Asked(run))
+        led.post(RunInServiceThread(run))
         return self._await(told, REQUEST_SECONDS)
 
     def _await(self, told: Future[T], seconds: float) -> T:

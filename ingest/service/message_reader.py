@@ -13,7 +13,7 @@ from ingest.notification import (
     Unreadable,
     parse_notification,
 )
-from ingest.service.tally import Tally
+from ingest.service.statistics import Statistics
 from listeners.discovery_events import Message
 from listeners.listeners import Listeners
 
@@ -23,10 +23,10 @@ _log = structlog.get_logger(__name__)
 _MAX_SHAPES: Final = 100
 
 
-class Announcements:
+class MessageReader:
     """Reads messages about one bucket."""
 
-    def __init__(self, bucket: str, listeners: Listeners, statistics: Tally) -> None:
+    def __init__(self, bucket: str, listeners: Listeners, statistics: Statistics) -> None:
         self._bucket = bucket
         self._listeners = listeners
         self._statistics = statistics

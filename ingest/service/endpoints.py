@@ -12,12 +12,12 @@ from ingest.model.ledger_entry import State
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.sanitize import printable
 from ingest.service.quarantine import KnownByState
-from ingest.service.slots import Slots, SlotState
-from ingest.service.snapshot import Board, Snapshot
-from ingest.service.tally import Tally
+from ingest.service.slot_states import SlotState, SlotStates
+from ingest.service.snapshot import Snapshot, SnapshotHolder
+from ingest.service.statistics import Statistics
 
 
-def pages(snapshot_holder: Board, metrics: Metrics) -> Mapping[str, Route]:
+def endpoints(snapshot_holder: SnapshotHolder, metrics: Metrics) -> Mapping[str, Route]:
     """The routes of `http.listen` (contract, section 6)."""
 
     def ready() -> Response:
@@ -43,13 +43,13 @@ def pages(snapshot_holder: Board, metrics: Metrics) -> Mapping[str, Route]:
     }
 
 
-def look(
+def build_snapshot(
     before: Snapshot,
     *,
     catalogue: Catalogue,
     ledger: Mapping[State, int],
-    slots: Slots,
-    statistics: Tally,
+    slots: SlotStates,
+    statistics: Statistics,
     metrics: Metrics,
     known: KnownByState,
     now: Instant,

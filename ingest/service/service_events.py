@@ -22,14 +22,14 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class LedgerEndBlocked:
     """The ledger's end cannot be read: some other slot's open transaction hides it."""
 
     slots: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ComponentProblem:
     """A part fails and is tried again (`sentence`), or works again (None). `part` names it in `/status`."""
 
     part: str
@@ -44,10 +44,10 @@ class Fatal:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunInServiceThread:
     """Somebody wants this done in the service's thread; it raises nothing."""
 
     act: Callable[[], None]
 
 
-OwnEvent = Asked | Written | Recovered | HeldBack | Trouble | Fatal
+OwnEvent = RunInServiceThread | Written | Recovered | LedgerEndBlocked | ComponentProblem | Fatal

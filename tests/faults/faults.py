@@ -12,8 +12,8 @@ from typing import Final
 
 from bench.stage import NotReadyError, Service
 from tests.faults import processes
+from tests.faults.fault_environment import Road, Site
 from tests.faults.load import Load
-from tests.faults.site import Road, Site
 from tests.support.proxy import Answer, Cut, Fault, Refuse, Request, Silent, Slow, Truncate
 from tests.support.until import until_sync
 

@@ -17,7 +17,7 @@ from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import Committed, Finished
 from ingest.sanitize import printable
 from ingest.service.latency import Latency
-from ingest.service.quarantine import Quarantine
+from ingest.service.quarantine import QuarantineList
 from ingest.service.snapshot import RecentObject
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _RATE_SECONDS = 10.0
 _RECENT = 50
 
 
-class Tally:
+class Statistics:
     """The service's thread counts here; nothing in it blocks."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -41,7 +41,7 @@ class Tally:
         self.transactions = 0
         self.bad_records: Counter[str] = Counter()
         self.latency = Latency()
-        self.quarantine = Quarantine()
+        self.quarantine = QuarantineList()
         self.last_error: str | None = None
         self.last_full_listing_ms: int | None = None
         self.quarantined = 0

@@ -30,7 +30,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Slots:
+class SlotStates:
     """All slots of this run, by number."""
 
     count: int

@@ -8,7 +8,7 @@ from ingest.commands.command_records import ObjectsCommand
 from ingest.kafka.control_records import encode_control
 from ingest.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.service.commands import Commands, Step
+from ingest.service.command_queue import CommandQueue, CommandStep
 from tests.support.instants import at
 
 BUCKET = "bucket"
@@ -76,9 +76,9 @@ class Ledger:
         catalogue = Catalogue(
             bucket=BUCKET, view=self.view, object_filter=ObjectFilter(route=lambda _key: Route(topic="t"))
         )
-        leader = Leader(ledger=self, catalogue=catalogue, commands=Commands(catalogue))
+        leader = Leader(ledger=self, catalogue=catalogue, commands=CommandQueue(catalogue))
         for key, raw in self.controls.items():
-            leader.commands.take(key, raw)
+            leader.commands.on_control_record(key, raw)
         return leader
 
 
@@ -88,16 +88,16 @@ class Leader:
 
     ledger: Ledger
     catalogue: Catalogue
-    commands: Commands
+    commands: CommandQueue
     now_ms: int = 1_000_000
     transactions: int = 0
 
-    def step(self) -> Step | None:
+    def step(self) -> CommandStep | None:
         """The next step, a second later; not committed."""
         self.now_ms += 1000
         return self.commands.step(at(self.now_ms))
 
-    def commit(self, step: Step) -> None:
+    def commit(self, step: CommandStep) -> None:
         """One transaction: the writes and the command's record."""
         for write in step.effects.writes:
             if write.entry is None:
@@ -114,7 +114,7 @@ class Leader:
         for write in step.effects.writes:
             self.catalogue.on_ledger_record(write.key, write.entry)
         # What was written is read back, as everything is.
-        self.commands.take(key, raw)
+        self.commands.on_control_record(key, raw)
         self.commands.written()
 
     def apply_all(self) -> int:

@@ -11,7 +11,7 @@ from ingest.model.objects import ObjectId
 _BY_ID: Final = attrgetter("id")
 
 
-class CacheView:
+class CacheLedgerView:
     """A `LedgerView` over the cache; thread-safe as the cache is."""
 
     def __init__(self, cache: LedgerCache) -> None:

@@ -22,8 +22,8 @@ from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_contr
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.objects import ObjectId, S3Object
 from ingest.planner import Planner
-from ingest.service.commands import Commands, Step
-from ingest.service.slots import Slots, SlotState
+from ingest.service.command_queue import CommandQueue, CommandStep
+from ingest.service.slot_states import SlotState, SlotStates
 
 _log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 _ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
 
 
-class Holding(Protocol):
+class ListenersPort(Protocol):
     """What of the listeners is steered."""
 
     def pause_receiving(self) -> None:
@@ -47,31 +47,31 @@ class Holding(Protocol):
         """Ask for a full listing that begins after now."""
 
 
-class Ending(Protocol):
+class SlotsPort(Protocol):
     """What of the lanes is steered."""
 
     def end(self, slot: int) -> None:
         """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
 
 
-class Steering:
+class Lifecycle:
     """What is wanted of the ingester, and the steps towards it. `begin`, then `turn` in every turn."""
 
     def __init__(
         self,
         *,
-        commands: Commands,
+        commands: CommandQueue,
         catalogue: Catalogue,
         planner: Planner,
-        listeners: Holding,
-        slot_pool: Ending,
+        listeners: ListenersPort,
+        slot_pool: SlotsPort,
     ) -> None:
         self._commands = commands
         self._catalogue = catalogue
         self._planner = planner
         self._listeners = listeners
         self._slot_pool = slot_pool
-        self._slots = Slots(0)
+        self._slots = SlotStates(0)
         self._ended: set[tuple[int, int | None]] = set()
         self._waiting: list[Future[None]] = []
         self._wanted = TargetState.RUNNING
@@ -110,9 +110,9 @@ class Steering:
                 detail="as was asked through the REST interface; PUT .../resume there lets it go on",
             )
             self._wanted = found.state
-            self._turn_to(found.state)
+            self._move_to(found.state)
 
-    def turn(self, slots: Slots) -> None:
+    def advance(self, slots: SlotStates) -> None:
         """See to it that slots end which have to, and tell those who wait for it."""
         self._slots = slots
         if self.target is not TargetState.RUNNING:
@@ -122,16 +122,16 @@ class Steering:
             for told in waiting:
                 told.set_result(None)
 
-    def steer(self, target: TargetState, told: Future[None]) -> None:
+    def set_target(self, target: TargetState, told: Future[None]) -> None:
         """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
 
-        def make(now: Instant) -> Step:
+        def make(now: Instant) -> CommandStep:
             record = encode_control(Pause(state=target, at_ms=now.wall_ms))
-            return Step(effects=Effects(), record=(PAUSE, record))
+            return CommandStep(effects=Effects(), record=(PAUSE, record))
 
-        def written(_step: Step) -> None:
+        def written(_step: CommandStep) -> None:
             _log.info("steered", target=str(target), before=str(self.target))
-            self._turn_to(target)
+            self._move_to(target)
             self._waiting.append(told)
 
         self._wanted = target
@@ -157,21 +157,21 @@ class Steering:
         Call it only when it `may_alter`: then no plan holds any of the objects, nor will before it is done.
         """
 
-        def make(now: Instant) -> Step | None:
+        def make(now: Instant) -> CommandStep | None:
             if any(self._catalogue.states.is_held(seen.id) for seen in objects):
                 return None
             effects = self._catalogue.apply_command(AlterOffsets(offsets=offsets), objects, now)
             # With them goes what makes them allowed: that it is stopped.
             record = encode_control(Pause(state=TargetState.STOPPED, at_ms=now.wall_ms))
-            return Step(effects=effects, record=(PAUSE, record))
+            return CommandStep(effects=effects, record=(PAUSE, record))
 
-        def written(step: Step) -> None:
+        def written(step: CommandStep) -> None:
             _log.info("offsets_altered", objects=len(objects), records=len(step.effects.writes))
             told.set_result(step.effects.writes)
 
         self._commands.ask(make, written)
 
-    def _turn_to(self, target: TargetState) -> None:
+    def _move_to(self, target: TargetState) -> None:
         self.target = target
         self._planner.is_paused = target is not TargetState.RUNNING
         self._ended.clear()

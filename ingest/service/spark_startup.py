@@ -10,7 +10,7 @@ from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
 from spark.source.task_settings import task_settings
 
 
-class Engine:
+class SparkStartup:
     """The session with warm workers, from the moment that `start` is called; lanes for each leadership."""
 
     def __init__(self, settings: Settings) -> None:
@@ -27,13 +27,13 @@ class Engine:
     def new_lanes(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
 
-        Blocks until Spark is up; Unusable when it does not start.
+        Blocks until Spark is up; Unavailable when it does not start.
         """
         assert self._made is not None, "start comes first"
         return self._lanes(self._made.result(), post)
 
     def is_up(self) -> bool:
-        """Whether `new_lanes` would not block; Unusable when Spark did not start."""
+        """Whether `new_lanes` would not block; Unavailable when Spark did not start."""
         if self._made is None or not self._made.done():
             return False
         self._made.result()

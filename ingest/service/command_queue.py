@@ -6,7 +6,7 @@ A command's record lists objects. What is applied to an object and the object's 
 transaction: whoever leads next finds on the list just those that are still to come. An object that a live
 plan holds stays on it until it rests.
 
-How the service wires it (its thread owns the `Commands` as it owns the catalogue):
+How the service wires it (its thread owns the `CommandQueue` as it owns the catalogue):
 
     at start, after take_over    for key, raw in cache.controls().items(): commands.take(key, raw)
     Applied with a ControlKey    commands.take(applied.key, applied.entry)
@@ -39,7 +39,7 @@ _LOOK_AGAIN_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CommandStep:
     """What follows from a command: the effects, and its record, which goes into the same transaction.
 
     The record is what is left of the command, or None, a tombstone, when nothing is.
@@ -49,7 +49,7 @@ class Step:
     record: tuple[ControlKey, bytes | None]
 
 
-MakeStep = Callable[[Instant], Step | None]
+MakeStep = Callable[[Instant], CommandStep | None]
 """Makes a step at this time; None: not yet, because a record that it would name is under way."""
 
 
@@ -61,7 +61,7 @@ class _Waiting:
     """Those still to come, in order; a dict, so that one is taken out without a walk."""
 
 
-class Commands:
+class CommandQueue:
     """Owned by the service's thread. One step at a time: the next sees what the last one wrote."""
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -70,7 +70,7 @@ class Commands:
         self._known: set[ControlKey] = set()
         self._is_writing = False
         self._look_again_ms = 0
-        self._asked: deque[tuple[MakeStep, Callable[[Step], None]]] = deque()
+        self._asked: deque[tuple[MakeStep, Callable[[CommandStep], None]]] = deque()
         self._tell: Callable[[], None] | None = None
 
     @property
@@ -78,11 +78,11 @@ class Commands:
         """True when no command waits and no step is being written."""
         return not self._waiting and not self._asked and not self._is_writing
 
-    def ask(self, make: MakeStep, written: Callable[[Step], None]) -> None:
+    def ask(self, make: MakeStep, written: Callable[[CommandStep], None]) -> None:
         """Have a step made and committed before what waits here, and be told once it was acknowledged."""
         self._asked.append((make, written))
 
-    def take(self, key: ControlKey, raw: bytes | None) -> None:
+    def on_control_record(self, key: ControlKey, raw: bytes | None) -> None:
         """A control record was read. What is no command, known already, or a tombstone is passed over."""
         if raw is None or not is_command(key) or key in self._known:
             # Known: found at start and told of besides, or what we wrote ourselves, read back.
@@ -96,7 +96,7 @@ class Commands:
         by_age = sorted(self._waiting.values(), key=lambda one: (one.order.at_ms, one.key))
         self._waiting = {one.key: one for one in by_age}
 
-    def step(self, now: Instant) -> Step | None:
+    def step(self, now: Instant) -> CommandStep | None:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
         if self._is_writing:
             return None
@@ -120,7 +120,7 @@ class Commands:
         if tell is not None:
             tell()
 
-    def _step_asked(self, now: Instant) -> Step | None:
+    def _step_asked(self, now: Instant) -> CommandStep | None:
         make, written = self._asked[0]
         step = make(now)
         if step is not None:
@@ -140,7 +140,7 @@ class Commands:
                     break
         return free
 
-    def _applied(self, waiting: _Waiting, free: list[S3Object], now: Instant) -> Step:
+    def _applied(self, waiting: _Waiting, free: list[S3Object], now: Instant) -> CommandStep:
         order = waiting.order
         effects = self._catalogue.apply_command(order.change, free, now)
         for seen in free:
@@ -161,4 +161,4 @@ class Commands:
             changed=len(effects.writes),
             left=len(waiting.left),
         )
-        return Step(effects=effects, record=(waiting.key, raw))
+        return CommandStep(effects=effects, record=(waiting.key, raw))
