@@ -40,9 +40,17 @@ _PURE: Final = frozenset(
 )
 # These talk to S3, to Kafka or to Spark, or put together those that do.
 _OUTWARD: Final = frozenset(
-    {"__main__", "cli", "commands", "kafka", "object_selection", "probes", "service", "setup"}
-)
-    {"__main__", "asking", "aws_credentials", "cli", "intake", "kafka", "service", "setup"}
+    {
+        "__main__",
+        "aws_credentials",
+        "cli",
+        "commands",
+        "kafka",
+        "object_selection",
+        "probes",
+        "service",
+        "setup",
+    }
 )
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
