@@ -5,7 +5,9 @@ from typing import Final
 
 from layouts.names import (
     ArchiveName,
+    Inexact,
     LayoutName,
+    NamePart,
     ObjectKind,
     directories_of,
     read_offset,
@@ -14,6 +16,10 @@ from layouts.names import (
 )
 from layouts.options import NameOptions
 
+_SPREAD: Final = Inexact(
+    NamePart.ORDER,
+    "records are spread over directories by a field or a time, so their order between objects may be lost",
+)
 _TOPIC: Final = r"(?P<topic>[A-Za-z0-9._-]+)"
 _TAIL: Final = r"(?P<offset>[0-9]+)(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[A-Za-z0-9]+)+)"
 # Another delimiter is believed only where the directory says the same topic and partition again.
@@ -55,6 +61,9 @@ def _name(
     partition, offset = read_partition(found["partition"]), read_offset(found["offset"])
     if partition is None or offset is None:
         return None
+    # With the default partitioner one directory has all records of the partition.
+    values = [each for each in directories_of(encoded) if each[0] != "schema_name"]
+    is_whole = tombstones or values == [("partition", str(partition))]
     cut = key.rindex("/") + 1 + found.start("offset") + len(found["offset"])
     return ArchiveName(
         key=key,
@@ -68,4 +77,5 @@ def _name(
         directories=directories_of(encoded),
         stem=key[:cut],
         extension=found["extension"],
+        inexact=() if is_whole else (_SPREAD,),
     )

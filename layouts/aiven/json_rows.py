@@ -1,0 +1,70 @@
+"""Rows of Aiven's json and jsonl: its envelope, or a bare value."""
+
+from typing import Final
+
+import msgspec
+
+from ingest.columns import Column
+from layouts.bare_rows import BareRows
+from layouts.encodings import numbers
+from layouts.header_lists import header_rows
+from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.readers import TextReader
+from layouts.records import NO_OFFSET, Faults, RecordColumns
+from layouts.times import iso_times
+
+# What `format.output.fields` may name.
+FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
+    offset: msgspec.Raw = NULL
+    timestamp: msgspec.Raw = NULL
+    headers: msgspec.Raw = NULL
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_EMPTY: Final = _Row()
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
+    """The reader for an object whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(options) if is_enveloped(options, first) else BareRows(options)
+
+
+def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
+    """True when the object's rows are envelopes: as told, else when its first row looks like one.
+
+    A value with no other members than the envelope's looks like one too; `restore.envelope` decides then.
+    """
+    if options.envelope is not Enveloped.AUTO or first is None:
+        return options.envelope is not Enveloped.NO
+    try:
+        members = _OBJECT.decode(first).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(members) and members <= FIELDS
+
+
+class EnvelopeRows:
+    """Rows that carry what `format.output.fields` named; what a row lacks is null."""
+
+    def __init__(self, options: RestoreOptions) -> None:
+        self._options = options
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        options, faults = self._options, Faults()
+        found = decoded_rows(rows, _ROW, _EMPTY, "Aiven's envelope", faults)
+        stamps = as_bytes(joined([row.timestamp for row in found]), Form.STRING, "timestamp", faults)
+        return faults.records(
+            as_bytes(joined([row.value for row in found]), options.value, "value", faults),
+            keys=as_bytes(joined([row.key for row in found]), options.key, "key", faults),
+            headers=header_rows([row.headers for row in found], options.header, faults),
+            timestamps_ms=iso_times(stamps, faults),
+            offsets=numbers(joined([row.offset for row in found]), "offset", faults, missing=NO_OFFSET),
+        )

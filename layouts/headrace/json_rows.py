@@ -1,0 +1,150 @@
+"""Rows of Headrace's own JSON: every byte of a record comes back (docs/layouts.md has the form)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from ingest.columns import NULL_LENGTH, Column
+from layouts.bare_rows import BareRows
+from layouts.encodings import from_base64
+from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.readers import TextReader
+from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
+
+MEMBERS: Final = frozenset(
+    {
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "headers",
+    }
+)
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: str
+    value: str | None = None
+    value_base64: bytes | None = None
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    topic: str | None = None
+    partition: int | None = None
+    offset: int = NO_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    timestamp_type: str = "create"
+    key: msgspec.Raw = NULL
+    key_base64: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
+    value_base64: msgspec.Raw = NULL
+    headers: msgspec.Raw = NULL
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_EMPTY: Final = _Row()
+_HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NONE: Final = frozenset({b"null", b"[]"})
+
+
+def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
+    """The reader for an object whose first row is `first` (None: it has none)."""
+    return EnvelopeRows() if is_enveloped(options, first) else BareRows(options)
+
+
+def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
+    """True when the object's rows are envelopes: as told, else when its first row looks like one."""
+    if options.envelope is not Enveloped.AUTO or first is None:
+        return options.envelope is not Enveloped.NO
+    try:
+        members = _OBJECT.decode(first).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(members) and members <= MEMBERS
+
+
+class EnvelopeRows:
+    """Rows that say of each part how it is written, so no option changes what comes back."""
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        faults = Faults()
+        found = decoded_rows(rows, _ROW, _EMPTY, "Headrace's envelope", faults)
+        keys = as_bytes(_strings([row.key for row in found], "key", faults), Form.STRING, "key", faults)
+        key_bytes = [row.key_base64 for row in found]
+        value_bytes = [row.value_base64 for row in found]
+        return faults.records(
+            _with_base64(joined([row.value for row in found]), value_bytes, "value", faults),
+            keys=_with_base64(keys, key_bytes, "key", faults),
+            headers=_headers([row.headers for row in found], faults),
+            timestamps_ms=np.array([row.timestamp for row in found], np.int64),
+            offsets=np.array([row.offset for row in found], np.int64),
+        )
+
+
+def _strings(texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+    """The texts, each of which has to be a string or null."""
+    column = joined(texts)
+    octets = np.frombuffer(column.buffer, np.uint8)
+    present = np.flatnonzero(column.lengths != NULL_LENGTH)
+    for row in present[octets[column.starts[present]] != ord('"')].tolist():
+        faults.add(row, "not_an_envelope", f"the {what} is no text")
+    return column
+
+
+def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+    """The column with the bytes behind base64 in the rows that have such a member."""
+    rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
+    if not len(rows):
+        return plain
+    own = Faults()
+    marked = _strings([texts[row] for row in rows.tolist()], what, own)
+    decoded = from_base64(as_bytes(marked, Form.STRING, what, own), what, own)
+    for index, row in enumerate(rows.tolist()):
+        own.move(range(index, index + 1), row, faults)
+        if plain.lengths[row] != NULL_LENGTH:
+            faults.add(row, "not_an_envelope", f"the {what} is there twice, as itself and as base64")
+    starts, lengths = plain.starts.copy(), plain.lengths.copy()
+    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
+    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+
+
+def _headers(texts: Sequence[msgspec.Raw], faults: Faults) -> list[Headers]:
+    known: dict[bytes, Headers] = dict.fromkeys(_NONE, ())
+    found = []
+    for row, raw in enumerate(texts):
+        text = bytes(raw)
+        headers = known.get(text)
+        if headers is None:
+            try:
+                headers = known[text] = _header_list(text)
+            except RowUnfit as error:
+                faults.add(row, error.reason, str(error))
+                headers = ()
+        found.append(headers)
+    return found
+
+
+def _header_list(text: bytes) -> Headers:
+    try:
+        entries = _HEADERS.decode(text) or ()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise RowUnfit("the headers are no list of key and value", reason="not_an_envelope") from None
+    return tuple((entry.key, _header_value(entry)) for entry in entries)
+
+
+def _header_value(entry: _Header) -> bytes | None:
+    if entry.value is None:
+        return entry.value_base64
+    if entry.value_base64 is not None:
+        raise RowUnfit("a header's value is there twice, as text and as base64", reason="not_an_envelope")
+    return entry.value.encode()

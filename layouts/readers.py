@@ -1,0 +1,37 @@
+"""What a layout's reader of rows is given and gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ingest.columns import Column
+from layouts.records import RecordColumns
+
+# Gives a string array with the JSON of each value of an Arrow array: the caller's style of dates and bytes.
+ToJson = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What the schema of an object of Avro or Parquet says of its rows.
+
+    `members` are those of its structs, none where rows are something else; `with_nulls` those of them that
+    are null in some row of the object, as far as that is known without reading it (Parquet's footer).
+    """
+
+    members: frozenset[str] = frozenset()
+    with_nulls: frozenset[str] = frozenset()
+
+
+class TextReader(Protocol):
+    """Reads rows that are texts: JSON, lines of csv, or bytes as they are."""
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows. Rows that fit nothing are faults of it; nothing is raised."""
+
+
+class ArrowReader(Protocol):
+    """Reads rows that are values of an Arrow array: structs (Avro records, Parquet rows) or anything else."""
+
+    def __call__(self, rows: Any, /) -> RecordColumns:
+        """The records of a batch of rows. Rows that fit nothing are faults of it; nothing is raised."""
