@@ -1,9 +1,10 @@
 """Headers that rows of JSON carry: lists of key and value, or objects."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from layouts.json_members import bytes_of
 from layouts.options import Form
@@ -17,23 +18,31 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _LIST: Final = msgspec.json.Decoder(list[_Entry])
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NONE: Final = frozenset({b"", b"null", b"[]", b"{}"})
 
 
 def header_rows(texts: Sequence[msgspec.Raw], form: Form, faults: Faults) -> list[Headers]:
-    """The headers of each row. Equal texts, which are frequent, are read once."""
-    known: dict[bytes, Headers] = dict.fromkeys(_NONE, ())
-    found = []
-    for row, raw in enumerate(texts):
-        text = bytes(raw)
+    """The headers of each row."""
+    return read_headers(texts, lambda text: _headers(text, form), faults)
+
+
+def read_headers(
+    texts: Sequence[msgspec.Raw], read: Callable[[bytes], Headers], faults: Faults
+) -> list[Headers]:
+    """What `read` makes of the JSON of each row's headers. Equal texts, which are frequent, are read once."""
+    found: list[Headers] = [()] * len(texts)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    known: dict[bytes, Headers] = {b"null": ()}
+    # The others have none: [] or {}.
+    for row in np.flatnonzero(lengths > len(b"[]")).tolist():
+        text = bytes(texts[row])
         headers = known.get(text)
         if headers is None:
             try:
-                headers = known[text] = _headers(text, form)
+                headers = known[text] = read(text)
             except RowUnfit as error:
                 faults.add(row, error.reason, str(error))
-                headers = ()
-        found.append(headers)
+                continue
+        found[row] = headers
     return found
 
 

@@ -1,5 +1,7 @@
 """Rows of JSON as structures with their members' own text, and columns of such texts as bytes."""
 
+import base64
+import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,7 +11,7 @@ import numpy as np
 from ingest.columns import NULL_LENGTH, Column, Numbers
 from layouts.encodings import from_base64
 from layouts.options import Form
-from layouts.records import Faults
+from layouts.records import Faults, RowUnfit
 
 NULL: Final = msgspec.Raw(b"null")
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -129,7 +131,19 @@ def _escaped(texts: Column, quoted: Any) -> Numbers:
 
 def bytes_of(text: msgspec.Raw, form: Form, what: str) -> bytes | None:
     """What one JSON text becomes, as `as_bytes` makes it of many; RowUnfit where it cannot."""
-    faults = Faults()
-    found = as_bytes(joined([text]), form, what, faults)
-    faults.raise_first()
-    return found.get(0)
+    octets = bytes(text)
+    if octets == b"null":
+        return None
+    if form is Form.JSON:
+        return octets
+    if octets[:1] != b'"':
+        if form is Form.BASE64:
+            raise RowUnfit(f"the {what} is not base64: it is no text", reason="not_base64")
+        return octets
+    try:
+        plain = _TEXT.decode(octets).encode()
+        return base64.b64decode(plain, validate=True) if form is Form.BASE64 else plain
+    except binascii.Error:
+        raise RowUnfit(f"the {what} is not base64", reason="not_base64") from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise RowUnfit(f"the {what} is a text that is no Unicode", reason="not_utf8") from None

@@ -77,11 +77,6 @@ class Faults:
             if (fault := self._found.get(each)) is not None:
                 faults.add(row, fault.reason, fault.message)
 
-    def raise_first(self) -> None:
-        """Raises RowUnfit for the first fault, where there is one."""
-        for fault in self._found.values():
-            raise RowUnfit(fault.message, reason=fault.reason)
-
     def records(
         self,
         values: Column,

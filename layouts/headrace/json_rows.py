@@ -9,6 +9,7 @@ import numpy as np
 from ingest.columns import NULL_LENGTH, Column
 from layouts.bare_rows import BareRows
 from layouts.encodings import from_base64
+from layouts.header_lists import read_headers
 from layouts.json_members import NULL, as_bytes, decoded_rows, joined
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.readers import TextReader
@@ -37,11 +38,11 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    topic: str | None = None
-    partition: int | None = None
+    topic: msgspec.Raw = NULL
+    partition: msgspec.Raw = NULL
     offset: int = NO_OFFSET
     timestamp: int = NO_TIMESTAMP
-    timestamp_type: str = "create"
+    timestamp_type: msgspec.Raw = NULL
     key: msgspec.Raw = NULL
     key_base64: msgspec.Raw = NULL
     value: msgspec.Raw = NULL
@@ -53,7 +54,6 @@ _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NONE: Final = frozenset({b"null", b"[]"})
 
 
 def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
@@ -85,7 +85,7 @@ class EnvelopeRows:
         return faults.records(
             _with_base64(joined([row.value for row in found]), value_bytes, "value", faults),
             keys=_with_base64(keys, key_bytes, "key", faults),
-            headers=_headers([row.headers for row in found], faults),
+            headers=read_headers([row.headers for row in found], _header_list, faults),
             timestamps_ms=np.array([row.timestamp for row in found], np.int64),
             offsets=np.array([row.offset for row in found], np.int64),
         )
@@ -101,11 +101,11 @@ def _strings(texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
     return column
 
 
-def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+def _with_base64(plain: Column, texts: list[msgspec.Raw], what: str, faults: Faults) -> Column:
     """The column with the bytes behind base64 in the rows that have such a member."""
-    rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
-    if not len(rows):
+    if texts.count(NULL) == len(texts):
         return plain
+    rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
     own = Faults()
     marked = _strings([texts[row] for row in rows.tolist()], what, own)
     decoded = from_base64(as_bytes(marked, Form.STRING, what, own), what, own)
@@ -116,22 +116,6 @@ def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults:
     starts, lengths = plain.starts.copy(), plain.lengths.copy()
     starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
     return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
-
-
-def _headers(texts: Sequence[msgspec.Raw], faults: Faults) -> list[Headers]:
-    known: dict[bytes, Headers] = dict.fromkeys(_NONE, ())
-    found = []
-    for row, raw in enumerate(texts):
-        text = bytes(raw)
-        headers = known.get(text)
-        if headers is None:
-            try:
-                headers = known[text] = _header_list(text)
-            except RowUnfit as error:
-                faults.add(row, error.reason, str(error))
-                headers = ()
-        found.append(headers)
-    return found
 
 
 def _header_list(text: bytes) -> Headers:

@@ -22,8 +22,8 @@ TELLING: Final = frozenset({"metadata", "keyIsArray", "valueIsArray"})
 
 class _Metadata(msgspec.Struct, gc=False):
     timestamp: int | None = None
-    topic: str | None = None
-    partition: int | None = None
+    topic: msgspec.Raw = NULL
+    partition: msgspec.Raw = NULL
     offset: int | None = None
 
 
