@@ -126,6 +126,11 @@ def _structs(rows: list[dict[str, Any]], names: list[str]) -> Any:
     return pa.StructArray.from_arrays([pa.array([row[name] for row in rows]) for name in names], names=names)
 
 
+def shape_of(content: bytes) -> RowShape:
+    """What the footer of a Parquet object says of its rows."""
+    return _parquet(content)[1]
+
+
 def _parquet(content: bytes) -> tuple[Any, RowShape]:
     table = pq.read_table(io.BytesIO(content)).combine_chunks()
     batches = table.to_batches()

@@ -28,8 +28,6 @@ _FORMS: Final = {
 _QUIX_FORMS: Final = {"json": Form.JSON, "string": Form.STRING}
 _KCQL_COLUMNS: Final = ("id", "name", "region", "amount")
 
-# What came back as null and was none.
-_NULLED: Final = {b"": "null for an empty value", b"null": "null for the JSON null"}
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]{2}")
 
 Partition = tuple[str, int]
@@ -65,12 +63,20 @@ def options_of(archive: Archive) -> RestoreOptions:
     )
 
 
-def _format(archive: Archive) -> RowFormat | None:
+def wanted_format(archive: Archive) -> RowFormat | None:
     """`input.format`, which an archive of Aiven's bare values has to be told."""
     wanted = archive.config.get("format.output.type", "csv")
     if archive.vendor != "aiven":
         return None
     return RowFormat.LINES if wanted == "csv" else RowFormat(wanted)
+
+
+def enveloped(archive: Archive) -> bool:
+    """True when the sink was told to write more than values into an object."""
+    config = archive.config
+    if archive.vendor == "aiven":
+        return str(config.get("format.output.envelope")) != "false"
+    return archive.vendor == "quix" or "envelope" in str(config.get("connect.s3.kcql", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,7 @@ def read_object(archive: Archive, key: str, stored: bytes | None = None) -> Reco
         name,
         archive.objects[key] if stored is None else stored,
         options_of(archive),
-        wanted=_format(archive),
+        wanted=wanted_format(archive),
         separator=archive.config.get("format.bytearray.separator", "\n").encode(),
         columns=_KCQL_COLUMNS,
     )
@@ -261,8 +267,11 @@ def _headers(record: Record, each: Restored) -> str:
 def _value(archive: Archive, stored: bytes | None, restored: bytes | None) -> str | None:
     if stored == restored:
         return ""
+    if restored is None and stored in {b"", b"null"}:
+        is_json = "Json" in archive.config.get("value.converter", "") or archive.vendor == "quix"
+        return "null for an empty value" if not stored else "null for the JSON null" if is_json else None
     if restored is None or stored is None:
-        return _NULLED.get(stored or b"") if restored is None and stored is not None else None
+        return None
     got = _loads(restored)
     if archive.config.get("value.converter.schemas.enable") == "true":
         expected = _payload(json.loads(stored))
