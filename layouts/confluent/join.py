@@ -22,17 +22,21 @@ class _Side:
         self._headers: list[Headers] = []
         self._bad: list[tuple[str, str] | None] = []
 
-    def take(self, count: int) -> tuple[list[bytes | None], list[Headers], list[tuple[str, str] | None]]:
+    def next_rows(self, count: int) -> tuple[list[bytes | None], list[Headers], list[tuple[str, str] | None]]:
         """The next `count` rows: keys, headers, and why a row has none. RowsDiffer where there are fewer."""
         while len(self._bad) < count:
-            batch = next(self._batches, None)
-            if batch is None:
-                raise RowsDiffer(f"the object of {self._what} has fewer rows than the object of values")
-            self._add(batch)
+            self._read()
         keys, self._keys = self._keys[:count], self._keys[count:]
         headers, self._headers = self._headers[:count], self._headers[count:]
         bad, self._bad = self._bad[:count], self._bad[count:]
         return keys, headers, bad
+
+    def _read(self) -> None:
+        """Reads one more batch."""
+        batch = next(self._batches, None)
+        if batch is None:
+            raise RowsDiffer(f"the object of {self._what} has fewer rows than the object of values")
+        self._add(batch)
 
     def _add(self, batch: RecordColumns) -> None:
         total = len(batch) + len(batch.faults)
@@ -48,6 +52,14 @@ class _Side:
         self._headers += headers
         self._bad += bad
 
+    def skip(self, count: int) -> None:
+        """Passes over the next `count` rows, a batch at a time."""
+        while count > len(self._bad):
+            count -= len(self._bad)
+            self.next_rows(len(self._bad))
+            self._read()
+        self.next_rows(count)
+
     def finish(self) -> None:
         """RowsDiffer where rows are left."""
         rest = sum(len(batch) + len(batch.faults) for batch in self._batches) + len(self._bad)
@@ -59,17 +71,22 @@ def joined(
     values: Iterable[RecordColumns],
     keys: Iterable[RecordColumns] | None,
     headers: Iterable[RecordColumns] | None,
+    *,
+    skip: int = 0,
 ) -> Iterator[RecordColumns]:
     """The value object's batches with keys and headers; of each side object only what a batch needs is held.
 
-    A row that is bad in one object is bad. RowsDiffer where the numbers of rows differ: found with the last
-    row, unless the counts are known and compared before.
+    `values` begin behind row `skip` of their object, keys and headers with their first row. A row that is bad
+    in one object is bad. RowsDiffer where the numbers of rows differ: found with the last row, unless the
+    counts are known and compared before.
     """
     sides = {
         what: _Side(batches, what)
         for what, batches in (("keys", keys), ("headers", headers))
         if batches is not None
     }
+    for side in sides.values():
+        side.skip(skip)
     for batch in values:
         yield _joined(batch, sides) if sides else batch
     for side in sides.values():
@@ -95,7 +112,7 @@ def _joined(batch: RecordColumns, sides: dict[str, _Side]) -> RecordColumns:
     keys: Column | None = None if batch.keys is None else _spread(batch.keys, batch.rows, total)
     headers: list[Headers] | None = None
     for what, side in sides.items():
-        side_keys, side_headers, bad = side.take(total)
+        side_keys, side_headers, bad = side.next_rows(total)
         if what == "keys":
             keys = column_of(side_keys)
         else:

@@ -77,6 +77,18 @@ def test_tombstones_are_keys_with_headers() -> None:
     assert _pairs(iter([found])) == [(b"a", None), (b"b", None)]
 
 
+@pytest.mark.parametrize("skip", range(7))
+def test_a_reading_that_resumes_skips_rows_of_the_sides(skip: int) -> None:
+    """Values go on where they were, keys and headers are read again from their beginning."""
+    rows = [b"%d" % row for row in range(6)]
+    texts = [b'"%d"' % row for row in range(6)]
+    values = _values(rows[skip:]) if skip < len(rows) else []
+
+    found = list(joined(values, _keys(texts[:2], texts[2:5], texts[5:]), None, skip=skip))
+
+    assert _pairs(iter(found)) == [(row, row) for row in rows[skip:]]
+
+
 def test_only_what_a_batch_needs_is_read_of_a_side() -> None:
     """Memory is bounded by batches and not by objects."""
     read: list[int] = []
