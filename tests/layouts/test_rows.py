@@ -117,6 +117,21 @@ def test_what_looks_like_aivens_envelope(
     assert aiven_json.is_enveloped(options, first) is enveloped
 
 
+def test_a_line_between_rows_is_no_row() -> None:
+    """A decoder that left a line out says so with the rows' places; what it left out stays so."""
+    lines = column_of([b'{"value":1}\n', b'{"value":2}\n', b'{"value":3}\n'])
+    rows = Column(buffer=lines.buffer, starts=lines.starts[::2], lengths=lines.lengths[::2] - 1)
+
+    assert _all(aiven_json.EnvelopeRows(RestoreOptions())(rows).values) == [b"1", b"3"]
+
+
+def test_blanks_around_a_row_are_no_part_of_it() -> None:
+    """A carriage return before the line feed would hide a string's last quote."""
+    found = BareRows(RestoreOptions())(column_of([b' "text"\r', b"null \r", b"\t12", b""]))
+
+    assert _all(found.values) == [b"text", None, b"12", b""]
+
+
 def test_times_that_arrow_does_not_read() -> None:
     """More digits than Kafka keeps are cut, another zone is reckoned, before 1970 there is no time."""
     texts = ["2024-01-01T00:00:00.123456789Z", "2024-01-01T01:00:00+01:00", "1969-12-31T23:59:59Z"]

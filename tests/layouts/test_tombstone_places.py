@@ -45,10 +45,10 @@ def test_a_second_row_without_a_bound_is_not_placed() -> None:
 
 
 def test_objects_that_overlap_prove_nothing() -> None:
-    """A sink that wrote records twice: three rows do not fit between 0 and 1."""
-    values = [ValueObject(start=0, rows=3), ValueObject(start=2, rows=3)]
+    """A sink that wrote records twice: three rows (0, 1, 4) do not fit before the next object, at 1."""
+    values = [ValueObject(start=0, rows=3), ValueObject(start=1, rows=1)]
 
-    assert places(values, [TombstoneObject(start=1, rows=1)]) == {}
+    assert places(values, [TombstoneObject(start=3, rows=1)]) == {}
 
 
 # One letter an offset: a value, a tombstone, or nothing (a transaction's marker, a compacted record).
