@@ -94,7 +94,14 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
 
 # These end the process; they are never true of one object, so no task may report one for it.
 ENDS_THE_PROCESS: Final = frozenset(
-    {"HeadraceError", "SettingsError", "Unavailable", "InvalidLedger", "LeadershipLost"}
+    {
+        "HeadraceError",
+        "SettingsError",
+        "InvalidConfiguration",
+        "Unavailable",
+        "InvalidLedger",
+        "LeadershipLost",
+    }
 )
 
 

@@ -2,6 +2,7 @@
 
     HeadraceError
     ├── SettingsError             the operator, before start (exit 2)      ingest.settings
+    ├── InvalidConfiguration      the configuration, or what it names      exit 2
     ├── Unavailable               broker, bucket or ledger not usable      exit 3
     ├── InvalidLedger             a lost, foreign or newer ledger          exit 2
     ├── LeadershipLost            another instance took over               exit 4
@@ -25,6 +26,10 @@
 
 class HeadraceError(Exception):
     """What Headrace raises on purpose; anything else is a bug and ends the process."""
+
+
+class InvalidConfiguration(HeadraceError):
+    """The configuration, or what it names, cannot work: several sentences, a line each. Exit code 2."""
 
 
 class Unavailable(HeadraceError):

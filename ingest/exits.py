@@ -5,14 +5,13 @@ from enum import IntEnum
 from ingest.errors import (
     AccessDenied,
     HeadraceError,
+    InvalidConfiguration,
     InvalidLedger,
     LeadershipLost,
     SourceUnavailable,
     TopicMissing,
     Unavailable,
 )
-from ingest.http import AddressTaken
-from ingest.rest.auth import InvalidAuthFile
 
 
 class Exit(IntEnum):
@@ -26,14 +25,8 @@ class Exit(IntEnum):
     QUARANTINED = 5
 
 
-class InvalidConfiguration(HeadraceError):
-    """The configuration, or what it names, cannot work: several sentences, a line each."""
-
-
 _CODES: dict[type[HeadraceError], Exit] = {
     InvalidConfiguration: Exit.CONFIGURATION,
-    AddressTaken: Exit.CONFIGURATION,
-    InvalidAuthFile: Exit.CONFIGURATION,
     InvalidLedger: Exit.CONFIGURATION,
     TopicMissing: Exit.CONFIGURATION,
     Unavailable: Exit.UNUSABLE,

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import structlog
 
-from ingest.errors import HeadraceError
+from ingest.errors import InvalidConfiguration
 from ingest.sanitize import json_text
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ REQUEST_SECONDS: Final = 10.0
 MAX_CONNECTIONS: Final = 32
 
 
-class AddressTaken(HeadraceError):
+class AddressTaken(InvalidConfiguration):
     """The address of an endpoint cannot be listened on: a configuration error."""
 
 

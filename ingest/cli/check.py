@@ -13,8 +13,8 @@ from ingest.checks.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts,
 from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.errors import HeadraceError
-from ingest.exits import Exit, InvalidConfiguration
+from ingest.errors import HeadraceError, InvalidConfiguration
+from ingest.exits import Exit
 from ingest.object_selection import object_filter_of
 from ingest.probes.aws_clients import aws_clients
 from ingest.probes.probe_calls import probe_bucket, probe_kafka, probe_queue

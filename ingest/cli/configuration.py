@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration
 from ingest.settings import Settings, SettingsError, load
 
 

@@ -14,7 +14,8 @@ from ingest.commands.command_records import Action, new_commands
 from ingest.commands.command_writer import CommandMessage
 from ingest.commands.selection import SelectedObject
 from ingest.commands.submit import SubmitOutcome, submit
-from ingest.exits import Exit, InvalidConfiguration
+from ingest.errors import InvalidConfiguration
+from ingest.exits import Exit
 from ingest.model.ledger_entry import State
 from ingest.model.objects import S3Object
 from ingest.probes.ledger_reader import LedgerReader

@@ -20,7 +20,7 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import read_settings
 from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Since, Until, Yes, carry_out
 from ingest.commands.selection import moment_ms, objects_to_replay, states_of
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration
 from ingest.model.ledger_entry import State
 from ingest.probes.ledger_reader import open_ledger_reader
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 from ingest.catalogue import ExclusionReason, Selection
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import S3Object

@@ -9,17 +9,17 @@ from typing import Final
 
 from ingest import clock
 from ingest.catalogue import Catalogue
+from ingest.commands.command_queue import CommandQueue
 from ingest.commands.command_writer import LETTERS_AT_ONCE, CommandMessage, write_commands
 from ingest.errors import Unavailable
 from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.control_records import encode_control
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_writer import Write
 from ingest.object_selection import object_filter_of
 from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader
-from ingest.service.cache_view import CacheLedgerView
-from ingest.service.command_queue import CommandQueue
 from ingest.settings import Settings
 
 # How long a leader gets to apply what it was handed before the command says that it waits.

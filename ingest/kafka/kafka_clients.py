@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration
 
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")

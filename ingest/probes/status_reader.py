@@ -9,9 +9,9 @@ from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.model.ledger_entry import State
 from ingest.model.positions import position_as_dict
+from ingest.model.snapshot import Snapshot
 from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader, open_ledger_reader
 from ingest.probes.running_service import NoAnswer, read_running_status
-from ingest.service.snapshot import Snapshot
 from ingest.settings import Settings
 
 Shape = dict[str, Any]

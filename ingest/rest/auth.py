@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from ingest.errors import HeadraceError
+from ingest.errors import InvalidConfiguration
 from ingest.http import Response
 from ingest.rest.shapes import error_response
 
@@ -20,7 +20,7 @@ _MAX_BYTES: Final = 1024 * 1024
 _CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="headrace", charset="UTF-8"'),)
 
 
-class InvalidAuthFile(HeadraceError):
+class InvalidAuthFile(InvalidConfiguration):
     """`rest.auth.file` cannot be used: a configuration error."""
 
 

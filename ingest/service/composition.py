@@ -11,11 +11,11 @@ from ingest.exits import Exit
 from ingest.http import StatusEndpoints
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
+from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.rest.server import rest_server
 from ingest.service.endpoints import endpoints
 from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
 from ingest.service.rest_adapter import RestAdapter
-from ingest.service.snapshot import Snapshot, SnapshotHolder
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.startup import Startup, Stopped
 from ingest.service.statistics import Statistics

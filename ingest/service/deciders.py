@@ -1,9 +1,9 @@
 """Who decides: the catalogue and the planner of one run, made from its settings."""
 
 from ingest.catalogue import Baseline, Catalogue
+from ingest.kafka.cache_view import CacheLedgerView
 from ingest.object_selection import object_filter_of
 from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.service.cache_view import CacheLedgerView
 from ingest.settings import Settings
 from spark.formats import SPLITTERS
 

@@ -9,11 +9,11 @@ from ingest.clock import Instant
 from ingest.http import Response, Route
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
+from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.sanitize import printable
 from ingest.service.quarantine import KnownByState
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.service.snapshot import Snapshot, SnapshotHolder
 from ingest.service.statistics import Statistics
 
 

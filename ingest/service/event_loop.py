@@ -10,13 +10,13 @@ import structlog
 
 from ingest import clock
 from ingest.catalogue import Catalogue, ListingPage
+from ingest.commands.command_queue import CommandQueue
 from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.objects import S3Object
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
-from ingest.service.command_queue import CommandQueue
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites

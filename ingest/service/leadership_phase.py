@@ -12,18 +12,19 @@ import structlog
 
 from ingest import clock
 from ingest.catalogue import Baseline, Catalogue
+from ingest.commands.command_queue import CommandQueue
 from ingest.errors import LeadershipLost, Unavailable
 from ingest.exits import Exit
 from ingest.kafka import control_records
+from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
+from ingest.model.snapshot import SnapshotHolder
 from ingest.object_selection import baseline_from
 from ingest.service.apply_effects import EffectsApplier
-from ingest.service.cache_view import CacheLedgerView
-from ingest.service.command_queue import CommandQueue
 from ingest.service.deciders import deciders
 from ingest.service.endpoints import build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
@@ -36,7 +37,6 @@ from ingest.service.rest_adapter import LeadershipView, RestAdapter
 from ingest.service.service_events import Fatal
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
-from ingest.service.snapshot import SnapshotHolder
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.startup import Found, Stopped
 from ingest.service.statistics import Statistics

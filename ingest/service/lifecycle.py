@@ -18,11 +18,11 @@ import structlog
 from ingest.catalogue import Catalogue, Effects, LedgerWrite
 from ingest.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.clock import Instant
+from ingest.commands.command_queue import CommandQueue, CommandStep
 from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.objects import ObjectId, S3Object
 from ingest.planner import Planner
-from ingest.service.command_queue import CommandQueue, CommandStep
 from ingest.service.slot_states import SlotState, SlotStates
 
 _log = structlog.get_logger(__name__)

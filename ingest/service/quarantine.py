@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import State
+from ingest.model.snapshot import QuarantinedObject
 from ingest.sanitize import printable
-from ingest.service.snapshot import QuarantinedObject
 
 _SHOWN: Final = 50
 # Among so many the newest are looked for; the rest is for `headrace status --state quarantined`.

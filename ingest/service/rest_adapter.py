@@ -15,11 +15,11 @@ from ingest.kafka.ledger_cache import CachedEntry as Cached
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
+from ingest.model.snapshot import SnapshotHolder
 from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading, NotStopped, Unanswered
 from ingest.rest.rest_offsets import has_offset
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.service_events import OwnEvent, RunInServiceThread
-from ingest.service.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 
 T = TypeVar("T")

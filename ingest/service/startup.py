@@ -11,7 +11,7 @@ from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unavaila
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
-from ingest.service.snapshot import SnapshotHolder
+from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings

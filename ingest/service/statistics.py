@@ -15,10 +15,10 @@ from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import Committed, Finished
+from ingest.model.snapshot import RecentObject
 from ingest.sanitize import printable
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
-from ingest.service.snapshot import RecentObject
 
 _log = structlog.get_logger(__name__)
 

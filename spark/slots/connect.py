@@ -18,8 +18,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
-from ingest.errors import Unavailable
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration, Unavailable
 from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of

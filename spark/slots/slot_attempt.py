@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from spark.slots.socket_protocol import START_ID_BYTES, TOKEN_BYTES, AuthenticatedSocket
+from spark.socket_protocol import START_ID_BYTES, TOKEN_BYTES, AuthenticatedSocket
 
 
 class AttemptState(Enum):

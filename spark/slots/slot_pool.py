@@ -13,8 +13,8 @@ from ingest.model.slot_protocol import Batch, BatchOutcome, Committed, End, Fini
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
-from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected
 from spark.slots.task_listener import TaskListener
+from spark.socket_protocol import AuthenticatedSocket, Disconnected
 from spark.source.entry import TaskCredentials, reach_function, slot_function, warm_function
 from spark.source.task_settings import TaskSettings
 

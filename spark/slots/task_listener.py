@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected, accept
+from spark.socket_protocol import AuthenticatedSocket, Disconnected, accept
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ingest.model.slot_protocol import Batch, End, Welcome
 from spark.producer import SlotRevoked
-from spark.slots.socket_protocol import AuthenticatedSocket, Disconnected, connect
+from spark.socket_protocol import AuthenticatedSocket, Disconnected, connect
 from spark.source.entry import TaskCredentials
 
 _CONNECT_SECONDS: Final = 10.0

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from ingest import clock
 from ingest.catalogue import Catalogue
 from ingest.cli.configuration import read_settings
+from ingest.commands.command_queue import CommandQueue
+from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.leadership import Leadership
 from ingest.kafka.ledger_follower import Applied
@@ -16,8 +18,6 @@ from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.objects import ObjectId
 from ingest.object_selection import object_filter_of
 from ingest.probes.ledger_reader import client_properties
-from ingest.service.cache_view import CacheLedgerView
-from ingest.service.command_queue import CommandQueue
 from ingest.settings import Settings
 from tests.cli.cli_environment import Scene
 

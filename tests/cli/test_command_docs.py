@@ -18,10 +18,10 @@ from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
+from ingest.model.snapshot import RecentObject, Snapshot
 from ingest.object_selection import object_filter_of
 from ingest.probes.preview import Preview
 from ingest.probes.status_reader import entry_shape
-from ingest.service.snapshot import RecentObject, Snapshot
 from ingest.setup import Step
 from ingest.template import KeyTemplate
 from tests.checks.configured import configured

@@ -7,8 +7,8 @@ import pytest
 
 from ingest.cli.status import lines_of
 from ingest.http import Response, StatusEndpoints
+from ingest.model.snapshot import Snapshot
 from ingest.probes.running_service import NoAnswer, read_running_status
-from ingest.service.snapshot import Snapshot
 from ingest.settings.value_types import HostPort
 
 SNAPSHOT = Snapshot(

@@ -29,7 +29,7 @@ from ingest.cli.status_watch import shown, sparkline, watch
 from ingest.cli.until_idle import amounts, description
 from ingest.errors import Unavailable
 from ingest.http import Response, StatusEndpoints
-from ingest.service.snapshot import RecentObject, Snapshot
+from ingest.model.snapshot import RecentObject, Snapshot
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")

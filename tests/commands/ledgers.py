@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ingest.catalogue import Catalogue, ObjectFilter
+from ingest.commands.command_queue import CommandQueue, CommandStep
 from ingest.commands.command_records import ObjectsCommand
 from ingest.kafka.control_records import encode_control
 from ingest.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.service.command_queue import CommandQueue, CommandStep
 from tests.support.instants import at
 
 BUCKET = "bucket"

@@ -5,7 +5,7 @@ import pytest
 
 from ingest.catalogue import Selection
 from ingest.commands.selection import moment_ms, objects_to_replay, states_of
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration
 from ingest.kafka.cache_directory import CacheDirectory
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.kafka.ledger_rows import collect_rows

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from ingest.metrics import Metrics
+from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
-from ingest.service.snapshot import Snapshot, SnapshotHolder
 from ingest.settings import Settings, load
 
 TOP = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.service.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot
+from ingest.model.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "status.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ingest.http import Response, StatusEndpoints
 from ingest.metrics import Metrics
+from ingest.model.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
-from ingest.service.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot, SnapshotHolder
 
 NOW_MS = 1_800_000_000_000
 

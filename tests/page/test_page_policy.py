@@ -6,9 +6,9 @@ import re
 from http import HTTPStatus
 
 from ingest.metrics import Metrics
+from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.page import policy, status_page
 from ingest.service.endpoints import endpoints
-from ingest.service.snapshot import Snapshot, SnapshotHolder
 
 
 def test_the_page_is_served_at_the_root() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.service.snapshot import RecentObject, Snapshot
+from ingest.model.snapshot import RecentObject, Snapshot
 from tests.page.chromium import Chromium, Page, find_chromium
 from tests.page.shown import LEADER, NOW_MS, Shown, showing
 from tests.support.until import until_sync

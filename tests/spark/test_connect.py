@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.errors import Unavailable
-from ingest.exits import InvalidConfiguration
+from ingest.errors import InvalidConfiguration, Unavailable
 from ingest.model.slot_protocol import BatchOutcome
 from localstack.ports import HOST, free_port
 from spark.slots import BatchFinished, JobFailed, SlotEnded, SlotReady

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.model.slot_protocol import BatchOutcome, Hello
 from spark.slots import BatchFinished, SlotEnded, SlotReady
-from spark.slots.socket_protocol import Disconnected, connect
+from spark.socket_protocol import Disconnected, connect
 from tests.spark.scripted_driver import ScriptedDriver
 
 pytestmark = pytest.mark.parts

@@ -7,9 +7,9 @@ import pytest
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId
+from ingest.model.snapshot import EventToCommit
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
-from ingest.service.snapshot import EventToCommit
 
 
 @dataclass(slots=True)
