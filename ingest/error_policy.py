@@ -1,7 +1,7 @@
 """What becomes of an object when a task stops at it: one row for each error class of `ingest.errors`.
 
 Retries of one call live in the adapters, retries of an object here; nowhere else, so that attempts do not
-multiply. The table follows contract section 4, "Errors".
+multiply. The table is that of docs/errors.md.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final
 
 from ingest.model.ledger_entry import State
 
-# Three deaths of a worker that had nothing else to do are no coincidence (contract section 4, poison).
+# Three deaths of a worker that had nothing else to do are no coincidence (docs/errors.md).
 MAX_LONELY_DEATHS: Final = 3
 WORKER_DIED: Final = "worker_died"
 

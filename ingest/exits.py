@@ -1,4 +1,4 @@
-"""Exit codes (contract, section 6), and the one place where an error becomes one."""
+"""Exit codes (docs/commands.md), and the one place where an error becomes one."""
 
 from enum import IntEnum
 

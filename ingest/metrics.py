@@ -1,4 +1,4 @@
-"""The service's numbers, as contract section 6 names them, and a few more (docs/metrics.md).
+"""The service's numbers, as docs/metrics.md lists them.
 
 Never an object key as a label: a label's values live as long as the process.
 """

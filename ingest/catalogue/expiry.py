@@ -1,4 +1,4 @@
-"""When the entry of an object that listings no longer show may leave the ledger (design, Ledger).
+"""When the entry of an object that listings no longer show may leave the ledger (docs/operations.md).
 
 Its content was absent from every complete listing for an hour, at least two; its state is final and older
 than `ledger.retention.ms`; and no pass takes more than half of the entries: that looks like a wrong listing.

@@ -114,7 +114,7 @@ class ObjectStates:
     # What the ledger learns
 
     def write(self, key: LedgerKey, entry: LedgerEntry | None, effects: EffectsBuilder) -> None:
-        """Have a record written; never one that a live plan may write (design, exactly once 6)."""
+        """Have a record written; never one that a live plan may write (docs/protocol.md, step 6)."""
         assert key not in self.table.held, f"{key} is held by a live plan"
         assert key not in self.unwritten, f"{key} has a record under way"
         effects.writes.append(LedgerWrite(key=key, entry=entry))

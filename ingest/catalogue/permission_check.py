@@ -1,7 +1,7 @@
 """Whether a 403 is one object's or everybody's, and which topics are missing: what reading has shown so far.
 
 S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects tell
-them apart (contract, section 4): an attempt counts against an object when something else was read since the
+them apart (docs/errors.md): an attempt counts against an object when something else was read since the
 attempt before it. In a quiet bucket nothing is, so what was read last is asked for again with a HEAD, which
 needs the same right as a GET.
 """

@@ -15,7 +15,7 @@ from ingest.errors import InvalidConfiguration
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")
 
-# What bounds a transaction whose owner is gone (design, "Exactly once"); fencing normally comes long before.
+# What bounds a transaction whose owner is gone (docs/protocol.md); fencing normally comes long before.
 TRANSACTION_TIMEOUT_MS: Final = 15_000
 
 _QUIET_SECONDS: Final = 10.0

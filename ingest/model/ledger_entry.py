@@ -1,4 +1,4 @@
-"""The ledger's records: keys, values and states as contract section 5 writes them, to bytes and back."""
+"""The ledger's records: keys, values and states as docs/operations.md shows them, to bytes and back."""
 
 import contextlib
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ class LedgerEntry:
 
 
 def encode_key(key: LedgerKey) -> bytes:
-    """Compact UTF-8 JSON in the contract's field order, so that equal keys are equal bytes (compaction)."""
+    """Compact UTF-8 JSON in a fixed field order, so that equal keys are equal bytes (compaction)."""
     match key:
         case ObjectId(bucket, name, etag):
             return msgspec.json.encode({"bucket": bucket, "key": name, "etag": etag})
@@ -113,7 +113,7 @@ def decode_key(raw: bytes) -> LedgerKey:
 
 
 def encode_entry(entry: LedgerEntry) -> bytes:
-    """The value of an object's or slice's ledger record, in the contract's field order."""
+    """The value of an object's or slice's ledger record, in a fixed field order."""
     position = None
     if entry.position is not None:
         position = {**position_as_dict(entry.position), "options": entry.options}

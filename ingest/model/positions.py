@@ -36,7 +36,7 @@ Position = BytePosition | BlockPosition | RowPosition
 
 
 def position_as_dict(position: Position) -> dict[str, int]:
-    """The JSON shape of a position in the ledger (contract, section 5)."""
+    """The JSON shape of a position in the ledger (docs/operations.md, The ledger)."""
     match position:
         case BytePosition(byte):
             return {"byte": byte}

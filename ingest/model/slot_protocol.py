@@ -12,7 +12,7 @@ Everything here crosses a process border, so it is small, frozen and picklable. 
     Finished(plan, outcome, ..)    ──▶
                                    ◀──     Batch | End ..
 
-Handing out a batch *is* the driver's yes to plan number N (design, "A task gets its work after its init"):
+Handing out a batch *is* the driver's yes to plan number N (docs/protocol.md, step 4):
 it is said once, over a connection whose task has initialised already, and closing the connection voids it.
 """
 

@@ -18,7 +18,7 @@ from ingest.service.statistics import Statistics
 
 
 def endpoints(snapshot_holder: SnapshotHolder, metrics: Metrics) -> Mapping[str, Route]:
-    """The routes of `http.listen` (contract, section 6)."""
+    """The routes of `http.listen` (docs/commands.md)."""
 
     def ready() -> Response:
         shown = snapshot_holder.snapshot

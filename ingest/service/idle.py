@@ -1,4 +1,4 @@
-"""When `run --until-idle` is over (contract, section 6)."""
+"""When `run --until-idle` is over (docs/commands.md)."""
 
 from dataclasses import dataclass
 

@@ -48,7 +48,7 @@ from spark.slots import SlotPool
 
 _log = structlog.get_logger(__name__)
 
-# A clean stop commits at the next batch of rows; what is still open then is aborted (contract, section 6).
+# A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
 _CLOSE_SECONDS: Final = 20.0
 
 

@@ -115,7 +115,7 @@ class LedgerWrites:
 
 
 class LedgerMonitor:
-    """Looks whether the ledger is still the one that was taken over (design, exactly once 8).
+    """Looks whether the ledger is still the one that was taken over (docs/protocol.md, step 8).
 
     Every minute, and when the lead is lost: it goes with the topic, and then the topic is what to tell of.
     """

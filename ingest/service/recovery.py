@@ -1,4 +1,4 @@
-"""Void, fence, read: for slots that did not report cleanly (design, exactly once 3)."""
+"""Void, fence, read: for slots that did not report cleanly (docs/protocol.md, step 3)."""
 
 import queue
 import threading

@@ -31,7 +31,7 @@ class SlotParts:
     metadata: Callable[[], bytes]
     """The group metadata for the next batch; LeadershipLost without the lead."""
     remember: Callable[[str], None]
-    """Let an output topic carry the group's memory of its ledger (design, exactly once 8)."""
+    """Let an output topic carry the group's memory of its ledger (docs/protocol.md, step 8)."""
     apply: Callable[[Effects], None]
     clock: Clock
 

@@ -14,7 +14,7 @@ from ingest.settings.values import Values
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 _SHARED: Final = ("security.protocol", "sasl.", "ssl.")
-# What goes around a record in a request; design, Producing.
+# What goes around a record in a request.
 _AROUND_A_RECORD: Final = 65_536
 # From the end of a transaction's interval to its commit, retries of the broker included.
 _COMMIT_TIME_MS: Final = 5_000

@@ -85,8 +85,8 @@ class TransactionalProducer:
     def begin(self, group: bytes) -> None:
         """Begin, and commit an offset for the group: a task whose driver has lost the lead is refused here.
 
-        It is the first request of the transaction, so a refused one has written nothing (design, "Exactly
-        once", 2 and 3).
+        It is the first request of the transaction, so a refused one has written nothing (docs/protocol.md,
+        steps 2 and 3).
         """
         self._written.clear()
         self._call(self._producer.begin_transaction, "begin")

@@ -56,7 +56,7 @@ def bad_row_log() -> BadRowLog:
 def dead_letter(
     split: Split, bad: BadRow, *, settings: TaskSettings, slot: int, topic_max_bytes: int | None
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
-    """Key, value and headers of the dead letter for a bad row (contract section 4), cut so that it fits.
+    """Key, value and headers of the dead letter for a bad row (docs/errors.md), cut so that it fits.
 
     Raw bytes as they stood; empty, with `headrace.size`, when they could not be cut out or are too large.
     """

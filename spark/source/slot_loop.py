@@ -25,7 +25,7 @@ def run_slot(ticket: TaskCredentials, settings: TaskSettings) -> str | None:
     """Work for the slot until the driver ends it; None, or a sentence that says why it could not begin.
 
     A task that is told no, is fenced or has aborted ends: it never initialises again, since a late
-    initialisation is what fencing does not stop (design, "Exactly once", 4).
+    initialisation is what fencing does not stop (docs/protocol.md, step 4).
     """
     _configure_logs(settings.log_level)
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""A bad record of each kind, in each format, for each tolerance (contract, section 4, first row)."""
+"""A bad record of each kind, in each format, for each tolerance (docs/errors.md)."""
 
 import io
 import json

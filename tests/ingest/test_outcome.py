@@ -46,7 +46,7 @@ def test_outcomes(
     is_counted: bool,  # noqa: FBT001 - a column
     holds_back: bool,  # noqa: FBT001 - a column
 ) -> None:
-    """Each row as contract section 4 says it."""
+    """Each row as docs/errors.md says it."""
     outcome = policy_of(kind)
     assert (outcome.state, outcome.reason, outcome.is_counted) == (state, reason, is_counted)
     assert outcome.holds_partition_back is holds_back

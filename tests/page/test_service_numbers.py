@@ -67,7 +67,7 @@ def numbers(service: Service) -> dict[tuple[str, ...], float]:
 
 
 def test_every_metric_says_what_was_done(road: Road, service: Service) -> None:
-    """Each of contract section 6, moved by real work and by nothing else."""
+    """Each of docs/metrics.md, moved by real work and by nothing else."""
     found = numbers(service)
     size = sum(found["Size"] for found in listed(road))
 
