@@ -1,7 +1,8 @@
 """Decompression in bounded steps: each function takes compressed chunks and gives plain ones.
 
 However small the input and however large its content, no step makes more than about OUT_BYTES at once.
-Damage is ObjectCorrupt, raised after everything before it was given out.
+Damage is ObjectCorrupt, raised after everything before it was given out. What is whole and not supported is
+InvalidObject.
 """
 
 import bz2
@@ -13,18 +14,24 @@ import cramjam
 import pyarrow as pa
 from isal import igzip_lib
 
-from ingest.errors import HeadraceError, ObjectCorrupt
+from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
+from spark.compression.frames import WALKS
 from spark.compression.magic import Codec
+from spark.compression.pieces import Member
+from spark.compression.proof import proven
+from spark.compression.unsupported import UnsupportedError
 
-# What one step takes and gives out at most. What a failing step had made is lost with it, so steps are small,
-# and of a small object smaller still: one step would be all of it.
-IN_BYTES: Final = 16 * 1024
-_STEPS: Final = 8
-_LEAST_BYTES: Final = 512
+# What one step gives out at most. What a failing step had made is lost with it.
 OUT_BYTES: Final = 64 * 1024
 
 # LZMA's dictionary is the writer's choice, up to 4 GiB; zstd has the same limit built in.
 _XZ_MEMORY_BYTES: Final = 128 * 1024 * 1024
+
+# What liblzma says through Python of a memory limit, a filter or an integrity check.
+_XZ_UNSUPPORTED: Final = ("Memory usage limit", "nsupported")
+
+# What Arrow says of a stream that ends within a frame.
+_TRUNCATED: Final = "Truncated"
 
 # The framing format forbids more than 64 KiB; xerial's writers take blocks of up to 32 MiB from their users.
 _SNAPPY_BLOCK_BYTES: Final = 32 * 1024 * 1024
@@ -57,9 +64,15 @@ class _Inflater(Protocol):
 
 
 def decompressed(codec: Codec, chunks: Iterator[bytes], *, name: str) -> Iterator[bytes]:
-    """The plain content of all members or frames, in chunks; ObjectCorrupt, naming `name`, at damage."""
+    """The plain content of all members or frames, in chunks; ObjectCorrupt, naming `name`, at damage.
+
+    Where blocks or frames have checksums, what they hold is given out once it is proven (`HOLD_BYTES`).
+    """
     try:
-        yield from _CODECS[codec](chunks)
+        walk = WALKS.get(codec)
+        yield from _CODECS[codec](chunks) if walk is None else proven(_CODECS[codec], walk, chunks)
+    except UnsupportedError as error:
+        raise InvalidObject(f"{name}: {error}", reason="unsupported") from error
     except _DAMAGE as error:
         raise ObjectCorrupt(
             f"{name}: the {codec} stream is damaged or ends too early ({_sentence(error)}). "
@@ -74,7 +87,7 @@ def _sentence(error: BaseException) -> str:
 def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes behind one are padding."""
     inflater, begun = make(), False
-    for chunk in _in_steps(chunks):
+    for chunk in chunks:
         pending = chunk
         while pending:
             if not begun:
@@ -88,16 +101,10 @@ def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator
             pending = b""
             if inflater.eof:
                 pending, inflater, begun = bytes(inflater.unused_data), make(), False
+        if begun and isinstance(chunk, Member):
+            raise ValueError("a member goes on behind the end that it names")
     if begun:
         raise EOFError("the last member is incomplete")
-
-
-def _in_steps(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in chunks of IN_BYTES at most, and some of each that comes."""
-    for chunk in chunks:
-        step = min(IN_BYTES, max(_LEAST_BYTES, len(chunk) // _STEPS))
-        for at in range(0, len(chunk), step):
-            yield bytes(chunk[at : at + step])
 
 
 def _gzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -112,7 +119,21 @@ def _xz(chunks: Iterator[bytes]) -> Iterator[bytes]:
     def member() -> _Inflater:
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
 
-    return _members(member, chunks)
+    try:
+        yield from _members(member, chunks)
+    except lzma.LZMAError as error:
+        raise (xz_unsupported(error) or error) from error
+
+
+def xz_unsupported(error: lzma.LZMAError) -> UnsupportedError | None:
+    """What an error says that is no damage; None where it is."""
+    # Both are said of headers whose own checksum was right.
+    if not any(words in str(error) for words in _XZ_UNSUPPORTED):
+        return None
+    return UnsupportedError(
+        f"the xz stream needs what is not supported ({_sentence(error)}; a dictionary may take 128 MiB). "
+        "Compress it with `xz -9` or less."
+    )
 
 
 class _Reader:
@@ -123,7 +144,7 @@ class _Reader:
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._held = b""
-        self.error: HeadraceError | None = None
+        self.error: HeadraceError | UnsupportedError | EOFError | None = None
 
     def read(self, size: int = -1) -> bytes:
         try:
@@ -131,7 +152,7 @@ class _Reader:
                 self._held = bytes(next(self._chunks, b""))
                 if not self._held:
                     return b""
-        except HeadraceError as error:
+        except (HeadraceError, UnsupportedError, EOFError) as error:
             self.error = error
             raise
         out, self._held = self._held[:size], self._held[size:]
@@ -153,9 +174,11 @@ def _arrow(name: str) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
         try:
             while plain := stream.read(OUT_BYTES):
                 yield plain
-        except (OSError, SystemError):
+        except (OSError, SystemError, EOFError, UnsupportedError) as error:
             if reader.error is not None:
                 raise reader.error from None
+            if _TRUNCATED in str(error):
+                raise EOFError(str(error)) from None
             raise
 
     return decompress

@@ -1,4 +1,4 @@
-"""Which compression the first bytes of an object speak of. File names and settings are not asked."""
+"""Which compression the first bytes of an object belong to. File names and settings are not asked."""
 
 from enum import StrEnum
 from typing import Final
@@ -16,7 +16,7 @@ class Codec(StrEnum):
     XZ = "xz"
 
 
-# The longest prefix that `sniff` looks at.
+# The longest prefix that `sniff` needs.
 SNIFF_BYTES: Final = 16
 
 _MAGIC: Final = (
@@ -31,14 +31,24 @@ _MAGIC: Final = (
 # "BZh" alone may well begin a text; behind the level stands the magic of a block or of the end.
 _BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
 
+# zstd's and lz4's frame formats share the frames that a reader passes over.
+_SKIPPABLE: Final = b"\x2a\x4d\x18"
+_SKIPPABLE_HEADER_BYTES: Final = 8
+
 
 def sniff(head: bytes) -> Codec | None:
-    """The codec whose magic `head` begins with, or None for plain content; wants SNIFF_BYTES if there are."""
+    """The codec whose magic `head` begins with, or None for plain content; needs SNIFF_BYTES if there are."""
     for magic, codec in _MAGIC:
         if head.startswith(magic):
             return codec
     if head[:3] == b"BZh" and head[3:4] in b"123456789" and head[4:10] in _BZIP2_BLOCKS:
         return Codec.BZIP2
-    if head[1:4] == b"\x2a\x4d\x18" and head[:1] and 0x50 <= head[0] <= 0x5F:  # noqa: PLR2004  # skippable frames
-        return Codec.ZSTD
-    return None
+    # What is skipped may stand before either; without more it is nothing in both.
+    return None if skippable_bytes(head) is None else Codec.ZSTD
+
+
+def skippable_bytes(head: bytes) -> int | None:
+    """Length of the skippable frame that `head` begins with, its header included; None when it is none."""
+    if len(head) < _SKIPPABLE_HEADER_BYTES or head[1:4] != _SKIPPABLE or not 0x50 <= head[0] <= 0x5F:  # noqa: PLR2004
+        return None
+    return _SKIPPABLE_HEADER_BYTES + int.from_bytes(head[4:8], "little")

@@ -6,7 +6,7 @@ from typing import Final
 from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from ingest.model.positions import BlockPosition, Position
 from spark.byte_source import ByteSource
-from spark.compression import plain_stream, stored_codec
+from spark.compression import UnsupportedError, plain_stream, refuse_unsupported, stored_codec
 from spark.formats.avro_batches import BATCH_BYTES, BATCH_ROWS, BlockReader
 from spark.formats.avro_container import (
     SYNC_BYTES,
@@ -68,6 +68,12 @@ def decode(
         )
         yield from _batches(blocks, reader, start.record if start is not None else 0)
     except (ContainerError, SchemaError) as error:
+        if isinstance(error, SchemaError) and not error.is_torn:
+            raise InvalidObject(
+                f"{source.name}: the Avro header has an invalid schema: {error}. Write the object with a "
+                "schema that Avro allows.",
+                reason="invalid_schema",
+            ) from error
         raise ObjectCorrupt(
             f"{source.name}: the Avro object is damaged: {error}. Upload it again."
         ) from error
@@ -99,6 +105,7 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
     None when it is compressed as a whole or has too few blocks. A sync marker counts only where a block
     follows that ends in one: data may hold the marker's bytes.
     """
+    refuse_unsupported(source)
     if stored_codec(source) is not None:
         return None
     try:
@@ -156,6 +163,10 @@ def _contents(
             content = decompress(header.codec, block.stored, limit)
         except BlockTooLargeError as error:
             raise too_large(name, block.offset, limit) from error
+        except UnsupportedError as error:
+            raise InvalidObject(
+                f"{name}: the Avro block at byte {block.offset} cannot be read: {error}", reason="unsupported"
+            ) from error
         except KeyError:
             raise InvalidObject(
                 f"{name}: the Avro codec {header.codec[:40]!r} is not known.", reason="unsupported"

@@ -1,6 +1,6 @@
 """Blocks of one Avro object as batches of rows: columns where they serve, else datum by datum."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import accumulate
 from typing import Any, Final
 
@@ -14,16 +14,20 @@ from ingest.settings.choices import ValueFormat
 from spark.formats.arrow_rows import as_column
 from spark.formats.avro_columns import ColumnReader
 from spark.formats.avro_container import Block
+from spark.formats.avro_cost import COST_BYTES, text_sizes
 from spark.formats.avro_data import Datum, DatumReader
 from spark.formats.avro_rows import ValueFault, column_texts, value_texts
 from spark.formats.avro_schema import Node
 from spark.formats.avro_skip import DatumError
+from spark.formats.avro_unions import has_unions
 from spark.records.decode_options import DecodeOptions
 from spark.records.record_builder import RecordBuilder, needs_fields
-from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
+from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 1024 * 1024
+# What the JSON of a batch may come to beside the bytes of its texts.
+TEXT_BYTES: Final = 16 * 1024 * 1024
 
 
 class BlockReader:
@@ -50,7 +54,9 @@ class BlockReader:
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
         self._wants_json = not self._wants_data or needs_fields(settings)
         self._may_be_null = node.kind not in ("record", "array", "map")
-        self._data = DatumReader(node)
+        # What comes out as it stands need not be understood.
+        is_strict = self._wants_json and has_unions(node)
+        self._data = DatumReader(node, limit=settings.decode_unit_max_bytes, is_strict=is_strict)
         self._columns = None if self._wants_data or not ColumnReader.serves(node) else ColumnReader(node)
 
     @property
@@ -64,22 +70,21 @@ class BlockReader:
         ContainerError behind the last row before damage, InvalidObject for data that are nested too deep.
         """
         if self._columns is not None:
-            batches = self._by_columns(self._columns, blocks, skip)
-            if batches is not None:
-                yield from batches
-                return
+            skip = yield from self._by_columns(self._columns, blocks, skip)
         for block, content in blocks:
-            yield from self._by_data(block, content, skip)
-            skip = 0
+            if skip < block.count:
+                yield from self._by_data(block, content, skip)
+            skip = max(0, skip - block.count)
 
     def _by_columns(
         self, columns: ColumnReader, blocks: list[tuple[Block, bytes]], skip: int
-    ) -> list[RowBatch] | None:
+    ) -> Generator[RowBatch, None, int]:
+        """Gives what it can of the blocks behind `skip` rows; returns how many rows are behind it then."""
         counts = [block.count for block, _ in blocks]
         total = sum(counts)
         array = columns.read([content for _, content in blocks], total)
         if array is None:
-            return None
+            return skip
         firsts = np.array([0, *accumulate(counts)])
         offsets = [block.offset for block, _ in blocks]
         behind = blocks[-1][0].after
@@ -92,22 +97,21 @@ class BlockReader:
 
         size = sum(len(content) for _, content in blocks)
         step = max(1, min(BATCH_ROWS, 2 * BATCH_BYTES * total // max(size, 1)))
-        batches = []
-        try:
-            for first in range(skip, total, step):
-                part = array.slice(first, min(step, total - first))
-                texts = column_texts(part, self._node, self._style)
-                batches.append(
-                    self._record_builder.build(_good_batch(self._as_values(texts), first, position))
-                )
-        except (ValueFault, pa.ArrowInvalid):
-            return None  # some value is wrong; one by one it is found
-        return batches
+        for first, last in _parts(np.cumsum(text_sizes(array, self._node)), skip, step):
+            if last == first:
+                return first  # a datum that takes more than a batch may: it is read by itself
+            try:
+                texts = column_texts(array.slice(first, last - first), self._node, self._style)
+                batch = self._record_builder.build(_good_batch(self._as_values(texts), first, position))
+            except (ValueFault, pa.ArrowInvalid):
+                return first  # some value is wrong; one by one it is found
+            yield batch
+        return total
 
     def _by_data(self, block: Block, content: bytes, skip: int) -> Iterator[RowBatch]:
         """One block, datum by datum."""
         held: list[Datum] = []
-        first = size = 0
+        first = size = cost = 0
         row = 0
         try:
             for datum in self._data.read(content, block.count):
@@ -116,10 +120,11 @@ class BlockReader:
                 else:
                     held.append(datum)
                     size += datum.end - datum.begin
+                    cost += datum.cost
                 row += 1
-                if len(held) >= BATCH_ROWS or size >= BATCH_BYTES:
+                if len(held) >= BATCH_ROWS or size >= BATCH_BYTES or cost >= COST_BYTES:
                     yield self._data_batch(block, content, held, first)
-                    held, first, size = [], row, 0
+                    held, first, size, cost = [], row, 0, 0
         except (DatumError, ValueError) as error:
             if held:
                 yield self._data_batch(block, content, held, first)
@@ -196,6 +201,15 @@ class BlockReader:
         framed = [self._prefix + content[datum.begin : datum.end] for datum in data]
         lengths = lengths + len(self._prefix)
         return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
+
+
+def _parts(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:
+    """Rows from `first` on, of at most TEXT_BYTES by the running sum `sizes`; none where one is larger."""
+    while first < len(sizes):
+        before = int(sizes[first - 1]) if first else 0
+        last = min(first + step, int(np.searchsorted(sizes, before + TEXT_BYTES, side="right")))
+        yield first, last
+        first = last
 
 
 def _good_batch(values: Column, first: int, position: Any) -> RowBatch:

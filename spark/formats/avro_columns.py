@@ -15,10 +15,13 @@ import pyarrow as pa
 from spark.formats.avro_container import MAGIC, SYNC_BYTES
 from spark.formats.avro_physical import has_columns, reading_schema
 from spark.formats.avro_schema import Node, all_nodes, is_guarded, minimal_size
+from spark.formats.avro_unions import has_doubtful, is_as_read
 from spark.records.varint import varint
 
 # What a block may claim to hold before it is seen: rows times columns.
 _CELLS_MAX: Final = 4_000_000
+# The same for items, each of which may take a byte of a block and sixteen of a column.
+_ITEMS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _MARKS: Final[dict[str, Any]] = {
     "boolean": True,
@@ -47,7 +50,10 @@ class ColumnReader:
         meta = {b"avro.schema": json.dumps(wrapped).encode(), b"avro.codec": b"null"}
         entries = b"".join(_text(key) + _text(value) for key, value in meta.items())
         self._head = MAGIC + varint(len(meta)) + entries + varint(0) + self._sync
+        self._node = node
         self._width = len(all_nodes(node))
+        self._has_items = any(each.items is not None for each in all_nodes(node))
+        self._is_doubtful = has_doubtful(node)
 
     @staticmethod
     def serves(node: Node) -> bool:
@@ -59,18 +65,20 @@ class ColumnReader:
         # Its threads must not be there before a Python worker forks, and its import is felt.
         import polars as pl
 
-        if count * self._width > _CELLS_MAX:
+        content = b"".join(contents)
+        if count * self._width > _CELLS_MAX or (self._has_items and len(content) > _ITEMS_BYTES_MAX):
             return None
-        size = sum(map(len, contents)) + len(self._mark_bytes)
-        block = [varint(count + 1), varint(size), *contents, self._mark_bytes, self._sync]
+        size = len(content) + len(self._mark_bytes)
+        block = [self._head, varint(count + 1), varint(size), content, self._mark_bytes, self._sync]
         try:
-            frame = pl.read_avro(io.BytesIO(self._head + b"".join(block)))
+            frame = pl.read_avro(io.BytesIO(b"".join(block)))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError):
             return None
         if len(frame) != count + 1 or frame.slice(count).to_dicts() != [self._mark]:
             return None
         column = frame.slice(0, count).to_arrow().column(0)
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return array if not self._is_doubtful or is_as_read(array, self._node, content) else None
 
 
 def _text(value: bytes) -> bytes:

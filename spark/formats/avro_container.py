@@ -14,6 +14,7 @@ import cramjam
 import zstandard
 
 from ingest.errors import InvalidObject
+from spark.compression import refuse_zstd, xz_unsupported
 from spark.formats.avro_skip import DatumError, read_long
 
 MAGIC: Final = b"Obj\x01"
@@ -23,6 +24,7 @@ SYNC_BYTES: Final = 16
 _HEADER_MAX_BYTES: Final = 4 * 1024 * 1024
 _XZ_MEMORY_BYTES: Final = 128 * 1024 * 1024
 _CHECKSUM_BYTES: Final = 4
+_ZSTD_UNKNOWN: Final = (1 << 64) - 2
 
 
 class ContainerError(ValueError):
@@ -206,9 +208,21 @@ def _snappy(stored: bytes, limit: int) -> bytes:
 
 def _zstandard(stored: bytes, limit: int) -> bytes:
     """A frame that is cut short gives what it has; the data then end too early, which is noticed there."""
+    frame = zstandard.get_frame_parameters(stored)
+    # A frame of known size may ask for a window of that size.
+    if frame.content_size > limit and frame.content_size < _ZSTD_UNKNOWN:
+        raise BlockTooLargeError
+    refuse_zstd(frame)
     with zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True) as reader:
         content: bytes = reader.read(limit + 1)
     return content
+
+
+def _xz(stored: bytes, limit: int) -> bytes:
+    try:
+        return _stepwise(lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES))(stored, limit)
+    except lzma.LZMAError as error:
+        raise (xz_unsupported(error) or error) from error
 
 
 _CODECS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
@@ -217,5 +231,5 @@ _CODECS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
     "snappy": _snappy,
     "zstandard": _zstandard,
     "bzip2": _stepwise(bz2.BZ2Decompressor),
-    "xz": _stepwise(lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)),
+    "xz": _xz,
 }

@@ -33,7 +33,9 @@ _TYPES_MAX: Final = 20_000
 
 
 class SchemaError(ValueError):
-    """The schema in the file's header is none."""
+    """The schema in the file's header is none; `is_torn` where it is no JSON, so that it may be damage."""
+
+    is_torn = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -83,8 +85,15 @@ def parse_schema(text: bytes | str) -> Node:
     """The tree of a schema's JSON; SchemaError for anything that is none."""
     try:
         shape = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        wrong = SchemaError(f"the schema is no JSON: {str(error)[:200]}")
+        wrong.is_torn = True
+        raise wrong from error
+    try:
         return _Parser().node(shape, None, 0)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except KeyError as error:
+        raise SchemaError(f"a type of the schema has no {str(error)[:200]}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the schema is none: {str(error)[:200]}") from error
 
 

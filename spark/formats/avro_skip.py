@@ -5,6 +5,7 @@ Written for doubtful data: every length is held against what is there, depth and
 
 from typing import Final
 
+from spark.formats.avro_cost import own_cost
 from spark.formats.avro_schema import WIDTHS, Node, minimal_size
 
 DEPTH_MAX: Final = 200
@@ -22,25 +23,48 @@ class DatumError(ValueError):
         self.reason = reason
 
 
-def datum_end(data: bytes, at: int, node: Node, depth: int = 0) -> int:
+class Budget:
+    """What a datum may take once it is decoded, spent value by value."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._costs: dict[int, int] = {}
+        self.spent = 0
+
+    def spend(self, node: Node) -> None:
+        """DatumError, reason `unit_too_large`, where the limit is passed."""
+        cost = self._costs.get(id(node))
+        if cost is None:
+            cost = self._costs[id(node)] = own_cost(node)
+        self.spent += cost
+        if self.spent > self._limit:
+            raise DatumError(
+                f"it takes more than decode.unit.max.bytes ({self._limit}) once it is decoded",
+                reason="unit_too_large",
+            )
+
+
+def datum_end(data: bytes, at: int, node: Node, depth: int = 0, budget: Budget | None = None) -> int:
     """Offset behind the datum of `node` that begins at `at`; DatumError when there is none."""
     if depth > DEPTH_MAX:
         raise DatumError(f"the datum is nested deeper than {DEPTH_MAX} levels", reason="too_deep")
+    if budget is not None:
+        budget.spend(node)
     kind = node.kind
     if kind in _LONGS:
         return read_long(data, at)[1]
     if kind in _TEXTS:
         return _text_end(data, at)
     if kind in ("array", "map"):
-        return _items_end(data, at, node, depth)
+        return _items_end(data, at, node, depth, budget)
     if kind == "union":
         index, at = read_long(data, at)
         if not 0 <= index < len(node.branches):
             raise DatumError("a union has no such branch")
-        return datum_end(data, at, node.branches[index], depth + 1)
+        return datum_end(data, at, node.branches[index], depth + 1, budget)
     if kind == "record":
         for _, child in node.fields:
-            at = datum_end(data, at, child, depth + 1)
+            at = datum_end(data, at, child, depth + 1, budget)
         return at
     return _within(data, at + (node.size if kind == "fixed" else WIDTHS[kind]))
 
@@ -71,7 +95,7 @@ def _text_end(data: bytes, at: int) -> int:
     return _within(data, at + length)
 
 
-def _items_end(data: bytes, at: int, node: Node, depth: int) -> int:
+def _items_end(data: bytes, at: int, node: Node, depth: int, budget: Budget | None) -> int:
     is_map = node.kind == "map"
     least = minimal_size(node.content) + is_map
     empty = 0
@@ -90,4 +114,4 @@ def _items_end(data: bytes, at: int, node: Node, depth: int) -> int:
         for _ in range(count):
             if is_map:
                 at = _text_end(data, at)
-            at = datum_end(data, at, node.content, depth + 1)
+            at = datum_end(data, at, node.content, depth + 1, budget)

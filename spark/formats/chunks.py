@@ -40,7 +40,9 @@ def decode(
         stream = source.stream(offset, last) if offset < last else iter(())
     else:
         offset = start.byte if start is not None else 0
-        stream = plain_stream(source, offset, sniffed=options.format.compression is not Compression.NONE)
+        # What cannot be decompressed is bytes as well.
+        is_packed = options.format.compression is not Compression.NONE
+        stream = plain_stream(source, offset, sniffed=is_packed, opaque=True)
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // size))
     record_builder = RecordBuilder.of(options)
     carry = b""

@@ -9,7 +9,7 @@ import numpy as np
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import BytePosition, Position
 from spark.byte_source import ByteSource
-from spark.compression import plain_stream, regrouped, stored_codec
+from spark.compression import plain_stream, refuse_unsupported, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault
 from spark.formats.lines import LineBlock, LongLine, lines
 from spark.records.decode_options import DecodeOptions
@@ -58,6 +58,7 @@ def decode(
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
     del options
+    refuse_unsupported(source)
     if stored_codec(source) is not None:
         return None
     marks = {source.size * piece // pieces for piece in range(1, pieces)}

@@ -15,8 +15,8 @@ _CR = 13
 class LineBlock:
     """Whole lines: `buffer` begins with a line at byte `offset` of the stream and ends behind one.
 
-    `starts` and `ends` are int64 offsets into `buffer`, without LF or CRLF; `nexts` is where the line after
-    each begins.
+    `starts` and `ends` are int64 offsets into `buffer`, without LF or CRLF (a CR without LF is the
+    line's own); `nexts` is where the line after each begins.
     """
 
     buffer: bytes
@@ -109,7 +109,7 @@ def line_block(buffer: bytes, offset: int) -> LineBlock:
     starts[0] = 0
     starts[1:] = nexts[:-1]
     # A CR before the LF belongs to the line's end; starts < ends keeps an empty line from borrowing one.
-    returns = (octets[np.maximum(ends - 1, 0)] == _CR) & (ends > starts)
+    returns = (octets[np.maximum(ends - 1, 0)] == _CR) & (ends > starts) & (nexts > ends)
     if returns.any():
         ends = ends - returns
     return LineBlock(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)

@@ -98,7 +98,8 @@ class _Writer:
         def position(row: int) -> RowPosition:
             return RowPosition(group, row) if row < count else RowPosition(group + 1, 0)
 
-        unfit = _undecodable(batch)
+        faults = _faults(batch)
+        unfit = list(faults)
         after = position(first + batch.num_rows)
         rows = np.arange(first, first + batch.num_rows)
         bad = tuple(
@@ -106,8 +107,8 @@ class _Writer:
                 index=row - number,
                 position=position(first + row),
                 after=position(first + row + 1),
-                reason="not_utf8",
-                message="a text of the row is not UTF-8",
+                reason=faults[row][0],
+                message=faults[row][1],
                 # A row of columns has no bytes of its own to give: this is what it takes decoded.
                 size=batch.slice(row, 1).nbytes,
             )
@@ -152,20 +153,24 @@ def _content(kind: Any) -> Any:
             return kind
 
 
-def _undecodable(batch: Any) -> list[int]:
-    """The rows in which a text is not UTF-8, which Parquet does not check."""
+def _faults(batch: Any) -> dict[int, tuple[str, str]]:
+    """The rows with a value that its type cannot hold, which Parquet does not check: reason and sentence."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
-        return [row for row in range(batch.num_rows) if not _is_valid(batch.slice(row, 1))]
-    return []
+        found = {row: _fault(batch.slice(row, 1)) for row in range(batch.num_rows)}
+        return {row: fault for row, fault in found.items() if fault is not None}
+    return {}
 
 
-def _is_valid(row: Any) -> bool:
+def _fault(row: Any) -> tuple[str, str] | None:
+    alone = [column.take(pa.array([0])) for column in row.columns]
     try:
-        pa.RecordBatch.from_arrays(
-            [column.take(pa.array([0])) for column in row.columns], schema=row.schema
-        ).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+        pa.RecordBatch.from_arrays(alone, schema=row.schema).validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" in str(error):
+            return "not_utf8", "a text of the row is not UTF-8"
+        if "precision" in str(error):
+            return "not_a_decimal", "a decimal of the row has more digits than its column's precision"
+        return "not_parquet", "a value of the row is none of its column's type"
+    return None

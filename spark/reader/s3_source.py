@@ -10,8 +10,8 @@ from spark.reader.read_ahead import ReadAhead
 from spark.reader.resumable_get import CHUNK_BYTES, ResumableGet
 from spark.s3.s3_calls import S3Calls
 
-# What of a stream's beginning is kept: enough for whoever looks what is stored.
-_HEAD_BYTES: Final = 64
+# What of a stream's beginning is kept: enough to see what is stored, a tar included.
+_HEAD_BYTES: Final = 512
 
 
 class S3Source:

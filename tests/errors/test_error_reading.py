@@ -4,6 +4,7 @@ import gzip
 from functools import partial
 from typing import Final
 
+import cramjam
 import pytest
 
 from tests.errors.harness import ATTEMPTS, CALLS, Stand, counted, json_lines
@@ -38,6 +39,33 @@ def damaged_gzip() -> bytes:
     packed = bytearray(gzip.compress(LINES))
     packed[-6] ^= 0xFF
     return bytes(packed)
+
+
+class TestUnsupported:
+    """Compressions that are recognised and not supported."""
+
+    @pytest.mark.parametrize(
+        ("name", "body", "words"),
+        [
+            pytest.param("orders.zip", b"PK\x03\x04" + bytes(200), "a zip archive", id="zip"),
+            pytest.param("orders.jsonl.br", bytes(cramjam.brotli.compress(LINES)), "brotli", id="brotli"),
+            pytest.param("orders.gz", gzip.compress(gzip.compress(LINES)), "gzip within gzip", id="twice"),
+        ],
+    )
+    def test_it_is_quarantined_at_once_and_named(
+        self, one: Stand, name: str, body: bytes, words: str
+    ) -> None:
+        """No row, no second attempt, and the sentence says what the object is."""
+        topic = one.topic()
+        key = f"{topic}/{name}"
+        one.put(key, body)
+        end = one.await_end(key)
+
+        assert (end["outcome"], end["reason"], end["records"]) == ("quarantined", "unsupported", 0)
+        assert words in end["error"]
+        assert len(one.gets(key)) == 1
+        one.goes_on(topic)
+        assert [value for value in one.values(topic) if value != b'{"id":"beside"}'] == []
 
 
 class TestDamage:

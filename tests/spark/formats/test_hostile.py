@@ -46,14 +46,20 @@ def _survives(seed: int) -> None:
         content[at : at + rng.choice((0, 1, 1, 5))] = rng.randbytes(rng.choice((1, 1, 5)))
     if rng.random() < 0.2:
         del content[rng.randrange(len(content)) :]
-    decoded = decode_all(MemorySource(bytes(content), chunk=rng.choice((7, 1000))), rng.choice(OPTIONS))
+    source, options = MemorySource(bytes(content), chunk=rng.choice((7, 1000))), rng.choice(OPTIONS)
+    try:
+        decoded = decode_all(source, options)
+    except InvalidObject as error:
+        # A frame may have come to ask for a dictionary, or to begin as an archive does.
+        assert error.reason == "unsupported"  # noqa: PT017
+        return
     bytes_in_order = [position_as_dict(position)["byte"] for position in decoded.order]
     assert bytes_in_order == sorted(set(bytes_in_order))
 
 
 @pytest.mark.parametrize("first", range(0, 240, 60))
 def test_mutated_streams_end_in_a_state(first: int) -> None:
-    """Rows, bad rows, or ObjectCorrupt."""
+    """Rows, bad rows, ObjectCorrupt, or what is not supported."""
     for seed in range(first, first + 60):
         _survives(seed)
 

@@ -25,7 +25,7 @@ SMALL = decode_options(InputFormat.JSONL, record_max_bytes=16)
         pytest.param(b'{"a":1}\n{"a":2}\n', [(0, b'{"a":1}'), (8, b'{"a":2}')], id="LF"),
         pytest.param(b'{"a":1}\r\n[2]\r\n', [(0, b'{"a":1}'), (9, b"[2]")], id="CRLF"),
         pytest.param(b"1\r\n2\n3", [(0, b"1"), (3, b"2"), (5, b"3")], id="mixed, last newline missing"),
-        pytest.param(b"1\r\n2\r", [(0, b"1"), (3, b"2")], id="a last CR without LF"),
+        pytest.param(b"1\r\n2\r", [(0, b"1"), (3, b"2\r")], id="a last CR without LF"),
         pytest.param(b"\xef\xbb\xbf1\n2\n", [(3, b"1"), (5, b"2")], id="BOM"),
         pytest.param(b"\xef\xbb\xbf", [], id="only a BOM"),
         pytest.param(b"\n\r\n 1 \n \t\n2\n\n", [(3, b" 1 "), (10, b"2")], id="blank lines, spaces kept"),

@@ -353,3 +353,17 @@ def test_json_of_a_group_equals_json_of_the_table() -> None:
         for batch in table.to_batches()
         for text in json_rows(batch, PARQUET.format.json_format).to_pylist()
     ]
+
+
+def test_a_decimal_beyond_its_precision_is_a_bad_row_of_its_own_kind() -> None:
+    """Four bytes hold ten digits, of which the column allows nine; the rows beside it are good."""
+    unscaled = b"".join(number.to_bytes(16, "little") for number in (1, 2**31 - 1, 3))
+    column = pa.Array.from_buffers(pa.decimal128(9, 2), 3, [None, pa.py_buffer(unscaled)])
+    out = io.BytesIO()
+    pq.write_table(pa.table({"amount": column}), out)
+
+    decoded = decode_all(MemorySource(out.getvalue()), decode_options(InputFormat.PARQUET))
+
+    assert decoded.values == [b'{"amount":0.01}', b'{"amount":0.03}']
+    assert [(row.reason, row.position) for row in decoded.bad] == [("not_a_decimal", RowPosition(0, 1))]
+    assert "precision" in decoded.bad[0].message
