@@ -99,6 +99,8 @@ _BY_CODE: Final[dict[str, AwsRefusal]] = {
             "AccountProblem",
             "AllAccessDisabled",
             "InvalidPayer",
+            "MethodNotAllowed",  # as NotImplemented: a store that does not know the call never will
+            "NotImplemented",
             "NotSignedUp",
             "OptInRequired",
         ),

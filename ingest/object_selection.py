@@ -1,5 +1,7 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
+import msgspec
+
 from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import control_records
 from ingest.kafka.ledger_cache import LedgerCache
@@ -40,4 +42,5 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
     return Baseline(
         existing_before_ms=None if settings.discovery.include_existing else first.at_ms,
         start_key=first.start_key,
+        uploads={} if first.uploads is msgspec.UNSET else first.uploads,
     )

@@ -49,6 +49,11 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldFull:
+    """`sqs.max.held` is reached: nothing is received until messages are settled, released or parked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListingBegun:
     """A listing starts: pages of this id follow in key order, from `after_key` (None: the prefix's start)."""
 
@@ -109,7 +114,16 @@ class ListenersCrashed:
     error: BaseException
 
 
-Event = Received | ListingBegun | ListedPage | ListingFailed | ModeChanged | HeadAnswer | ListenersCrashed
+Event = (
+    Received
+    | HeldFull
+    | ListingBegun
+    | ListedPage
+    | ListingFailed
+    | ModeChanged
+    | HeadAnswer
+    | ListenersCrashed
+)
 Post = Callable[[Event], None]
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Protocol
 
-from ingest.errors import HeadraceError, ObjectError
+from ingest.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import HeadAnswer, Post
@@ -12,6 +12,9 @@ from listeners.failures import translated_errors
 
 _AT_ONCE: Final = 8
 _PAUSES: Final = Backoff(first=0.5, longest=20.0)
+# A HEAD has no body that says more than 400: expired credentials, which pass, or an object that wants a
+# customer's key (SSE-C), which does not.
+_REFUSALS: Final = 10
 
 
 class HeadClient(Protocol):
@@ -22,7 +25,7 @@ class HeadClient(Protocol):
 
 
 class HeadRequester:
-    """Asks S3 for what an event left out, eight objects at a time."""
+    """Asks S3 for what an event left out, eight calls at a time; who waits for a next try is none of them."""
 
     def __init__(
         self,
@@ -41,23 +44,29 @@ class HeadRequester:
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
     def request(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
-        """Post, later, what HEAD says under `token`; one that fails is repeated for as long as it takes."""
+        """Post, later, what HEAD says under `token`; one that fails is repeated for as long as it takes.
+
+        Only what S3 refuses every time is given up, as forbidden: it may be so for good.
+        """
         self._tasks.create_task(self._answer(token, bucket, key, version_id))
 
     async def _answer(self, token: str, bucket: str, key: str, version_id: str | None) -> None:
-        failures = 0
-        async with self._gate:
-            while True:
-                try:
+        failures = refusals = 0
+        while True:
+            try:
+                async with self._gate:
                     answer: S3Object | HeadraceError = await self._head(bucket, key, version_id)
-                except ObjectError as error:
-                    answer = error
-                except HeadraceError:
-                    failures += 1
+            except (ObjectMissing, ObjectForbidden) as error:
+                answer = error
+            except HeadraceError as error:
+                failures += 1
+                refusals += isinstance(error, ObjectError)
+                if refusals < _REFUSALS:
                     await asyncio.sleep(self._pauses.delay_seconds(failures))
                     continue
-                self._post(HeadAnswer(token=token, answer=answer))
-                return
+                answer = ObjectForbidden(f"{error} It is not asked again.")
+            self._post(HeadAnswer(token=token, answer=answer))
+            return
 
     async def _head(self, bucket: str, key: str, version_id: str | None) -> S3Object:
         version = {} if version_id is None else {"VersionId": version_id}

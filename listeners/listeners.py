@@ -70,6 +70,11 @@ class Listeners:
         ids = tuple(message_ids)
         self._with_queue(lambda sqs: sqs.settle(ids))
 
+    def park(self, message_ids: Iterable[str]) -> None:
+        """Count these messages no longer against `sqs.max.held`; they stay held."""
+        ids = tuple(message_ids)
+        self._with_queue(lambda sqs: sqs.park(ids))
+
     def release(self, message_ids: Iterable[str]) -> None:
         """Give these messages back to the queue at once."""
         ids = tuple(message_ids)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -11,7 +12,7 @@ import structlog
 
 from ingest.errors import AccessDenied, HeadraceError
 from listeners.backoff import Backoff
-from listeners.discovery_events import Counters, Message, Post, Received
+from listeners.discovery_events import Counters, HeldFull, Message, Post, Received
 from listeners.queue_calls import BATCH, BatchResult, Queue
 from listeners.visibility import HeldMessages, Receipt
 
@@ -22,6 +23,7 @@ _UNKNOWN_VISIBILITY_SECONDS: Final = 60
 _SETTLERS: Final = 2
 _SETTLE_ATTEMPTS: Final = 5
 _AT_ONCE: Final = 8
+_FULL_AGAIN_SECONDS: Final = 1.0
 _RECEIVE_PAUSES: Final = Backoff(first=0.5, longest=10.0)
 _SETTLE_PAUSES: Final = Backoff(first=0.25, longest=4.0)
 
@@ -80,6 +82,7 @@ class SqsListener:
         self._open.set()
         self._gives_back = False
         self._room = asyncio.Event()
+        self._full_posted = -_FULL_AGAIN_SECONDS
         self._any_held = asyncio.Event()
         self._due: deque[str] = deque()
         self._any_due = asyncio.Event()
@@ -107,6 +110,12 @@ class SqsListener:
                 self._attempts[message_id] = 0
                 self._due.append(message_id)
         self._any_due.set()
+
+    def park(self, message_ids: Iterable[str]) -> None:
+        """Count these no longer against `max_held`; they stay held, invisible and undeleted."""
+        for message_id in message_ids:
+            self._held.park(message_id)
+        self._room.set()
 
     def release(self, message_ids: Iterable[str]) -> None:
         """Make these messages visible to any receiver at once, and hold them no longer."""
@@ -173,9 +182,20 @@ class SqsListener:
         await self._open.wait()
         while not (most := self._held.reserve(BATCH)):
             self._room.clear()
-            await self._room.wait()
+            if self._held.is_full:
+                self._post_full()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FULL_AGAIN_SECONDS):
+                    await self._room.wait()
             await self._open.wait()
         return most
+
+    def _post_full(self) -> None:
+        """Ask which messages need not count, at most once a second: objects fail as time goes by."""
+        now = self._clock()
+        if now - self._full_posted >= _FULL_AGAIN_SECONDS:
+            self._full_posted = now
+            self._post(HeldFull())
 
     async def _visibility_seconds(self) -> int:
         """How long a received message is invisible at first; asked of the queue once, and after failures."""

@@ -32,12 +32,16 @@ class Receipt:
 
 
 class HeldMessages:
-    """Book of the messages held, at most `limit`; `extension` is what one heartbeat grants, in seconds."""
+    """Book of the messages held; `extension` is what one heartbeat grants, in seconds.
+
+    At most `limit` are held for work that goes on; those that are parked are kept invisible beside them.
+    """
 
     def __init__(self, *, limit: int, extension: float) -> None:
         self._limit = limit
         self._extension = extension
         self._messages: dict[str, _Message] = {}
+        self._parked: set[str] = set()
         self._reserved = 0
 
     def __len__(self) -> int:
@@ -51,9 +55,18 @@ class HeldMessages:
         """The ids of all held messages, oldest first."""
         return tuple(self._messages)
 
+    @property
+    def is_full(self) -> bool:
+        """True when no receive will be granted before one that counts is forgotten or parked."""
+        return self._counted >= self._limit
+
+    @property
+    def _counted(self) -> int:
+        return len(self._messages) - len(self._parked)
+
     def reserve(self, most: int) -> int:
         """How many messages a receive may ask for (0: none now), up to `most`; the room is kept for it."""
-        granted = max(0, min(most, self._limit - len(self._messages) - self._reserved))
+        granted = max(0, min(most, self._limit - self._counted - self._reserved))
         self._reserved += granted
         return granted
 
@@ -73,9 +86,15 @@ class HeldMessages:
         )
         return known is None
 
+    def park(self, message_id: str) -> None:
+        """Count it no longer: it waits for something that no slot can bring, and is held all the same."""
+        if message_id in self._messages:
+            self._parked.add(message_id)
+
     def release(self, message_id: str) -> Receipt | None:
         """Hold it no longer; its receipt, or None when it was not held."""
         message = self._messages.pop(message_id, None)
+        self._parked.discard(message_id)
         return None if message is None else Receipt(message_id=message_id, handle=message.receipt)
 
     def receipt(self, message_id: str) -> Receipt | None:

@@ -128,16 +128,19 @@ class Catalogue:
 
     # What the ledger tells
 
-    def resume(self, now: Instant) -> Effects:
+    def resume(self, now: Instant, *, most: int | None = None) -> Effects:
         """Objects of the ledger that are unfinished become pending, attempts kept, as far as there is room.
 
-        Call it on taking the lead; `Planner.tick` calls it again when there is room for more.
+        Call it on taking the lead, for all: nothing must be planned before an earlier version of its key, or
+        an earlier object of its topic-partition, is known. `Planner.tick` calls it again when there is room
+        for more; about `most` are read then (all versions of a key together), so that no turn is long.
         """
         effects = EffectsBuilder()
         states = self.states
         last = None
-        for object_id, entry in states.ledger.unfinished(states.unfinished_after):
-            if len(states.table) >= self._max_pending_objects:
+        for number, (object_id, entry) in enumerate(states.ledger.unfinished(states.unfinished_after)):
+            is_enough = most is not None and number >= most and last is not None and object_id.key != last.key
+            if is_enough or len(states.table) >= self._max_pending_objects:
                 states.unfinished_after = last or states.unfinished_after
                 return effects.effects()
             last = object_id

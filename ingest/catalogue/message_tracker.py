@@ -1,10 +1,18 @@
 """Which messages wait for which objects: any number of either for the other, and a message settles once."""
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
+
 from ingest.catalogue.effects import EffectsBuilder
 from ingest.model.objects import ObjectId
 
 # What a delivery waits for: an object's end, or the answer to a HEAD (its token).
 Owed = ObjectId | str
+
+
+# Below the 120,000 messages that SQS lets be in flight, with room for sqs.max.held beside them.
+MAX_PARKED: Final = 100_000
 
 
 class MessageTracker:
@@ -14,6 +22,7 @@ class MessageTracker:
         self._owed: dict[str, set[Owed]] = {}
         self._waiting: dict[Owed, list[str]] = {}
         self._left: set[str] = set()
+        self._parked: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._owed)
@@ -23,11 +32,24 @@ class MessageTracker:
 
         A message that is delivered again while it is held keeps its place.
         """
+        # Announced again after it was released, it counts again where messages are held.
+        self._parked.discard(message_id)
         held = self._owed.setdefault(message_id, set())
         for item in owed - held:
             self._waiting.setdefault(item, []).append(message_id)
         held |= owed
         self._settle_if_free(message_id, effects)
+
+    def counted(self) -> Iterator[tuple[str, AbstractSet[Owed]]]:
+        """The messages that are not parked, oldest first, with what each still waits for."""
+        return ((key, owed) for key, owed in self._owed.items() if key not in self._parked)
+
+    def park(self, message_id: str) -> bool:
+        """Keep it beside the bound of those that are held, until it settles; False when too many are."""
+        if len(self._parked) >= MAX_PARKED:
+            return False
+        self._parked.add(message_id)
+        return True
 
     def abandon(self, message_id: str) -> None:
         """The message stays on the queue, whatever becomes of its objects."""
@@ -56,6 +78,7 @@ class MessageTracker:
     def forget(self, message_id: str) -> None:
         """The listener does not hold this message any more."""
         self._left.discard(message_id)
+        self._parked.discard(message_id)
         for item in self._owed.pop(message_id, ()):
             rest = [other for other in self._waiting[item] if other != message_id]
             if rest:
@@ -67,6 +90,7 @@ class MessageTracker:
         if self._owed[message_id]:
             return
         del self._owed[message_id]
+        self._parked.discard(message_id)
         if message_id in self._left:
             self._left.discard(message_id)
             effects.abandoned.append(message_id)

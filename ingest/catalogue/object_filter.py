@@ -1,8 +1,8 @@
 """What configuration leaves out: such keys get no ledger entry and are judged again at each listing."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import translate
 from typing import Final
@@ -30,11 +30,13 @@ class Baseline:
     """What the first start left to the past; of listings only, events are never filtered.
 
     `existing_before_ms` is S3's clock at the first start with `include.existing=false`; `start_key` is
-    `native.start.key`, itself left out.
+    `native.start.key`, itself left out. `uploads` are the multipart uploads that were under way at the first
+    start, by key, with the ms they began at: completed later they are new, though S3 dates them back to then.
     """
 
     existing_before_ms: int | None = None
     start_key: str | None = None
+    uploads: Mapping[str, int] = field(default_factory=dict)
 
 
 class ObjectFilter:
@@ -57,6 +59,7 @@ class ObjectFilter:
         self._exclude = _any_of(exclude)
         self._existing_before_ms = baseline.existing_before_ms
         self._start_key = baseline.start_key
+        self._uploads = baseline.uploads
 
     def route_or_reason(self, key: str) -> Route | ExclusionReason:
         """The route of an announced key, or why it is left out."""
@@ -74,9 +77,17 @@ class ObjectFilter:
         """The same for an object that only a listing knows: the baseline counts too."""
         if self._start_key is not None and listed.id.key <= self._start_key:
             return ExclusionReason.START_KEY
-        if self._existing_before_ms is not None and listed.last_modified_ms < self._existing_before_ms:
+        if self._is_existing(listed):
             return ExclusionReason.EXISTING
         return self.route_or_reason(listed.id.key)
+
+    def _is_existing(self, listed: S3Object) -> bool:
+        """True for what was there at the first start, and is to be left out for that."""
+        if self._existing_before_ms is None or listed.last_modified_ms >= self._existing_before_ms:
+            return False
+        begun_ms = self._uploads.get(listed.id.key)
+        # Listings know whole seconds. What was under the key before is older than the upload.
+        return begun_ms is None or listed.last_modified_ms < begun_ms // 1000 * 1000
 
 
 def _any_of(globs: Sequence[str]) -> Callable[[str], object] | None:

@@ -164,6 +164,11 @@ class PendingTable:
             return []
         return found if isinstance(found, list) else [found]
 
+    def first_of(self, key: str) -> PendingObject | None:
+        """The pending version of a key that goes first."""
+        versions = self.of_key(key)
+        return _first(versions) if versions else None
+
     def find(self, object_id: ObjectId) -> PendingObject | None:
         """The pending object with this identity."""
         return next(

@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS entries (
 );
 -- Nearly all entries are done; what is not has to be found without reading those.
 CREATE INDEX IF NOT EXISTS not_done ON entries (state) WHERE state <> 'done';
+-- What becomes pending is read in pages, in order of the keys, however much of it there is.
+CREATE INDEX IF NOT EXISTS unfinished ON entries (bucket, key, etag)
+WHERE state IN ('partial', 'failed', 'new') AND begin = -1;
 """
 UPSERT: Final = """
 INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -44,6 +47,12 @@ WHERE bucket = ? AND key = ? AND etag = ? AND begin >= 0 ORDER BY begin, "end"
 BY_STATE: Final = """
 SELECT bucket, key, etag, state, value FROM entries
 WHERE state <> 'done' AND state = ? AND begin = -1 LIMIT ?
+"""
+# The conditions are the index's own, word for word: without them SQLite would not use it.
+UNFINISHED: Final = """
+SELECT bucket, key, etag, state, value FROM entries INDEXED BY unfinished
+WHERE state IN ('partial', 'failed', 'new') AND begin = -1 AND (bucket, key, etag) > (?, ?, ?)
+ORDER BY bucket, key, etag LIMIT ?
 """
 DONE: Final = """
 SELECT bucket, key, etag, state, value FROM entries WHERE state = 'done' AND begin = -1 LIMIT ?

@@ -1,14 +1,10 @@
 """The ledger's cache as the catalogue wants to see it."""
 
 from collections.abc import Iterator
-from operator import attrgetter
-from typing import Final
 
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry, SplitKey
 from ingest.model.objects import ObjectId
-
-_BY_ID: Final = attrgetter("id")
 
 
 class CacheLedgerView:
@@ -33,5 +29,4 @@ class CacheLedgerView:
 
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
         """Entries in partial, failed or new of the objects behind `after`, in order."""
-        found = sorted(self._cache.unfinished(), key=_BY_ID)
-        return ((known.id, known.entry) for known in found if after is None or known.id > after)
+        return ((known.id, known.entry) for known in self._cache.unfinished(after))

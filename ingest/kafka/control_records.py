@@ -30,11 +30,16 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`."""
+    """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`.
+
+    `uploads` are the multipart uploads that were under way then, with the times they began at: S3 gives these
+    to the completed objects as LastModified.
+    """
 
     v: int = VERSION
     at_ms: int
     start_key: str | None = None
+    uploads: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TargetState(StrEnum):

@@ -169,10 +169,18 @@ class LedgerCache:
             return _known(self._select(sql.DONE, (limit,)))
         return _known(self._select(sql.BY_STATE, (state.value, limit)))
 
-    def unfinished(self) -> list[CachedEntry]:
-        """All objects that become pending on taking the lead: partial, failed, and those asked for again."""
-        states = (State.PARTIAL, State.FAILED, State.NEW)
-        return [known for state in states for known in self.by_state(state, -1)]
+    def unfinished(self, after: ObjectId | None = None) -> Iterator[CachedEntry]:
+        """Objects that become pending on taking the lead (partial, failed, asked for again) behind `after`.
+
+        In order of bucket, key and ETag, and read in pages as `scan` is.
+        """
+        last = ("", "", "") if after is None else (after.bucket, after.key, after.etag)
+        while True:
+            rows = self._select(sql.UNFINISHED, (*last, _PAGE))
+            yield from _known(rows)
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1][:3]
 
     def controls(self) -> dict[ControlKey, bytes]:
         """The values of all control records (see ingest.kafka.control_records)."""

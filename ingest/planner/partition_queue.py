@@ -116,6 +116,11 @@ class PartitionQueue:
         partition = self._partitions.get((pending.route.topic, pending.route.partition))
         return partition is not None and self._head_of(partition) is pending
 
+    def goes_before(self, pending: PendingObject) -> PendingObject | None:
+        """What is first in the object's topic-partition, itself included; None while that is read."""
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return None if partition is None else self._head_of(partition)
+
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None

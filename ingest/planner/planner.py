@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.catalogue.catalogue import Catalogue
 from ingest.catalogue.effects import Effects, EffectsBuilder
@@ -20,7 +20,11 @@ from ingest.planner.partition_queue import PartitionQueue
 from ingest.planner.poison import PoisonSuspects
 from ingest.planner.retry_policy import RetryPolicy
 from ingest.planner.unordered_queue import UnorderedQueue
+from ingest.planner.waiting import Waiting
 from ingest.settings.choices import Ordering
+
+# Some ten milliseconds of the service's thread.
+_RESUMED_IN_A_TURN: Final = 1000
 
 
 class _WaitingQueue(Protocol):
@@ -34,6 +38,7 @@ class _WaitingQueue(Protocol):
     def over(self, units: list[PendingObject]) -> None: ...
     def ready(self, now_ms: int, *, big: int) -> int: ...
     def is_next(self, pending: PendingObject) -> bool: ...
+    def goes_before(self, pending: PendingObject) -> PendingObject | None: ...
     def next_due_ms(self) -> int | None: ...
 
 
@@ -66,6 +71,7 @@ class Planner:
         self._held_until_ms = 0
         self._held_tries = 0
         self._suspects = PoisonSuspects(self._states, limits, self._lanes.is_next)
+        self._waiting = Waiting(self._states, self._lanes.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out
@@ -114,6 +120,14 @@ class Planner:
         if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
             return self._held_until_ms
         return due
+
+    def park(self, now: Instant) -> tuple[str, ...]:
+        """Messages that wait for something that no slot brings: a failed object, what it holds back, age.
+
+        They need not count against `sqs.max.held`, and are settled as all others are. Each is given once.
+        """
+        self._queue_arrivals(now)
+        return self._waiting.park(now)
 
     # Results in
 
@@ -231,7 +245,7 @@ class Planner:
         self._lanes.warnings = []
         effects = gathering.effects()
         if self._states.has_unfinished and self._catalogue.wants_listing:
-            resumed = self._catalogue.resume(now)
+            resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
             effects = effects.joined(resumed)
         return effects
 

@@ -103,6 +103,9 @@ class UnorderedQueue:
         """True when the unit may be taken out of turn."""
         return self._table.is_clear(pending)
 
+    def goes_before(self, pending: PendingObject) -> None:
+        """Nothing: here objects of different keys do not wait for each other."""
+
     def next_due_ms(self) -> int | None:
         """When the next delay is over."""
         return self._delayed[0][0] if self._delayed else None

@@ -64,7 +64,6 @@ class StatusReader:
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
         counts = {} if cache is None else cache.counts()
-        unfinished = [] if cache is None else [known.entry for known in cache.unfinished()]
         snapshot = Snapshot(
             name=self._settings.name,
             version=version("headrace"),
@@ -72,7 +71,7 @@ class StatusReader:
             at_ms=wall_ms(),
             objects={str(state): count for state, count in counts.items()},
             pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
-            pending_bytes=sum(entry.size for entry in unfinished),
+            pending_bytes=0 if cache is None else sum(known.entry.size for known in cache.unfinished()),
             last_error=_last_error(cache),
         )
         return snapshot.as_dict()

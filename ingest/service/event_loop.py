@@ -36,6 +36,7 @@ from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from listeners.discovery_events import (
     HeadAnswer,
+    HeldFull,
     ListedPage,
     ListenersCrashed,
     ListingBegun,
@@ -155,6 +156,8 @@ class EventLoop:
         match event:
             case Received():
                 self._on_messages(event)
+            case HeldFull():
+                self._parts.listeners.park(self._parts.planner.park(clock.now()))
             case ListedPage():
                 self._on_listed_page(event)
             case HeadAnswer():

@@ -6,6 +6,7 @@ from ingest.kafka.ledger_follower import Applied
 from ingest.service.service_events import OwnEvent
 from listeners.discovery_events import (
     HeadAnswer,
+    HeldFull,
     ListedPage,
     ListenersCrashed,
     ListingBegun,
@@ -20,6 +21,7 @@ Event = (
     OwnEvent
     | AppliedBatch
     | Received
+    | HeldFull
     | ListingBegun
     | ListedPage
     | ListingFailed

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import structlog
 
 from ingest import clock
@@ -159,7 +160,12 @@ class LeadershipPhase:
         found = ledger.control(control_records.FIRST_START)
         if not isinstance(found, control_records.FirstStart):
             start_key = self._settings.discovery.native_start_key
-            found = control_records.FirstStart(at_ms=self._process.found.now_by_s3_ms, start_key=start_key)
+            known = self._process.found
+            found = control_records.FirstStart(
+                at_ms=known.now_by_s3_ms,
+                start_key=start_key,
+                uploads=msgspec.UNSET if known.uploads is None else known.uploads,
+            )
             ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
         return baseline_from(self._settings, found)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+import msgspec
 import structlog
 
 from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unavailable
@@ -15,12 +16,15 @@ from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
-from spark.s3 import new_s3_calls
+from spark.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _TRY_AGAIN_SECONDS: Final = 0.5
+# A record of the ledger stays well below the broker's usual message.max.bytes of 1 MB.
+_UPLOADS_BYTES: Final = 500_000
+_TIME_BYTES: Final = 16
 
 
 class Stopped(Exception):
@@ -36,6 +40,8 @@ class Found:
     cluster_id: str
     now_by_s3_ms: int
     """The time by S3's own clock."""
+    uploads: dict[str, int] | None
+    """Multipart uploads under way at that time, by key, and when they began; None where nobody needs them."""
 
 
 class Startup:
@@ -63,11 +69,9 @@ class Startup:
     def find(self) -> Found:
         """Everything, once it is there. Blocks; Stopped, TopicMissing, InvalidLedger, Unavailable."""
         topics = self._patiently(self._require_topics)
-        return Found(
-            topics=tuple(topics),
-            cluster_id=self._patiently(self._prepare_ledger),
-            now_by_s3_ms=self._patiently(self._s3_clock_ms),
-        )
+        cluster_id = self._patiently(self._prepare_ledger)
+        now_by_s3_ms, uploads = self._patiently(self._ask_s3)
+        return Found(topics=tuple(topics), cluster_id=cluster_id, now_by_s3_ms=now_by_s3_ms, uploads=uploads)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -124,10 +128,49 @@ class Startup:
         )
         return found.identity.cluster_id
 
-    def _s3_clock_ms(self) -> int:
-        """The time by S3's own clock, asked by the smallest listing; proves that the bucket can be listed."""
+    def _ask_s3(self) -> tuple[int, dict[str, int] | None]:
+        """The time by S3's own clock, and the uploads under way then; the bucket can be listed."""
         s3 = self._settings.s3
         try:
-            return new_s3_calls(s3).clock_ms(s3.bucket, s3.prefix)
+            calls = new_s3_calls(s3)
+            # The uploads first: who begins later is dated later than this answer.
+            under_way = None if self._settings.discovery.include_existing else self._uploads(calls)
+            clock_ms = calls.clock_ms(s3.bucket, s3.prefix)
         except (AccessDenied, ObjectError, SourceUnavailable) as error:
             raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
+        return (clock_ms, None) if under_way is None else (under_way.at_ms, newest(under_way.begun_ms))
+
+    def _uploads(self, calls: S3Calls) -> UploadsUnderWay | None:
+        """The multipart uploads under way; None, with a WARN, where they may not be listed."""
+        s3 = self._settings.s3
+        try:
+            return calls.uploads_under_way(s3.bucket, s3.prefix)
+        except AccessDenied as error:
+            # Refused, or not known to this store; where everything is refused, the listing says so next.
+            _log.warning(
+                "uploads_not_listed",
+                error=str(error),
+                detail="with include.existing=false a multipart upload that is under way at the first start "
+                "and that no event announces is not ingested",
+                remedy=f"allow s3:ListBucketMultipartUploads on arn:aws:s3:::{s3.bucket}",
+            )
+            return None
+
+
+def newest(begun_ms: dict[str, int]) -> dict[str, int]:
+    """As many uploads as one record of the ledger can hold, the newest: old ones are mostly forgotten."""
+    room = _UPLOADS_BYTES
+    kept: dict[str, int] = {}
+    for key, at_ms in sorted(begun_ms.items(), key=lambda one: -one[1]):
+        room -= len(msgspec.json.encode(key)) + _TIME_BYTES
+        if room < 0:
+            _log.warning(
+                "uploads_left_out",
+                uploads=len(begun_ms) - len(kept),
+                detail="there are more multipart uploads under way than the ledger remembers; with "
+                "include.existing=false the oldest ones are not ingested unless an event announces them",
+                remedy="abort those that nobody will complete before the first start",
+            )
+            break
+        kept[key] = at_ms
+    return kept

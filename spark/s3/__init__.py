@@ -10,6 +10,6 @@ errors       botocore's errors as classes of `ingest.errors`
 """
 
 from spark.s3.errors import translate_s3
-from spark.s3.s3_calls import S3Calls, new_s3_calls
+from spark.s3.s3_calls import S3Calls, UploadsUnderWay, new_s3_calls
 
-__all__ = ["S3Calls", "new_s3_calls", "translate_s3"]
+__all__ = ["S3Calls", "UploadsUnderWay", "new_s3_calls", "translate_s3"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tenacity
 from botocore import UNSIGNED
@@ -18,6 +18,14 @@ from spark.s3.fast_get import FastGet
 from spark.s3.get_request import GetAnswer, GetRequest
 
 T = TypeVar("T")
+
+
+class UploadsUnderWay(NamedTuple):
+    """Multipart uploads that were not completed at `at_ms`, by S3's clock in whole seconds."""
+
+    at_ms: int
+    begun_ms: dict[str, int]
+    """By key, when the earliest of its uploads began: what S3 will give as its LastModified."""
 
 
 class S3Calls:
@@ -52,8 +60,26 @@ class S3Calls:
             lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
             what=f"s3://{bucket}/{prefix}",
         )
-        date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
-        return int(parsedate_to_datetime(date).timestamp() * 1000)
+        return _date_ms(found)
+
+    def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
+        """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
+        marker: dict[str, str] = {}
+        begun: dict[str, int] = {}
+        at_ms: int | None = None
+        while True:
+            asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
+            found = self.retried(
+                lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]
+                what=f"s3://{bucket}/{prefix}",
+            )
+            at_ms = _date_ms(found) if at_ms is None else at_ms
+            for upload in found.get("Uploads", ()):
+                key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
+                begun[key] = min(begun_ms, begun.get(key, begun_ms))
+            if not found.get("IsTruncated"):
+                return UploadsUnderWay(at_ms=at_ms, begun_ms=begun)
+            marker = {"KeyMarker": found["NextKeyMarker"], "UploadIdMarker": found["NextUploadIdMarker"]}
 
     def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
         """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
@@ -156,6 +182,12 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
     return S3Calls(
         client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
     )
+
+
+def _date_ms(found: Any) -> int:
+    """When S3 answered, in ms since 1970."""
+    date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
+    return int(parsedate_to_datetime(date).timestamp() * 1000)
 
 
 def _version_id(told: str | None) -> str | None:

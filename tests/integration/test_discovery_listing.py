@@ -3,7 +3,10 @@
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Final
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -142,3 +145,47 @@ def arrive(road: Road, service: Service, count: int) -> None:
 
     assert road.account() == (0, 0)
     assert service.status()["objects"]["done"] - done == count
+
+
+def test_an_upload_under_way_at_the_first_start_is_not_existing(tmp_path: Path) -> None:
+    """S3 dates a multipart object back to where its upload began; complete is it only now.
+
+    It is completed after a second start: what was under way at the first one is in the ledger.
+    """
+    road = new_road(tmp_path)
+    s3 = aws.s3()
+    begun: Any = {"Bucket": road.bucket, "Key": "late.jsonl"}
+    upload_id = s3.create_multipart_upload(**begun)["UploadId"]
+    road.upload("existing.jsonl", rows("existing", 1), counts=False)
+
+    def date() -> datetime:
+        answer = s3.list_objects_v2(Bucket=road.bucket)
+        there = answer["Contents"][0]["LastModified"]
+        now = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return max(there, now)
+
+    late = date()
+    until_sync(lambda: date() > late, what="a second later by S3's clock")
+    name = aws.unique("late")
+    options = {
+        "sqs__queue__url": None,
+        "poll__interval__ms": 500,
+        "poll__listing": "full",
+        "include__existing": False,
+    }
+    with running(road.service(name, **options)) as service:
+        await_full_listing(service)
+    with running(road.service(name, **options)) as service:
+        lines = rows("late", 3)
+        part = s3.upload_part(
+            **begun, UploadId=upload_id, PartNumber=1, Body=b"".join(line + b"\n" for line in lines)
+        )
+        s3.complete_multipart_upload(
+            **begun,
+            UploadId=upload_id,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]},
+        )
+        road.uploaded.update(lines)
+        road.await_rows(seconds=60)
+        await_full_listing(service)
+        assert road.account() == (0, 0)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InvalidLedger
 from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
+from ingest.kafka.cache_sql import UNFINISHED
 from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
 from ingest.kafka.ledger_rows import LedgerRows, collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
@@ -108,11 +109,27 @@ def test_states_are_found(home: CacheDirectory) -> None:
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*[(thing(state.value), entry(state)) for state in State]), 6)
         cache.apply(rows((SplitKey(thing("partial"), 0, 1), entry(State.FAILED))), 7)
-        assert {known.state for known in cache.unfinished()} == {State.PARTIAL, State.FAILED, State.NEW}
-        assert len(cache.unfinished()) == 3
+        found = [known.state for known in cache.unfinished()]
+        assert found == [State.FAILED, State.NEW, State.PARTIAL]
         assert [known.entry for known in cache.by_state(State.DONE, 5)] == [entry(State.DONE)]
         assert len(cache.by_state(State.FAILED, 5)) == 1
         assert cache.by_state(State.FAILED, 0) == []
+
+
+def test_what_is_unfinished_comes_in_pages(home: CacheDirectory) -> None:
+    """By bucket, key and ETag, from behind one object; what is done is not even looked at."""
+    open_states = (State.PARTIAL, State.FAILED, State.NEW)
+    with LedgerCache(home, OURS) as cache:
+        cache.apply(
+            rows(*[(thing(f"{n:05d}", str(n % 2)), entry(open_states[n % 3])) for n in range(5000)]), 5000
+        )
+        cache.apply(rows(*[(thing(f"{n:05d}x"), entry(State.DONE)) for n in range(5000)]), 10_000)
+        assert [known.id.key for known in cache.unfinished()] == [f"{n:05d}" for n in range(5000)]
+        behind = cache.unfinished(thing("01999", "1"))
+        assert [known.id.key for known in behind] == [f"{n:05d}" for n in range(2000, 5000)]
+        assert list(cache.unfinished(thing("04999", "1"))) == []
+        plan = cache._select(f"EXPLAIN QUERY PLAN {UNFINISHED}", ("b", "k", "e", 10))
+        assert [step[3].split(" (")[0] for step in plan] == ["SEARCH entries USING INDEX unfinished"]
 
 
 STEPS = st.lists(

@@ -28,6 +28,11 @@ from ingest.model.ledger_entry import ControlKey, encode_key
         (SLOTS, SlotCount(slots=4), b'{"v":1,"slots":4}'),
         (OWNER, Owner(name="flights"), b'{"v":1,"name":"flights"}'),
         (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k"}'),
+        (
+            FIRST_START,
+            FirstStart(at_ms=7, uploads={"é": 5}),
+            '{"v":1,"at_ms":7,"start_key":null,"uploads":{"é":5}}'.encode(),
+        ),
         (PAUSE, Pause(state=TargetState.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (
             command_key("c1"),

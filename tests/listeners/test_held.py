@@ -113,3 +113,24 @@ def test_no_more_than_the_limit_is_ever_held_or_asked_for(steps: list[tuple[bool
         elif len(held):
             held.release(held.ids[0])
         assert len(held) + sum(under_way) <= limit
+
+
+def test_a_parked_message_is_held_and_does_not_count() -> None:
+    """Its room is there for another one; it is kept invisible, and gives no room twice."""
+    held = _held(limit=2)
+    for message_id in "ab":
+        held.hold(message_id, f"{message_id}1", now=0, hidden_for=30)
+    assert held.reserve(10) == 0
+    held.park("a")
+    held.park("a")
+    held.park("unknown")
+    assert (held.reserve(10), held.ids) == (1, ("a", "b"))
+    assert _receipt("a", "a1") in held.due(20)
+    held.unreserve(1)
+    held.hold("c", "c1", now=0, hidden_for=30)
+    assert held.reserve(10) == 0
+    assert held.release("a") == _receipt("a", "a1")
+    assert held.reserve(10) == 0
+    held.hold("a", "a2", now=40, hidden_for=30)
+    held.release("b")
+    assert held.reserve(10) == 0

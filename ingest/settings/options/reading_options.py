@@ -202,7 +202,9 @@ SQS_MAX_HELD = option(
     integer(1, 120_000),
     "2000",
     Group.SQS,
-    "Messages held at once, waiting ones included. SQS itself ends at 120,000.",
+    "Messages held at once, waiting ones included. What waits for something outside (a `failed` object, "
+    "what it holds back, `object.min.age.ms`) does not count when the bound is reached: up to 100,000 of "
+    "these are held beside it. SQS itself ends at 120,000.",
     importance="LOW",
 )
 FALLBACK_AFTER = option(
@@ -244,7 +246,8 @@ INCLUDE_EXISTING = option(
     "true",
     Group.DISCOVERY,
     "`true`: the first start ingests what is already there. `false`: listings ignore what is older than the "
-    "first start; events are never filtered.",
+    "first start; events are never filtered. A multipart upload that was under way then is new, though S3 "
+    "dates it back to its beginning (needs `s3:ListBucketMultipartUploads`).",
 )
 NATIVE_START_KEY = optional(
     "native.start.key",

@@ -8,6 +8,7 @@ from ingest.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
 from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
 from ingest.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.notification import EventKind, ObjectEvent
+from ingest.planner import BatchLimits
 from tests.ingest.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
 from tests.ingest.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
@@ -505,6 +506,22 @@ class TestResume:
             desk.complete(plan)
             desk.tick()
         assert sorted(done) == [f"{number:02}" for number in range(25)]
+
+    def test_a_turn_reads_a_part_of_it(self) -> None:
+        """Room for many at once is filled over several turns; all versions of a key come together."""
+        ledger = FakeLedger()
+        for number in range(9000):
+            ledger.commit(object_id(f"{number:04}"), LedgerEntry(state=State.NEW, size=1))
+        ledger.commit(object_id("4999", "2"), LedgerEntry(state=State.NEW, size=1))
+        desk = Desk(ledger=ledger, max_pending_objects=4000, limits=BatchLimits(slots=1, max_objects=8000))
+        pending = [desk.catalogue.pending_objects]
+        while desk.catalogue.pending_objects:
+            desk.complete(desk.plan())
+        for _ in range(3):
+            desk.tick()
+            pending.append(desk.catalogue.pending_objects)
+        assert pending == [4000, 1001, 2001, 3001]
+        assert desk.catalogue.states.table.of_key("4999") != []
 
     def test_a_replay_that_finds_no_room_is_remembered(self) -> None:
         """Its entries are found again in the ledger."""

@@ -64,6 +64,26 @@ def test_listed(key: str, last_modified_ms: int, expected: Route | ExclusionReas
     assert INTAKE.listed_route_or_reason(seen) == expected
 
 
+@pytest.mark.parametrize(
+    ("key", "last_modified_ms", "expected"),
+    [
+        pytest.param("in/big", 3000, ROUTE, id="begun before the first start, completed after it"),
+        pytest.param("in/big", 2000, ExclusionReason.EXISTING, id="what it replaces"),
+        pytest.param("in/big", 9000, ROUTE, id="uploaded since"),
+        pytest.param("in/other", 3000, ExclusionReason.EXISTING, id="another key"),
+    ],
+)
+def test_uploads_that_were_under_way_are_not_existing(
+    key: str, last_modified_ms: int, expected: Route | ExclusionReason
+) -> None:
+    """S3 dates a multipart upload back to its beginning, in whole seconds where it lists."""
+    intake = ObjectFilter(
+        route=lambda _: ROUTE, baseline=Baseline(existing_before_ms=5000, uploads={"in/big": 3400})
+    )
+    seen = S3Object(id=ObjectId("bucket", key, "etag-2"), size=1, last_modified_ms=last_modified_ms)
+    assert intake.listed_route_or_reason(seen) == expected
+
+
 @pytest.mark.parametrize("key", ["", "a", "a/b", ".indexes", "é"])
 def test_without_conditions_every_key_is_in(key: str) -> None:
     """No prefix, no globs, no baseline."""

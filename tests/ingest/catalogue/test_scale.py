@@ -6,8 +6,14 @@ import tracemalloc
 import pytest
 
 from ingest.catalogue import Catalogue, ListingPage, ObjectFilter
-from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.kafka.cache_directory import CacheDirectory
+from ingest.kafka.cache_view import CacheLedgerView
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.kafka.ledger_rows import collect_rows
+from ingest.kafka.ledger_topic import LedgerIdentity
+from ingest.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Finished
 from ingest.planner import Backoff, BatchLimits, Planner
 from tests.ingest.catalogue.fake_ledger import FakeView
 from tests.support.instants import at
@@ -55,6 +61,47 @@ def test_pending_objects_are_small() -> None:
     print(f"{size / count:.0f} bytes for a pending object")  # noqa: T201 - the figure is the point
     assert catalogue.pending_objects == count
     assert size / count < 1000
+
+
+def test_a_great_replay_is_read_in_pages() -> None:
+    """What waits in the ledger costs neither memory nor a long turn, at the start or when there is room."""
+    count, room = 100_000, 500
+    waiting = encode_entry(LedgerEntry(state=State.NEW, size=1))
+    identity = LedgerIdentity(cluster_id="c", topic="t", topic_id="i")
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), identity) as cache:
+        for first in range(0, count, 10_000):
+            numbers = range(first, first + 10_000)
+            cache.apply(
+                collect_rows((encode_key(ObjectId("bucket", key_of(n), "e")), waiting) for n in numbers),
+                first,
+            )
+        catalogue = Catalogue(
+            bucket="bucket",
+            view=CacheLedgerView(cache),
+            object_filter=ObjectFilter(route=lambda _: Route(topic="topic")),
+            max_pending_objects=room,
+        )
+        planner = Planner(
+            catalogue,
+            limits=BatchLimits(slots=1),
+            backoff=Backoff(first_ms=1, longest_ms=1, jitter=lambda: 0.0),
+        )
+        tracemalloc.start()
+        begun = time.perf_counter()
+        assert catalogue.resume(at(0)).pending == room
+        for plan in range(20):
+            works = planner.next_batch(0, plan, at(plan))
+            done = LedgerEntry(state=State.DONE)
+            planner.on_committed(plan, [Checkpoint(key=work.object.id, entry=done) for work in works])
+            planner.on_finished(plan, Finished(batch=plan, outcome=BatchOutcome.CLEAN), at(plan))
+            planner.tick(at(plan))
+        seconds = time.perf_counter() - begun
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert works[0].object.id.key > key_of(room)
+    print(f"{seconds:.2f} s, {peak / 2**20:.1f} MiB for 20 refills from {count} entries")  # noqa: T201 - the figure is the point
+    assert peak < 10 * 2**20
+    assert seconds < 10
 
 
 @pytest.mark.long
