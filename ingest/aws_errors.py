@@ -15,6 +15,7 @@ from ingest.errors import (
     ObjectForbidden,
     ObjectMissing,
     ObjectSuperseded,
+    ResourceMissing,
     SourceUnavailable,
 )
 
@@ -181,7 +182,7 @@ _CLASSES: Final[dict[AwsRefusal, type[HeadraceError]]] = {
     _R.ARCHIVED: ObjectArchived,
     _R.FORBIDDEN: ObjectForbidden,
     _R.UNREADABLE: ObjectError,
-    _R.NO_RESOURCE: AccessDenied,
+    _R.NO_RESOURCE: ResourceMissing,
     _R.OTHER_REGION: AccessDenied,
     _R.CREDENTIALS: AccessDenied,
     _R.CLOCK: AccessDenied,
@@ -196,7 +197,7 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
         "may not be read: grant s3:GetObject (and s3:GetObjectVersion, kms:Decrypt where they apply)"
     ),
     _R.UNREADABLE: "cannot be read",
-    _R.NO_RESOURCE: "is not there",
+    _R.NO_RESOURCE: "does not exist",
     _R.OTHER_REGION: "is in another region",
     _R.CREDENTIALS: "is refused, as the AWS credentials are not valid",
     _R.CLOCK: "is refused, as this machine's clock is wrong",
@@ -205,7 +206,7 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
 }
 _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
     _R.NO_RESOURCE: {
-        _Scope.BUCKET: "Check aws.s3.bucket.name and aws.s3.endpoint.",
+        _Scope.BUCKET: "Create it, or correct aws.s3.bucket.name and aws.s3.endpoint.",
         _Scope.QUEUE: "Check sqs.queue.url, sqs.region and sqs.endpoint.",
     },
     _R.OTHER_REGION: {

@@ -83,6 +83,9 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
     "AccessDenied": ErrorPolicy(
         state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
     ),
+    "ResourceMissing": ErrorPolicy(
+        state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
+    ),
     "TopicMissing": ErrorPolicy(
         state=State.FAILED, reason="topic_missing", wait=RetryDelay.OBJECT, says=FailureScope.TOPIC_MISSING
     ),

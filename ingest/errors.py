@@ -14,7 +14,8 @@
     │   ├── ObjectCorrupt         gzip, block or footer damaged, or the upload was torn
     │   └── InvalidObject         a permanent refusal with its reason (unit_too_large, unknown_partition, ..)
     ├── SourceUnavailable         throttling, 5xx, resets: the object goes back and is tried later
-    ├── AccessDenied              403, expired credentials, unknown bucket: true of all objects
+    ├── AccessDenied              403, expired credentials: true of all objects
+    │   └── ResourceMissing       there is no such bucket or queue         exit 2
     ├── TopicMissing              the topic is not there: try again, and say so
     ├── RecordRefused             the broker refuses a record that was measured
     ├── TransactionAborted        everything since the last checkpoint is produced again
@@ -81,7 +82,11 @@ class SourceUnavailable(HeadraceError):
 
 
 class AccessDenied(HeadraceError):
-    """Credentials are refused or expired, or the bucket is unknown: no object can be read."""
+    """Credentials are refused or expired, or there is no such bucket: no object can be read."""
+
+
+class ResourceMissing(AccessDenied):
+    """There is no bucket or queue of this name: a final answer, as for a missing topic (exit code 2)."""
 
 
 class TopicMissing(HeadraceError):

@@ -8,6 +8,7 @@ from ingest.errors import (
     InvalidConfiguration,
     InvalidLedger,
     LeadershipLost,
+    ResourceMissing,
     SourceUnavailable,
     TopicMissing,
     Unavailable,
@@ -28,6 +29,7 @@ class Exit(IntEnum):
 _CODES: dict[type[HeadraceError], Exit] = {
     InvalidConfiguration: Exit.CONFIGURATION,
     InvalidLedger: Exit.CONFIGURATION,
+    ResourceMissing: Exit.CONFIGURATION,
     TopicMissing: Exit.CONFIGURATION,
     Unavailable: Exit.UNUSABLE,
     AccessDenied: Exit.UNUSABLE,

@@ -6,6 +6,7 @@ fork carries memory over, but no threads (pyarrow and polars start some; a test 
 
 import gc
 import importlib
+import signal
 from typing import Final
 
 from spark.memory import container_bytes, limit_memory, worker_bytes
@@ -34,6 +35,9 @@ def preload() -> None:
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
+    # The JVM ends us and our workers by closing pipes. A service manager's SIGTERM to every process must not
+    # reach workers before the driver has told them to commit; blocked, it stays so in what is forked here.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     preload()
     limit_memory(worker_bytes(container_bytes()))
     manager()

@@ -1,10 +1,7 @@
 """The SparkSession, built in one place: what the exactly-once protocol needs of Spark is set here."""
 
-import os
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -13,12 +10,12 @@ import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # publishes no types
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ingest.errors import Unavailable
 from ingest.settings.secret import is_secret_name
 from spark.code_archive import build_code_archive
+from spark.jvm import Jvm, end_jvm
 
 log = structlog.get_logger(__name__)
 
@@ -95,23 +92,27 @@ def spark_conf(given: Mapping[str, str], *, name: str) -> dict[str, str]:
     return conf | REQUIRED
 
 
-def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
+def build_session(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None) -> SparkSession:
     """A running SparkSession for the ingester `name`; blocks for some 5 s. Raises Unavailable.
 
     `given` holds the `spark.*` options as the user wrote them. The JVM ends when this process does, kill -9
-    included: it reads our end of a pipe. What it writes to stderr joins our log.
+    included, and when somebody kills `jvm`: then this is Unavailable. What it writes to stderr joins our log.
     """
     values = spark_conf(given, name=name)
-    what = f"Spark did not start with spark.master={values['spark.master']!r}"
+    jvm = jvm or Jvm()
     # What starts the JVM stands in its command line, for all users of the machine to read: no secrets there.
     shown = {option: value for option, value in values.items() if not is_secret_name(option)}
-    gateway = _launch_jvm(_conf(shown), what)
     try:
-        context = SparkContext(gateway=gateway, conf=_conf(values))
+        gateway = jvm.start(_conf(shown), _forward)
+        try:
+            context = SparkContext(gateway=gateway, conf=_conf(values))
+        except BaseException:
+            end_jvm(gateway)
+            raise
+    except Unavailable as error:
+        raise _not_started(values, str(error)) from error
     except (PySparkException, Py4JError, OSError) as error:
-        _end_jvm(gateway)
-        cause = str(error).partition("\n\tat ")[0].rpartition(": ")[2].strip()
-        raise Unavailable(f"{what}: {cause}") from error
+        raise _not_started(values, str(error).partition("\n\tat ")[0].rpartition(": ")[2].strip()) from error
     context.setLogLevel(values["spark.log.level"])
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
@@ -121,45 +122,23 @@ def build_session(given: Mapping[str, str], *, name: str) -> SparkSession:
 
 
 def stop_session(session: SparkSession) -> None:
-    """End Spark and its JVM, and wait for it, at most 10 s."""
+    """End Spark and its JVM, and wait for it, at most 10 s; one that is gone already is no error."""
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001  # pyspark has no public way to its JVM
-    # A task that is cut off here was voided before: what Spark says of its end is no news.
-    session.sparkContext.setLogLevel("OFF")
-    session.stop()
-    _end_jvm(gateway)
+    try:
+        # A task that is cut off here was voided before: what Spark says of its end is no news.
+        session.sparkContext.setLogLevel("OFF")
+        session.stop()
+    except (PySparkException, Py4JError, OSError) as error:
+        log.info("spark_gone", error=str(error))
+    end_jvm(gateway)
+
+
+def _not_started(values: Mapping[str, str], why: str) -> Unavailable:
+    return Unavailable(f"Spark did not start with spark.master={values['spark.master']!r}: {why}")
 
 
 def _conf(values: Mapping[str, str]) -> SparkConf:
     return SparkConf(loadDefaults=False).setAll(list(values.items()))
-
-
-def _launch_jvm(conf: SparkConf, what: str) -> Any:
-    """The gateway to a new JVM whose stderr joins our log, from its first line on."""
-    launch: Any = launch_gateway
-    reading, writing = os.pipe()
-    lines = os.fdopen(reading, "rb")
-    threading.Thread(target=_forward, args=(lines,), name="spark-log", daemon=True).start()
-    try:
-        return launch(conf, popen_kwargs={"stderr": writing})
-    except (PySparkException, OSError) as error:
-        raise Unavailable(
-            f"{what}: its JVM (Java 17) ended at once; its words are in the log above."
-        ) from error
-    finally:
-        os.close(writing)
-
-
-def _end_jvm(gateway: Any) -> None:
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    try:
-        gateway.proc.wait(10)
-    except subprocess.TimeoutExpired:
-        gateway.proc.kill()
-        gateway.proc.wait()
-    # A next session of this process, as in tests, starts a JVM of its own.
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
 
 
 def _forward(lines: IO[bytes]) -> None:

@@ -85,10 +85,10 @@ def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
     words = facts.survey.words
     match facts.survey.cause:
         case Cause.MISSING:
-            return unusable(
+            return misconfigured(
                 name,
                 f"{url} is not there: {words}",
-                "Correct aws.s3.bucket.name, or aws.s3.endpoint when it is not Amazon's S3.",
+                "Create it, or correct aws.s3.bucket.name (aws.s3.endpoint when it is not Amazon's S3).",
             )
         case Cause.CREDENTIALS:
             return unusable(

@@ -83,7 +83,10 @@ class CommandQueue:
         self._asked.append((make, written))
 
     def on_control_record(self, key: ControlKey, raw: bytes | None) -> None:
-        """A control record was read. What is no command, known already, or a tombstone is passed over."""
+        """A control record was read. What is no command, or known already, is passed over."""
+        if raw is None and key not in self._waiting:
+            # A tombstone is the last that is read of a command: its name is never given again.
+            self._known.discard(key)
         if raw is None or not is_command(key) or key in self._known:
             # Known: found at start and told of besides, or what we wrote ourselves, read back.
             return

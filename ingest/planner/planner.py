@@ -229,6 +229,10 @@ class Planner:
                     part.suspicion, part.tries = Suspicion.SUSPECT, 0
                     self._table.move(part, Phase.WAITING)
 
+    def is_pending(self, object_id: ObjectId) -> bool:
+        """True from when an object is known until its end is written."""
+        return self._table.find(object_id) is not None
+
     def tick(self, now: Instant) -> Effects:
         """What has become due by itself: suspects to arm, more of the ledger's unfinished objects, warnings.
 

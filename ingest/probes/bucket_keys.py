@@ -70,7 +70,7 @@ def _asked(
         arguments["RequestPayer"] = "requester"
 
     def ask() -> Mapping[str, Any]:
-        with translated_errors(f"s3://{settings.bucket}/{prefix} (aws.s3.bucket.name)"):
+        with translated_errors(f"aws.s3.bucket.name = {settings.bucket!r}"):
             found: Mapping[str, Any] = client.list_objects_v2(**arguments)
         return found
 

@@ -7,6 +7,7 @@ from typing import Any
 from ingest.clock import wall_ms
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
+from ingest.kafka.quarantined import newest_quarantined
 from ingest.model.ledger_entry import State
 from ingest.model.positions import position_as_dict
 from ingest.model.snapshot import Snapshot
@@ -73,6 +74,7 @@ class StatusReader:
             pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
             pending_bytes=0 if cache is None else sum(known.entry.size for known in cache.unfinished()),
             last_error=_last_error(cache),
+            quarantined=() if cache is None else newest_quarantined(cache),
         )
         return snapshot.as_dict()
 

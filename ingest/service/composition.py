@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
+import structlog
+
 from ingest.clock import wall_ms
 from ingest.exits import Exit
 from ingest.http import StatusEndpoints
@@ -22,6 +24,8 @@ from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
 
+_log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
@@ -37,11 +41,13 @@ def run_service(settings: Settings, options: RunOptions, stop: Stop) -> Exit:
     run = _Composition(settings, options, stop)
     with ExitStack() as closing:
         try:
-            return run.run(closing)
+            code = run.run(closing)
         except Stopped:
-            return Exit.DONE
+            code = Exit.DONE
         finally:
             run.show_end()
+    _log.info("service_stopped", name=settings.name, exit_code=int(code))
+    return code
 
 
 class _Composition:
@@ -66,6 +72,7 @@ class _Composition:
     def run(self, closing: ExitStack) -> Exit:
         """The whole run; what it makes is unmade by `closing`, the newest first."""
         self._serve(closing)
+        self._log_start()
         found = Startup(
             self._settings,
             self._clients,
@@ -77,7 +84,7 @@ class _Composition:
         ).find()
         self._connector.cluster_id = found.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
-        spark_startup = SparkStartup(self._settings)
+        spark_startup = SparkStartup(self._settings, deadline=self._deadline)
         closing.callback(spark_startup.close)
         spark_startup.start()
         process = ProcessParts(
@@ -96,6 +103,20 @@ class _Composition:
             startup_deadline=self._deadline,
         )
         return LeadershipPhase(process).run()
+
+    def _log_start(self) -> None:
+        settings = self._settings
+        http, rest = settings.http.listen, settings.http.rest_listen
+        _log.info(
+            "service_started",
+            name=settings.name,
+            version=self._snapshot_holder.snapshot.version,
+            role=self._snapshot_holder.snapshot.role,
+            http_listen=None if http is None else str(http),
+            rest_listen=None if rest is None else str(rest),
+            bucket=settings.s3.bucket,
+            spark_master=settings.spark.master if settings.spark.remote is None else "spark.remote",
+        )
 
     def show_end(self) -> None:
         """Show that the process is ending, and not ready."""

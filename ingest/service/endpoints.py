@@ -7,12 +7,12 @@ from http import HTTPStatus
 from ingest.catalogue import Catalogue
 from ingest.clock import Instant
 from ingest.http import Response, Route
+from ingest.kafka.quarantined import EntriesByState
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.sanitize import printable
-from ingest.service.quarantine import KnownByState
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
 
@@ -51,7 +51,7 @@ def build_snapshot(
     slots: SlotStates,
     statistics: Statistics,
     metrics: Metrics,
-    known: KnownByState,
+    known: EntriesByState,
     now: Instant,
 ) -> Snapshot:
     """How things are now, as the leader; for the service's thread only, which owns what is looked at.

@@ -192,7 +192,7 @@ class EventLoop:
     def _read_back(self, applied: Applied) -> None:
         """The follower has read a record of the ledger."""
         if isinstance(applied.key, ControlKey):
-            if isinstance(applied.entry, bytes):
+            if isinstance(applied.entry, bytes | None):
                 self._parts.commands.on_control_record(applied.key, applied.entry)
         elif isinstance(applied.entry, LedgerEntry | None):
             self._parts.catalogue.on_ledger_record(applied.key, applied.entry)

@@ -51,6 +51,7 @@ _log = structlog.get_logger(__name__)
 
 # A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
 _CLOSE_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +131,12 @@ class LeadershipPhase:
         while not lead.wait_for_lead(1.0, process.stop.asked):
             if process.stop.asked.is_set():
                 raise Stopped
+            is_up = process.spark_startup.is_up()
             if lead.role is Role.STANDBY:
                 if process.snapshot_holder.snapshot.role != "standby":
                     _log.info("standby", group=lead.group, detail="another instance leads")
                 # Ready is who can take over at once: a rollout must not stop the leader before.
-                self._show(role="standby", ready=process.spark_startup.is_up())
+                self._show(role="standby", ready=is_up)
             if lead.role is Role.JOINING and lead.problem and time.monotonic() > process.startup_deadline:
                 raise Unavailable(lead.problem)
 
@@ -154,6 +156,11 @@ class LeadershipPhase:
         closing.callback(ledger.close)
         ledger.take_over(timeout=self._process.startup_seconds)
         return ledger
+
+    def _await_spark(self) -> None:
+        while not self._process.spark_startup.is_up():
+            if self._process.stop.asked.wait(_LOOK_SECONDS):
+                raise Stopped
 
     def _baseline(self, ledger: DriverLedger) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
@@ -175,6 +182,7 @@ class LeadershipPhase:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
         baseline = self._baseline(ledger)
+        self._await_spark()
         slot_pool = process.spark_startup.new_lanes(self._inbox.put)
         slots = process.spark_startup.slots
         ledger.raise_slots(slots)

@@ -100,7 +100,10 @@ class SlotSupervisor:
                 error=failure.message,
             )
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        self._parts.apply(self._parts.planner.on_finished(finished.batch, finished, self._parts.clock()))
+        planner, statistics = self._parts.planner, self._parts.statistics
+        self._parts.apply(planner.on_finished(finished.batch, finished, self._parts.clock()))
+        # Their lines are written: bytes that came after the last commit would stay here for ever.
+        statistics.forget(one for one in finished.fetched if not planner.is_pending(one))
         self.slots.move(slot, SlotState.READY if finished.outcome is BatchOutcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:

@@ -1,53 +1,82 @@
 """Spark, brought up beside the way to the lead: it takes seconds, and lives as long as the process."""
 
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from typing import Final
 
 from ingest.errors import Unavailable
 from ingest.settings import Settings
-from spark.session import build_session
+from spark.jvm import Jvm
+from spark.session import build_session, is_local
 from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
 from spark.source.task_settings import task_settings
 
+# What a cluster that is well takes to accept an application, however short --startup-timeout is.
+_LEAST_SECONDS: Final = 20.0
+# How long an end waits for a start that was cut off.
+_CUT_OFF_SECONDS: Final = 5.0
+
 
 class SparkStartup:
-    """The session with warm workers, from the moment that `start` is called; lanes for each leadership."""
+    """The session with warm workers, from the moment that `start` is called; lanes for each leadership.
 
-    def __init__(self, settings: Settings) -> None:
+    `deadline` (monotonic seconds) is until when a cluster has to have accepted this application.
+    """
+
+    def __init__(self, settings: Settings, *, deadline: float) -> None:
         self._settings = settings
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="engine")
-        self._made: Future[Jobs] | None = None
+        self._deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
+        self._jvm = Jvm()
+        self._made: Future[Jobs] = Future()
         self._jobs: Jobs | None = None
         self.slots = 0
 
     def start(self) -> None:
         """Begin to bring it up; returns at once."""
-        self._made = self._beside.submit(self._make)
+        # A daemon: a client that cannot be interrupted must not hold the process up at its end.
+        threading.Thread(target=self._bring_up, name="engine", daemon=True).start()
 
     def new_lanes(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
 
-        Blocks until Spark is up; Unavailable when it does not start.
+        Call it when Spark `is_up`.
         """
-        assert self._made is not None, "start comes first"
         return self._lanes(self._made.result(), post)
 
     def is_up(self) -> bool:
-        """Whether `new_lanes` would not block; Unavailable when Spark did not start."""
-        if self._made is None or not self._made.done():
-            return False
-        self._made.result()
-        return True
+        """Whether tasks can be run; Unavailable when Spark did not start, or not in time."""
+        if self._made.done():
+            self._made.result()
+            return True
+        if self._jobs is None and time.monotonic() > self._deadline and not self._is_local:
+            raise Unavailable(f"{self._place} did not accept this application in time.")
+        return False
 
     def close(self) -> None:
-        """End Spark, if it came up. Blocks for some seconds at most."""
-        if self._made is None:
-            return
-        # A start that is half done has to end first: there is no way to interrupt it.
-        self._made.exception()
+        """End Spark, if it came up, or cut its start off. Blocks for some seconds at most."""
+        if not self._made.done():
+            self._jvm.kill()
+            _wait(self._made, _CUT_OFF_SECONDS)
         if self._jobs is not None:
             self._jobs.close()
-        self._beside.shutdown()
+
+    @property
+    def _is_local(self) -> bool:
+        spark = self._settings.spark
+        return spark.remote is None and is_local(spark.master)
+
+    @property
+    def _place(self) -> str:
+        spark = self._settings.spark
+        return f"spark.master = {spark.master!r}" if spark.remote is None else "The server of spark.remote"
+
+    def _bring_up(self) -> None:
+        try:
+            self._made.set_result(self._make())
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is asked for
+            self._made.set_exception(error)
 
     def _make(self) -> Jobs:
         jobs = self._jobs = self._new_jobs()
@@ -76,8 +105,15 @@ class SparkStartup:
     def _new_jobs(self) -> Jobs:
         spark, name = self._settings.spark, self._settings.name
         if spark.remote is None:
-            return SessionJobs(build_session(spark.conf() | {"spark.master": spark.master}, name=name))
+            conf = spark.conf() | {"spark.master": spark.master}
+            return SessionJobs(build_session(conf, name=name, jvm=self._jvm))
         # Its client takes a second to load and 60 MiB, which nobody else should pay for.
         from spark.slots.connect import ConnectJobs
 
         return ConnectJobs(spark.remote.reveal(), spark.conf(), name=name)
+
+
+def _wait(made: Future[Jobs], seconds: float) -> None:
+    over = threading.Event()
+    made.add_done_callback(lambda _made: over.set())
+    over.wait(seconds)

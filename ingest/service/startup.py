@@ -1,14 +1,16 @@
 """What has to be there before a process joins its group: output topics, the ledger's topic, the bucket."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import msgspec
 import structlog
 
-from ingest.errors import AccessDenied, ObjectError, SourceUnavailable, Unavailable
+from ingest.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
@@ -16,6 +18,7 @@ from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
+from spark.master import require_master
 from spark.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 
 _log = structlog.get_logger(__name__)
@@ -25,6 +28,7 @@ _TRY_AGAIN_SECONDS: Final = 0.5
 # A record of the ledger stays well below the broker's usual message.max.bytes of 1 MB.
 _UPLOADS_BYTES: Final = 500_000
 _TIME_BYTES: Final = 16
+_LOOK_SECONDS: Final = 0.05
 
 
 class Stopped(Exception):
@@ -67,10 +71,16 @@ class Startup:
         self._statistics = statistics
 
     def find(self) -> Found:
-        """Everything, once it is there. Blocks; Stopped, TopicMissing, InvalidLedger, Unavailable."""
+        """Everything, once it is there. Blocks.
+
+        Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
+        """
         topics = self._patiently(self._require_topics)
         cluster_id = self._patiently(self._prepare_ledger)
         now_by_s3_ms, uploads = self._patiently(self._ask_s3)
+        spark = self._settings.spark
+        if spark.remote is None:
+            self._patiently(lambda: require_master(spark.master))
         return Found(topics=tuple(topics), cluster_id=cluster_id, now_by_s3_ms=now_by_s3_ms, uploads=uploads)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
@@ -80,7 +90,10 @@ class Startup:
             if self._stop.asked.is_set():
                 raise Stopped
             try:
-                return ask()
+                return self._unless_stopped(ask)
+            except ResourceMissing:
+                # A final answer; a missing topic's is no other.
+                raise
             except (Unavailable, AccessDenied, SourceUnavailable) as error:
                 if time.monotonic() > self._deadline:
                     raise Unavailable(str(error)) from error
@@ -95,6 +108,25 @@ class Startup:
                 self._stop.asked.wait(_TRY_AGAIN_SECONDS)
             finally:
                 self._statistics.trouble("start", None)
+
+    def _unless_stopped(self, ask: Callable[[], T]) -> T:
+        """The answer; Stopped at once when a stop is asked for, though the client still waits for its own."""
+        answer: Future[T] = Future()
+        answered = threading.Event()
+        answer.add_done_callback(lambda _answer: answered.set())
+
+        def wait_for_it() -> None:
+            try:
+                answer.set_result(ask())
+            except BaseException as error:  # noqa: BLE001  # it is raised where the answer is asked for
+                answer.set_exception(error)
+
+        # A daemon: whoever ends does not wait for a broker that is silent.
+        threading.Thread(target=wait_for_it, name="startup", daemon=True).start()
+        while not answered.wait(_LOOK_SECONDS):
+            if self._stop.asked.is_set():
+                raise Stopped
+        return answer.result()
 
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""
@@ -136,6 +168,8 @@ class Startup:
             # The uploads first: who begins later is dated later than this answer.
             under_way = None if self._settings.discovery.include_existing else self._uploads(calls)
             clock_ms = calls.clock_ms(s3.bucket, s3.prefix)
+        except ResourceMissing:
+            raise
         except (AccessDenied, ObjectError, SourceUnavailable) as error:
             raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
         return (clock_ms, None) if under_way is None else (under_way.at_ms, newest(under_way.begun_ms))

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -116,6 +116,11 @@ class Statistics:
         self._metrics.read_bytes.inc(count)
         self.bytes += count
         return count
+
+    def forget(self, objects: Iterable[ObjectId]) -> None:
+        """No line of theirs is still to come: what was fetched for them has been counted."""
+        for object_id in objects:
+            self._fetched.pop(object_id, None)
 
     def ended(self, objects: Sequence[FinishedObject], now: Instant) -> None:
         """Objects came to their ends: the one canonical line of each, written together."""

@@ -1,8 +1,16 @@
-"""Being told to end: the first signal asks for a clean end, the second for one at once."""
+"""Asked to end: the first signal asks for a clean end, the second for one at once."""
 
 import signal
+import socket
 import threading
 from types import FrameType
+from typing import Final
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+_ANSWERED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
@@ -13,11 +21,38 @@ class Stop:
         self.at_once = threading.Event()
 
     def install(self) -> None:
-        """Answer the signals of this process from now on."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hear)
+        """Answer the signals of this process from now on, also while its main thread waits in a library.
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
-        if self.asked.is_set():
+        Python runs a handler in the main thread, once that returns from C: a client that waits for a broker
+        takes seconds. The number of a signal is written to a socket at once; a thread reads it there.
+        """
+        reading, writing = socket.socketpair()
+        writing.setblocking(False)
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        # Referenced for as long as the descriptor is: the kernel knows a number only.
+        self._writing = writing
+        for number in _ANSWERED:
+            signal.signal(number, _written_to_the_socket)
+        threading.Thread(target=self._follow, args=(reading,), name="signals", daemon=True).start()
+
+    def ask(self, why: str) -> None:
+        """End cleanly; asked again, at once."""
+        again = self.asked.is_set()
+        if again:
             self.at_once.set()
         self.asked.set()
+        _log.info(
+            "stop_requested",
+            by=why,
+            detail="at once" if again else "what is at hand is committed; a second one ends at once",
+        )
+
+    def _follow(self, reading: socket.socket) -> None:
+        while True:
+            for number in reading.recv(16):
+                if number in _ANSWERED:
+                    self.ask(signal.Signals(number).name)
+
+
+def _written_to_the_socket(_number: int, _frame: FrameType | None) -> None:
+    """A signal without a handler is not written anywhere."""

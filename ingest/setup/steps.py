@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from ingest.errors import AccessDenied, HeadraceError
+from ingest.errors import HeadraceError
 from ingest.settings.settings import Settings
 from ingest.setup.policy import REDRIVE_LIMIT, RETENTION_SECONDS, with_queue, with_statement
 from listeners.failures import error_code, translated_errors
@@ -132,16 +132,8 @@ class _Place:
 
     def notification(self) -> Any:
         """What the bucket's notification configuration is."""
-        with translated_errors(f"the notification configuration of s3://{self.bucket}"):
-            try:
-                return self.s3.get_bucket_notification_configuration(Bucket=self.bucket)
-            except ClientError as error:
-                if error_code(error) != "NoSuchBucket":
-                    raise
-                raise AccessDenied(
-                    f"aws.s3.bucket.name = {self.bucket!r}: there is no such bucket (NoSuchBucket). Create "
-                    "it, or correct aws.s3.bucket.name (aws.s3.endpoint, when it is not Amazon's S3)."
-                ) from error
+        with translated_errors(f"aws.s3.bucket.name = {self.bucket!r}"):
+            return self.s3.get_bucket_notification_configuration(Bucket=self.bucket)
 
     def notify(self) -> None:
         """Put ours into the bucket's notification configuration as it is now."""

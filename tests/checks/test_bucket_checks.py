@@ -57,7 +57,7 @@ def test_all_is_well() -> None:
             {"survey": Refused(Cause.MISSING, "NoSuchBucket"), "region": None, "get": None},
             "bucket",
             Verdict.FAIL,
-            Exit.UNUSABLE,
+            Exit.CONFIGURATION,
             "aws.s3.bucket.name",
             id="wrong bucket",
         ),

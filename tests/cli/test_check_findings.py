@@ -192,9 +192,9 @@ _CASES = {
     "wrong bucket": Case(
         make=_another_bucket,
         finding="bucket",
-        code=3,
+        code=2,
         words="NoSuchBucket",
-        remedy="Correct aws.s3.bucket.name, or aws.s3.endpoint when it is not Amazon's S3.",
+        remedy="Create it, or correct aws.s3.bucket.name (aws.s3.endpoint when it is not Amazon's S3).",
     ),
     "wrong credentials": Case(
         make=_no_credentials,

@@ -81,6 +81,8 @@ def test_status_of_a_ledger_that_nobody_leads(scene: Scene) -> None:
     assert (shape["source"], shape["role"]) == ("ledger", "stopped")
     assert (shape["objects"]["done"], shape["objects"]["quarantined"]) == (2, 1)
     assert shape["last_error"] == "line 4"
+    [shown] = shape["quarantined"]
+    assert (shown["key"], shown["reason"], shown["error"]) == ("in/bad", "not_json", "line 4")
     [entry] = shape["entries"]
     assert entry["key"] == "in/bad"
     assert (entry["reason"], entry["records"], entry["position"]) == ("not_json", 3, {"byte": 24})

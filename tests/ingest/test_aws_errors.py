@@ -12,13 +12,14 @@ from ingest.errors import (
     ObjectForbidden,
     ObjectMissing,
     ObjectSuperseded,
+    ResourceMissing,
     SourceUnavailable,
 )
 
 # Code, status; what it means for GetObject, and for everything that is not about one object.
 TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
-    ("NoSuchKey", 404, ObjectMissing, AccessDenied),
-    ("NoSuchVersion", 404, ObjectMissing, AccessDenied),
+    ("NoSuchKey", 404, ObjectMissing, ResourceMissing),
+    ("NoSuchVersion", 404, ObjectMissing, ResourceMissing),
     ("MethodNotAllowed", 405, ObjectMissing, SourceUnavailable),
     ("PreconditionFailed", 412, ObjectSuperseded, SourceUnavailable),
     ("InvalidRange", 416, ObjectSuperseded, SourceUnavailable),
@@ -51,12 +52,13 @@ TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
     ("", 500, SourceUnavailable, SourceUnavailable),
     ("", 0, SourceUnavailable, SourceUnavailable),
     *[
-        (code, status, AccessDenied, AccessDenied)
+        (code, status, of_all, of_all)
         for code, kind in aws_errors._BY_CODE.items()
         if kind is not AwsRefusal.UNAVAILABLE and code not in aws_errors._OBJECT_BY_CODE
         for status in (400, 403)
+        for of_all in [ResourceMissing if kind is AwsRefusal.NO_RESOURCE else AccessDenied]
     ],
-    ("NoSuchBucket", 404, AccessDenied, AccessDenied),
+    ("NoSuchBucket", 404, ResourceMissing, ResourceMissing),
     ("PermanentRedirect", 301, AccessDenied, AccessDenied),
     ("", 301, AccessDenied, AccessDenied),
     ("", 307, SourceUnavailable, SourceUnavailable),
@@ -65,7 +67,7 @@ TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
     ("SomethingNew", 418, ObjectError, SourceUnavailable),
     ("", 403, ObjectForbidden, AccessDenied),
     ("403", 403, ObjectForbidden, AccessDenied),
-    ("404", 404, ObjectMissing, AccessDenied),
+    ("404", 404, ObjectMissing, ResourceMissing),
     ("405", 405, ObjectMissing, SourceUnavailable),
     ("412", 412, ObjectSuperseded, SourceUnavailable),
     ("503", 503, SourceUnavailable, SourceUnavailable),

@@ -1,8 +1,10 @@
 """A start that cannot work ends in one clear sentence and an exit code, never in a stack trace."""
 
 import json
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,10 +73,16 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
             {"bootstrap__servers": "127.0.0.1:1"}, 3, "bootstrap.servers = '127.0.0.1:1'", id="broker"
         ),
         pytest.param(
-            {"aws__s3__bucket__name": "nobody-made-it"},
+            {"spark__master": "spark://127.0.0.1:1"},
             3,
-            "aws.s3.bucket.name = 'nobody-made-it' cannot be listed",
-            id="bucket",
+            "spark.master = 'spark://127.0.0.1:1' cannot be reached (127.0.0.1:1: Connection refused).",
+            id="Spark",
+        ),
+        pytest.param(
+            {"spark__master": "spark://nowhere"},
+            2,
+            "spark.master = 'spark://nowhere': expected",
+            id="Spark without port",
         ),
         pytest.param(
             {"aws__s3__endpoint": "http://127.0.0.1:1"}, 3, "aws.s3.bucket.name", id="S3 is not there"
@@ -86,6 +94,46 @@ def test_what_is_not_there_is_named(road: Road, changes: dict[str, object], code
     found, said = run(configuration(road, **changes), "--startup-timeout", "2")
 
     assert (found, expected in said) == (code, True), said
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("run", ()),
+        ("check", ()),
+        ("setup", ("--dry-run",)),
+        ("plan", ()),
+        ("mark", ("--dry-run",)),
+    ],
+)
+def test_a_bucket_that_does_not_exist(road: Road, verb: str, arguments: tuple[str, ...]) -> None:
+    """A final answer, as for a missing topic: at once, one code everywhere, with the remedy."""
+    file = configuration(road, aws__s3__bucket__name="nobody-made-it")
+    argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
+    began = time.monotonic()
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
+
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert "nobody-made-it" in said
+    assert "NoSuchBucket" in said
+    assert "aws.s3.bucket.name" in said
+    assert "Traceback" not in said
+    assert time.monotonic() - began < 30, "it was not at once"
+
+
+@pytest.mark.long
+def test_a_master_that_says_nothing(road: Road) -> None:
+    """Something accepts the connection, and is no master of Spark."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        master = f"spark://127.0.0.1:{listening.getsockname()[1]}"
+        began = time.monotonic()
+
+        code, said = run(configuration(road, spark__master=master), "--startup-timeout", "2")
+
+    assert (code, f"spark.master = '{master}'" in said) == (3, True), said
+    assert time.monotonic() - began < 45
 
 
 def test_a_taken_port_is_a_configuration_error(road: Road) -> None:

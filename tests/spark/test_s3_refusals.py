@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import AccessDenied, HeadraceError, ObjectForbidden, ObjectMissing, SourceUnavailable
+from ingest.errors import (
+    HeadraceError,
+    ObjectForbidden,
+    ObjectMissing,
+    ResourceMissing,
+    SourceUnavailable,
+)
 from spark.s3 import S3Calls
 from tests.spark.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 
@@ -136,7 +142,7 @@ def test_a_broken_answer_is_the_sources(both: Callable[[Say], list[HeadraceError
     [
         # A missing bucket would else be taken for a missing object, which is skipped.
         (Say(said(b"<Error><Co", status=404, length=300), "close"), SourceUnavailable),
-        (Say(said(b"<Error><Code>NoSuchBucket</Code>", status=404, length=300), "close"), AccessDenied),
+        (Say(said(b"<Error><Code>NoSuchBucket</Code>", status=404, length=300), "close"), ResourceMissing),
         # An ETag that is cut would else be another content's, and its object skipped.
         (Say(said()[:30], "close"), SourceUnavailable),
         (Say(said().replace(b"\r\n\r\ncontent", b""), "close"), SourceUnavailable),

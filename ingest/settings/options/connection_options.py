@@ -14,7 +14,8 @@ CLASSES: Final = (
     "S3SourceConnector",
 )
 _MASTER: Final = (
-    r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[[0-9, ]+\]|(spark|k8s|mesos)://\S+|yarn"
+    r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[[0-9, ]+\]"
+    r"|spark://[^\s,/]+:[0-9]+(,[^\s,/]+:[0-9]+)*|k8s://\S+|yarn"
 )
 
 NAME = required(
@@ -109,7 +110,7 @@ TOPIC_REPLICATION = optional(
 
 SPARK_MASTER = option(
     "spark.master",
-    matching(_MASTER, "local[*], local[N], spark://.., k8s://.., yarn, or another master URL of Spark"),
+    matching(_MASTER, "local[*], local[N], spark://HOST:PORT, k8s://.., or yarn"),
     "local[*]",
     Group.SPARK,
     "Where the work runs. `local[*]` is this machine, all cores.",

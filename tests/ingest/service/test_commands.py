@@ -96,6 +96,24 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
     assert not ledger.controls
 
 
+def test_a_command_is_forgotten_when_it_is_done() -> None:
+    """Names of commands are kept while they can be told of again, or a busy ledger would fill the memory."""
+    ledger = Ledger()
+    seen = an_object("a")
+    ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
+    [(key, order)] = new_commands("replay", [seen], states=[State.QUARANTINED], at_ms=1)
+    ledger.order(key, order)
+    leader = ledger.leader()
+    leader.commands.on_control_record(key, ledger.controls[key])
+    assert leader.apply_all() == 1
+
+    ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
+    ledger.order(key, order)
+    leader.commands.on_control_record(key, ledger.controls[key])
+
+    assert leader.apply_all() == 1
+
+
 def test_a_step_waits_until_the_last_one_is_written() -> None:
     """One transaction of commands at a time, so that the driver's other writes get their turns."""
     ledger = Ledger()
@@ -137,15 +155,17 @@ def test_commands_are_applied_in_the_order_in_which_they_were_given() -> None:
 
 
 def test_a_command_found_at_start_and_told_of_besides_is_applied_once() -> None:
-    """Reading the cache and following the topic overlap."""
+    """Reading the cache and following the topic overlap; the topic has its record before its tombstone."""
     ledger = Ledger()
     [(key, order)] = new_commands("mark", [an_object("a")], at_ms=1)
     ledger.order(key, order)
     raw = ledger.controls[key]
     leader = ledger.leader()
-    leader.apply_all()
+    step = leader.step()
+    assert step is not None
 
     leader.commands.on_control_record(key, raw)
+    leader.commit(step)
 
     assert leader.commands.is_idle
     assert leader.step() is None

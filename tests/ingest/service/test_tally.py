@@ -56,6 +56,22 @@ def test_the_line_sums_what_all_tasks_fetched() -> None:
     assert tally.bytes == 818
 
 
+def test_what_was_fetched_after_the_end_is_counted_and_forgotten() -> None:
+    """The rest of a batch may tell of objects whose lines are written: they have none to come."""
+    tally = Statistics(Metrics(dict))
+    tally.committed(committed(large=300))
+    with capture_logs():
+        tally.ended([ended(LARGE)], now=at(5))
+    tally.batch_finished(Finished(batch=1, outcome=BatchOutcome.CLEAN, fetched={LARGE: 11, SMALL: 2}), 1.0)
+
+    tally.forget([LARGE])
+
+    with capture_logs() as lines:
+        tally.ended([ended(LARGE), ended(SMALL)], now=at(6))
+    assert [line["fetched_bytes"] for line in lines] == [0, 2]
+    assert tally.bytes == 313
+
+
 def test_many_ends_at_once_are_counted_one_by_one() -> None:
     """By state and reason; of all of them the newest are shown."""
     metrics = Metrics(dict)

@@ -1,0 +1,41 @@
+"""The newest quarantined objects as the ledger's cache has them, for `/status` and `headrace status`."""
+
+from typing import Final, Protocol
+
+from ingest.kafka.ledger_cache import CachedEntry
+from ingest.model.ledger_entry import State
+from ingest.model.snapshot import QuarantinedObject
+from ingest.sanitize import printable
+
+_SHOWN: Final = 50
+# Among so many the newest are looked for; the rest is for `headrace status --state quarantined`.
+_READ: Final = 1000
+
+
+class EntriesByState(Protocol):
+    """What is asked of the ledger's cache."""
+
+    def by_state(self, state: State, limit: int, /) -> list[CachedEntry]:
+        """Up to `limit` objects in this state."""
+
+
+def newest_quarantined(ledger: EntriesByState) -> tuple[QuarantinedObject, ...]:
+    """Up to fifty, the newest first."""
+    known = sorted(
+        ledger.by_state(State.QUARANTINED, _READ), key=lambda one: one.entry.updated_ms, reverse=True
+    )
+    return tuple(_quarantined(one) for one in known[:_SHOWN])
+
+
+def _quarantined(known: CachedEntry) -> QuarantinedObject:
+    entry = known.entry
+    return QuarantinedObject(
+        key=printable(known.id.key),
+        reason=entry.reason,
+        error=None if entry.error is None else printable(entry.error),
+        topic=entry.topic,
+        records=entry.records,
+        bad=entry.bad,
+        bytes=entry.size,
+        at_ms=entry.updated_ms,
+    )

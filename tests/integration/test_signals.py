@@ -1,0 +1,156 @@
+"""A stop reaches every process of the service, or comes while it starts: it ends cleanly all the same."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import aws, kafka
+from tests.support.service import Road, new_road, rows
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
+
+
+@dataclass(slots=True)
+class Run:
+    """A `headrace run` that leads a process group of its own, as a service manager or a shell starts it."""
+
+    file: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Its log so far."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def events(self) -> list[str]:
+        """What its log says, without the rest."""
+        return [line["event"] for line in self.lines]
+
+    def to_the_group(self, number: signal.Signals) -> None:
+        """As `timeout`, and a terminal."""
+        os.killpg(self.process.pid, number)
+
+    def to_every_process(self, number: signal.Signals) -> None:
+        """As systemd, whose default is all processes of the control group, at once."""
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            os.kill(pid, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that this one started, and those that they did."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """An address that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> Road:
+    """An empty road."""
+    return new_road(tmp_path)
+
+
+@pytest.fixture
+def start(road: Road) -> Iterator[Callable[..., Run]]:
+    """Starts a run with these options; ended afterwards."""
+    made: list[Run] = []
+
+    def begin(*arguments: str, name: str | None = None, **options: object) -> Run:
+        named = name or aws.unique("signals")
+        file, log = road.folder / f"{named}.json", road.folder / f"{named}-{len(made)}.log"
+        file.write_text(json.dumps({"name": named, **road.options(**{"http__listen": "", **options})}))
+        argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file), *arguments]
+        with log.open("wb") as output:
+            process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
+        made.append(Run(file, log, process))
+        return made[-1]
+
+    yield begin
+    for run in made:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.wait()
+
+
+def is_clean(run: Run, seconds: float) -> None:
+    """It ended with 0 within this time, without a word of Python or Java."""
+    assert run.process.wait(seconds) == 0, run.log.read_text()[-3000:]
+    text = run.log.read_text()
+    assert "Traceback" not in text
+    assert "py4j" not in text.lower(), text[-3000:]
+
+
+@pytest.mark.parametrize("send", [Run.to_the_group, Run.to_every_process], ids=["group", "every process"])
+def test_a_stop_of_all_processes_in_the_middle_of_the_load(
+    road: Road, start: Callable[..., Run], send: Callable[[Run, signal.Signals], None]
+) -> None:
+    """What is at hand is committed: workers and the JVM go on until the driver is done with them."""
+    for number in range(40):
+        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
+    run = start(max__bytes__per__second=500_000)
+    until_sync(lambda: run.events().count("object") >= 3, seconds=90, what="some objects done")
+    before = sum(1 for _ in kafka.committed(road.topic, seconds=60))
+
+    send(run, signal.SIGTERM)
+
+    is_clean(run, 30)
+    assert "slot_lost" not in run.events()
+    assert run.events()[-1] == "service_stopped"
+    after = sum(1 for _ in kafka.committed(road.topic, seconds=60))
+    assert before <= after < 80_000, "it was over before it was stopped"
+    name = run.file.stem
+    again = start("--until-idle", name=name)
+    assert again.process.wait(90) == 0, again.log.read_text()[-3000:]
+    assert road.account() == (0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_while_spark_starts(start: Callable[..., Run], number: signal.Signals) -> None:
+    """It is acknowledged at once, and over soon; what was started is gone."""
+    run = start()
+    until_sync(lambda: len(descendants(run.process.pid)) > 0, seconds=30, what="the JVM")
+    began = time.monotonic()
+
+    run.to_the_group(number)
+
+    until_sync(lambda: "stop_requested" in run.events(), seconds=1, what="a word of it")
+    started = descendants(run.process.pid)
+    is_clean(run, 10 - (time.monotonic() - began))
+    (asked,) = [line for line in run.lines if line["event"] == "stop_requested"]
+    assert asked["by"] == number.name
+    assert run.events()[-1] == "service_stopped"
+    until_sync(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), seconds=5, what="the end")
+
+
+def test_a_stop_while_the_broker_is_silent(start: Callable[..., Run]) -> None:
+    """A client that waits in a library holds neither the answer nor the end up."""
+    with silent_server() as address:
+        run = start(bootstrap__servers=address)
+        until_sync(lambda: "service_started" in run.events(), seconds=30, what="the start")
+        began = time.monotonic()
+
+        run.to_the_group(signal.SIGINT)
+
+        until_sync(lambda: "stop_requested" in run.events(), seconds=1, what="a word of it")
+        is_clean(run, 10 - (time.monotonic() - began))
