@@ -33,6 +33,8 @@ LEVELS: Final = (
         "spark.byte_source",
         "spark.code_archive",
         "spark.daemon",
+        "spark.jvm",
+        "spark.master",
         "spark.rows",
         "spark.socket_protocol",
     ),
