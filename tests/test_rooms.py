@@ -18,6 +18,7 @@ _PURE: Final = frozenset(
         "checks",
         "clock",
         "columns",
+        "content",
         "errors",
         "exits",
         "options_hash",

@@ -1,10 +1,11 @@
 """Findings about the bucket."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.catalogue import ExclusionReason, ObjectFilter
+from ingest.checks.content import Sample
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.model.objects import S3Object
 from ingest.settings.settings import S3Settings
@@ -13,6 +14,8 @@ from ingest.text_formatting import counted
 # S3 refuses requests whose time is off by more than 15 minutes; a minute is already not normal.
 _SKEW_FAILS_MS: Final = 900_000
 _SKEW_WARNS_MS: Final = 60_000
+# So many endings of keys are looked at, an object each.
+_SAMPLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +38,10 @@ class Survey:
     archived: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Keys that `run` would take."""
-    sample: S3Object | None = None
-    """An object that can be tried to be read: taken, not empty, not archived."""
+    samples: dict[str, S3Object] = field(default_factory=dict)
+    """Objects that can be tried to be read (taken, not empty, not archived): the first of each ending."""
+    last: S3Object | None = None
+    """The last one of these."""
 
     def add(self, objects: Iterable[S3Object], object_filter: ObjectFilter) -> None:
         """Judge some more."""
@@ -53,8 +58,21 @@ class Survey:
                 self.topics[route.topic] = TopicSample(partition=route.partition, key=seen.id.key)
             if seen.is_archived:
                 self.archived.append(seen.id.key)
-            elif self.sample is None and seen.size:
-                self.sample = seen
+            elif seen.size:
+                if len(self.samples) < _SAMPLES:
+                    self.samples.setdefault(_ending(seen.id.key), seen)
+                self.last = seen
+
+    @property
+    def sample(self) -> S3Object | None:
+        """One object that can be tried to be read."""
+        return next(iter(self.samples.values()), None)
+
+    @property
+    def to_sample(self) -> list[S3Object]:
+        """A few objects that show what there is: one of each ending, and the last."""
+        found = {seen.id: seen for seen in (*self.samples.values(), *([self.last] if self.last else []))}
+        return list(found.values())
 
     @property
     def scope(self) -> str:
@@ -75,6 +93,8 @@ class BucketFacts:
     """True when the sample can be read."""
     get_version: bool | Refused | None
     """The same by version id; None too when the bucket has no versions."""
+    samples: Sequence[Sample] = ()
+    """The first bytes of some objects."""
 
 
 def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
@@ -243,6 +263,11 @@ def clocks_agree(_settings: S3Settings, facts: BucketFacts) -> Finding | None:
     if abs(facts.skew_ms) > _SKEW_WARNS_MS:
         return warn(name, f"{sentence}.", remedy)
     return ok(name, "this machine's clock and S3's agree")
+
+
+def _ending(key: str) -> str:
+    """What a key ends in, such as jsonl.gz: objects of one ending are likely to be of one format."""
+    return key.rpartition("/")[2].partition(".")[2]
 
 
 def _rank(partition: int | None) -> int:

@@ -18,13 +18,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of `check`. `remedy` says what to do unless all is well; `exit` is the code of a failure."""
+    """One line of `check`. `remedy` says what to do unless all is well; `exit` is the code of a failure.
+
+    `count` is how many things there are to do about it.
+    """
 
     name: str
     verdict: Verdict
     sentence: str
     remedy: str | None = None
     exit: Exit = Exit.DONE
+    count: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""
@@ -51,9 +55,16 @@ def unusable(name: str, sentence: str, remedy: str) -> Finding:
     return Finding(name=name, verdict=Verdict.FAIL, sentence=sentence, remedy=remedy, exit=Exit.UNUSABLE)
 
 
-def misconfigured(name: str, sentence: str, remedy: str) -> Finding:
+def misconfigured(name: str, sentence: str, remedy: str, *, count: int = 1) -> Finding:
     """`run` would end with 2, or bring objects to a wrong end."""
-    return Finding(name=name, verdict=Verdict.FAIL, sentence=sentence, remedy=remedy, exit=Exit.CONFIGURATION)
+    return Finding(
+        name=name,
+        verdict=Verdict.FAIL,
+        sentence=sentence,
+        remedy=remedy,
+        exit=Exit.CONFIGURATION,
+        count=count,
+    )
 
 
 def exit_of(findings: Iterable[Finding]) -> Exit:

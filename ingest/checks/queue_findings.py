@@ -1,12 +1,12 @@
 """Findings about the queue, and about what the bucket sends to it."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ingest.checks.finding import Cause, Finding, Refused, ok, unusable, warn
+from ingest.settings.queue_url import queue_region as queue_region_of_url
 from ingest.settings.settings import S3Settings, SqsSettings
 from ingest.text_formatting import counted
 
@@ -14,10 +14,6 @@ _SHORT_VISIBILITY_SECONDS: Final = 30
 _FEW_RECEIVES: Final = 5
 _SHORT_RETENTION_SECONDS: Final = 86_400
 _ALL_CREATED: Final = "s3:ObjectCreated:*"
-# https://docs.aws.amazon.com/general/latest/gr/sqs-service.html, old and new forms, VPC endpoints too
-_URL_REGION: Final = re.compile(
-    r"https?://(?:[a-z0-9-]+\.)?(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)(?:\.vpce)?\.amazonaws\.com"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +70,7 @@ def queue_region(place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
         return unusable(
             name,
             f"the queue is in {found}, and asked for in {place.sqs.region}.",
-            f"Set sqs.region={found}.",
+            f"Set sqs.region={found}, or leave it out.",
         )
     if found != facts.bucket_region and not _is_indirect(facts):
         return unusable(
@@ -210,8 +206,7 @@ def _region_of(place: BucketAndQueue, facts: QueueFacts) -> str | None:
     if not isinstance(facts.attributes, Refused) and "QueueArn" in facts.attributes:
         return facts.attributes["QueueArn"].split(":")[3]
     # A queue of another region is asked with the wrong signature, so its URL has to tell.
-    match = _URL_REGION.match(place.sqs.queue_url)
-    return None if match is None else match[1] or match[2]
+    return queue_region_of_url(place.sqs.queue_url)
 
 
 def _ours(facts: QueueFacts) -> list[Mapping[str, Any]]:

@@ -8,18 +8,21 @@ import typer
 from ingest import logs
 from ingest.catalogue import Baseline
 from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.content import format_fits
 from ingest.checks.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
 from ingest.checks.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
+from ingest.checks.machine import machine_findings
 from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import environment, read_settings
 from ingest.errors import HeadraceError, InvalidConfiguration
 from ingest.exits import Exit
 from ingest.object_selection import object_filter_of
 from ingest.probes.aws_clients import aws_clients
+from ingest.probes.machine import probe_machine
 from ingest.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
 from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
+from ingest.settings import Settings, SettingsError
 
 
 def check(
@@ -31,11 +34,12 @@ def check(
     log_level: Level = LogLevel.ERROR,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
-    """Check the configuration and what it points at: bucket, queue, topics, ledger, transactions.
+    """Check the configuration and what it points at: Java, bucket, queue, topics, ledger, transactions.
 
-    One line each, and under those that need it, what to do. Reads one byte of one object and writes nothing,
-    so it is safe beside a running service. Ends with 0, with 2 when the configuration is wrong, or with 3
-    when something it points at is not usable; warnings do not count.
+    One line each, and under those that need it, what to do. Reads the beginning of a few objects (64 KiB of
+    six at most) to see whether input.format fits, and writes nothing, so it is safe beside a running service.
+    Ends with 0, with 2 when the configuration is wrong, or with 3 when something it points at is not usable;
+    warnings do not count.
     """
     logs.configure(level=log_level.value, style=log_format.value)
     findings = []
@@ -57,13 +61,18 @@ def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None)
     try:
         settings = read_settings(config, sets=sets, worker_config=worker_config)
     except InvalidConfiguration as error:
+        cause = error.__cause__
         yield misconfigured(
-            "configuration", str(error), "Correct these options; docs/options.md describes each."
+            "configuration",
+            str(error),
+            "Correct these options; docs/options.md describes each.",
+            count=len(cause.problems) if isinstance(cause, SettingsError) else 1,
         )
         return
     yield ok("configuration", f"{config} is valid")
     for warning in settings.warnings:
         yield warn("configuration", warning, "It works; leave it out, or see docs/options.md.")
+    yield from machine_findings(probe_machine(settings, environment()))
     yield from _findings(settings)
 
 
@@ -105,6 +114,8 @@ def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]
     for one in BUCKET_CHECKS:
         if (finding := one(settings.s3, facts)) is not None:
             yield finding
+    if (finding := format_fits(settings.format.input_format, facts.samples)) is not None:
+        yield finding
 
 
 def queue_findings(settings: Settings, facts: QueueFacts, bucket: BucketFacts) -> Iterator[Finding]:
@@ -135,7 +146,7 @@ def kafka_findings(settings: Settings, facts: KafkaFacts) -> Iterator[Finding]:
 
 
 def _summary(findings: list[Finding]) -> str:
-    failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    failures = sum(finding.count for finding in findings if finding.verdict is Verdict.FAIL)
     warnings = sum(finding.verdict is Verdict.WARN for finding in findings)
     if failures:
         return f"{failures} to correct, {warnings} to look at."

@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import structlog
 import typer
@@ -18,6 +18,9 @@ from ingest.probes.running_service import NoAnswer, read_running_status
 from ingest.settings import Settings
 
 _log = structlog.get_logger(__name__)
+
+# How long a standby waits for the ledger when the REST interface asks for it.
+_LEDGER_SECONDS: Final = 30.0
 
 UntilIdleFlag = Annotated[
     bool,
@@ -77,6 +80,7 @@ def run(
         for warning in settings.warnings:
             _log.warning("configuration", warning=warning)
         # Spark and the clients take seconds to import: a wrong configuration is told before.
+        from ingest.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, run_service
         from ingest.service.stop import Stop
 
@@ -85,7 +89,9 @@ def run(
         options = RunOptions(
             until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
         )
-        code = run_service(settings, options, stop)
+        code = run_service(
+            settings, options, stop, lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
+        )
     if code is not Exit.DONE:
         raise typer.Exit(int(code))
 

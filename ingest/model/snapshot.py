@@ -35,6 +35,22 @@ class QuarantinedObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingObject:
+    """What a slot reads now; its key is made printable. `others` follow it in the slot's batch.
+
+    `records` is what of it is committed, `at_ms` when the batch was given out.
+    """
+
+    slot: int
+    key: str
+    topic: str
+    records: int
+    bytes: int
+    others: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventToCommit:
     """How long objects took from their event (or LastModified) to the commit of their last record, lately."""
 
@@ -76,6 +92,7 @@ class Snapshot:
     last_full_listing_ms: int | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     last_error: str | None = None
+    reading: tuple[ReadingObject, ...] = ()
     recent: tuple[RecentObject, ...] = ()
     quarantined: tuple[QuarantinedObject, ...] = ()
 

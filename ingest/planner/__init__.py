@@ -7,6 +7,6 @@ catalogue's thread. `ingest.catalogue` shows the order of calls.
 
 from ingest.planner.backoff import Backoff
 from ingest.planner.batch_limits import BatchLimits
-from ingest.planner.planner import Planner
+from ingest.planner.planner import Planner, SlotAtWork
 
-__all__ = ["Backoff", "BatchLimits", "Planner"]
+__all__ = ["Backoff", "BatchLimits", "Planner", "SlotAtWork"]

@@ -12,7 +12,7 @@ from ingest.catalogue.splits import options_of
 from ingest.clock import Instant
 from ingest.error_policy import RetryDelay, policy_of
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
-from ingest.model.objects import ObjectId
+from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Finished, Split
 from ingest.planner.backoff import Backoff
 from ingest.planner.batch_limits import BatchLimits, SplitKind
@@ -47,7 +47,23 @@ class _Plan:
     slot: int
     units: dict[LedgerKey, PendingObject]
     is_big: bool
+    granted_ms: int
     is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAtWork:
+    """What a slot is at: the first object of its batch that is not done, and how many others follow.
+
+    `records` is what of the object is committed; `granted_ms` when the batch was (ms since 1970).
+    """
+
+    slot: int
+    object: S3Object
+    route: Route
+    records: int
+    others: int
+    granted_ms: int
 
 
 class Planner:
@@ -93,7 +109,9 @@ class Planner:
             return ()
         splits = tuple(self._work(unit) for unit in units)
         is_big = any(self._limits.kind_of(unit) is SplitKind.BIG for unit in units)
-        self._plans[plan] = _Plan(slot=slot, units={unit.key: unit for unit in units}, is_big=is_big)
+        self._plans[plan] = _Plan(
+            slot=slot, units={unit.key: unit for unit in units}, is_big=is_big, granted_ms=now.wall_ms
+        )
         for pending in units:
             if pending.reads_before < 0:
                 pending.reads_before = self.access.reads
@@ -258,6 +276,15 @@ class Planner:
         """True while a slot works, or is not recovered."""
         return bool(self._plans)
 
+    def slots_at_work(self) -> list[SlotAtWork]:
+        """What each slot that has a batch is at, by slot."""
+        found = []
+        for live in sorted(self._plans.values(), key=lambda live: live.slot):
+            left = [pending for pending in live.units.values() if pending.phase is Phase.ACTIVE]
+            if left:
+                found.append(_at_work(live, left))
+        return found
+
     # Inside
 
     def _room_for_big(self) -> int:
@@ -340,3 +367,15 @@ def _key_of(work: Split) -> LedgerKey:
     if work.begin is None or work.end is None:
         return work.object.id
     return SplitKey(work.object.id, work.begin, work.end)
+
+
+def _at_work(live: _Plan, left: list[PendingObject]) -> SlotAtWork:
+    first = left[0]
+    return SlotAtWork(
+        slot=live.slot,
+        object=first.object,
+        route=first.route,
+        records=0 if first.entry is None else first.entry.records,
+        others=len(left) - 1,
+        granted_ms=live.granted_ms,
+    )

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # 
 from ingest.aws_errors import AwsRefusal
 from ingest.catalogue import ObjectFilter
 from ingest.checks.bucket_findings import BucketFacts, Survey, TopicSample
+from ingest.checks.content import Sample
 from ingest.checks.finding import Cause, Refused
 from ingest.checks.kafka_findings import KafkaFacts, TopicFacts
 from ingest.checks.queue_findings import QueueFacts
@@ -26,6 +27,7 @@ from ingest.model.objects import S3Object
 from ingest.probes.aws_clients import AwsClients
 from ingest.probes.bucket_keys import answered_ms, list_pages
 from ingest.probes.ledger_reader import client_properties
+from ingest.probes.object_samples import read_samples
 from ingest.settings import Settings
 from ingest.settings.settings import S3Settings
 from listeners.failures import refusal_of, translated_errors
@@ -57,7 +59,12 @@ def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectF
         get, version_id = _get(clients.s3, s3, survey.sample, None)
         if version_id is not None:
             get_version, _ = _get(clients.s3, s3, survey.sample, version_id)
-    return BucketFacts(region=region, survey=survey, skew_ms=skew_ms, get=get, get_version=get_version)
+    samples: list[Sample] = []
+    if isinstance(survey, Survey) and get is True:
+        samples = list(read_samples(clients.s3, s3, survey.to_sample))
+    return BucketFacts(
+        region=region, survey=survey, skew_ms=skew_ms, get=get, get_version=get_version, samples=samples
+    )
 
 
 def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str | None) -> QueueFacts:

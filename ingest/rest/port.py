@@ -12,7 +12,11 @@ from ingest.model.objects import ObjectId, S3Object
 
 
 class NotLeading(HeadraceError):
-    """This instance cannot answer: another one leads, or none does yet. The text says which."""
+    """This instance cannot answer: another one leads (`is_standby`), or none does yet; the text says it."""
+
+    def __init__(self, message: str, *, is_standby: bool = False) -> None:
+        super().__init__(message)
+        self.is_standby = is_standby
 
 
 class NotStopped(HeadraceError):
@@ -28,12 +32,13 @@ class ConnectorCondition:
     """How the ingester is: what is wanted of it, what fails at present, and the state of each slot given.
 
     `slots` holds (number, whether it is being recovered). It is empty once a stopped ingester has given all
-    slots back.
+    slots back. `worker_id` names who works, None where that is this instance.
     """
 
     target: TargetState
     problems: tuple[str, ...]
     slots: tuple[tuple[int, bool], ...]
+    worker_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +60,17 @@ class Change:
 
 
 class ConnectorPort(Protocol):
-    """The running ingester. Every method but `cluster_id` raises NotLeading; most raise Unanswered."""
+    """The running ingester. What changes something raises NotLeading on a standby, what is read does not.
+
+    Every method but `cluster_id` raises NotLeading before any instance leads; most raise Unanswered.
+    """
 
     @property
     def cluster_id(self) -> str | None:
         """Id of the Kafka cluster; None while it is not known."""
+
+    def require_leading(self) -> None:
+        """NotLeading unless this instance leads."""
 
     def condition(self) -> ConnectorCondition:
         """How it is now."""

@@ -106,6 +106,7 @@ class RestRoutes:
 
     def _health(self, _call: Call) -> Response:
         try:
+            self._connector.require_leading()
             self._connector.condition()
         except NotLeading as error:
             # A standby is as healthy as one can be that waits.
@@ -203,6 +204,7 @@ class RestRoutes:
 
     def _restart(self, call: Call) -> Response:
         self._require(call, "Unknown connector: {}")
+        self._connector.require_leading()
         include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
         condition = self._connector.condition()
         restarting: frozenset[int] = frozenset()
@@ -220,6 +222,7 @@ class RestRoutes:
 
     def _restart_task(self, call: Call) -> Response:
         self._require(call, "Unknown connector: {}")
+        self._connector.require_leading()
         for number, _ in self._connector.condition().slots:
             if str(number) == call.names[1]:
                 self._connector.restart_task(number)
@@ -263,7 +266,8 @@ class RestRoutes:
         return Response.of_json({"message": "The offsets for this connector have been reset successfully"})
 
     def _require_stopped(self) -> None:
-        """400 as Connect says it, with the way out."""
+        """400 as Connect says it, with the way out; 409 on a standby."""
+        self._connector.require_leading()
         condition = self._connector.condition()
         if condition.target is not TargetState.STOPPED or condition.slots:
             raise NotStopped(

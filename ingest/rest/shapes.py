@@ -40,7 +40,7 @@ def server_info(identity: Identity, cluster_id: str | None) -> dict[str, Any]:
 
 
 def connector_info(identity: Identity, condition: ConnectorCondition | None) -> dict[str, Any]:
-    """`GET /connectors/{name}`; a standby (None) has no tasks."""
+    """`GET /connectors/{name}`; before anybody leads (None) there are no tasks."""
     tasks = () if condition is None else condition.slots
     return {
         "name": identity.name,
@@ -54,7 +54,8 @@ def connector_status(
     identity: Identity, condition: ConnectorCondition, *, restarting: frozenset[int] | None = None
 ) -> dict[str, Any]:
     """`GET /connectors/{name}/status`; `restarting` says that a restart was asked for, and of which tasks."""
-    connector = {"state": _state(condition), "worker_id": identity.worker_id, "version": identity.version}
+    worker_id = condition.worker_id or identity.worker_id
+    connector = {"state": _state(condition), "worker_id": worker_id, "version": identity.version}
     if condition.problems:
         connector["trace"] = "\n".join(condition.problems)
     if restarting is not None:
@@ -77,7 +78,8 @@ def task_status(
     state = condition.target.value.upper()
     if is_restarting or (number, True) in condition.slots:
         state = "RESTARTING"
-    return {"id": number, "state": state, "worker_id": identity.worker_id, "version": identity.version}
+    worker_id = condition.worker_id or identity.worker_id
+    return {"id": number, "state": state, "worker_id": worker_id, "version": identity.version}
 
 
 def task_infos(identity: Identity, condition: ConnectorCondition) -> list[dict[str, Any]]:

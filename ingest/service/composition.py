@@ -19,6 +19,7 @@ from ingest.service.endpoints import endpoints
 from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
 from ingest.service.rest_adapter import RestAdapter
 from ingest.service.spark_startup import SparkStartup
+from ingest.service.standby import InstanceConnector, OpenLedger, StandbyLedger
 from ingest.service.startup import Startup, Stopped
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
@@ -36,9 +37,9 @@ class RunOptions:
     startup_seconds: float = 60.0
 
 
-def run_service(settings: Settings, options: RunOptions, stop: Stop) -> Exit:
+def run_service(settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> Exit:
     """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
-    run = _Composition(settings, options, stop)
+    run = _Composition(settings, options, stop, open_ledger)
     with ExitStack() as closing:
         try:
             code = run.run(closing)
@@ -53,8 +54,9 @@ def run_service(settings: Settings, options: RunOptions, stop: Stop) -> Exit:
 class _Composition:
     """What lives as long as the process; `run` makes it in the order that the protocol asks for."""
 
-    def __init__(self, settings: Settings, options: RunOptions, stop: Stop) -> None:
+    def __init__(self, settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> None:
         self._settings = settings
+        self._standby_ledger = StandbyLedger(open_ledger)
         self._options = options
         self._stop = stop
         self._snapshot_holder = SnapshotHolder(
@@ -137,9 +139,15 @@ class _Composition:
             rest = rest_server(
                 rest_listen,
                 self._settings,
-                self._connector,
+                InstanceConnector(
+                    self._connector,
+                    self._standby_ledger,
+                    bucket=self._settings.s3.bucket,
+                    tasks_max=self._settings.identity.tasks_max,
+                ),
                 host_name=socket.gethostname(),
                 version=version("headrace"),
             )
             rest.start()
+            closing.callback(self._standby_ledger.close)
             closing.callback(rest.close)

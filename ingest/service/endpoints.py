@@ -10,8 +10,9 @@ from ingest.http import Response, Route
 from ingest.kafka.quarantined import EntriesByState
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
-from ingest.model.snapshot import Snapshot, SnapshotHolder
+from ingest.model.snapshot import ReadingObject, Snapshot, SnapshotHolder
 from ingest.page import PAGE_HEADERS, status_page
+from ingest.planner import Planner, SlotAtWork
 from ingest.sanitize import printable
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
@@ -47,6 +48,7 @@ def build_snapshot(
     before: Snapshot,
     *,
     catalogue: Catalogue,
+    planner: Planner,
     ledger: Mapping[State, int],
     slots: SlotStates,
     statistics: Statistics,
@@ -96,6 +98,19 @@ def build_snapshot(
         last_full_listing_ms=statistics.last_full_listing_ms,
         problems={**statistics.problems, **denied, **missing},
         last_error=statistics.last_error,
+        reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
         quarantined=statistics.quarantine.newest(known, count=quarantined, ended=statistics.quarantined),
+    )
+
+
+def _reading(at_work: SlotAtWork) -> ReadingObject:
+    return ReadingObject(
+        slot=at_work.slot,
+        key=printable(at_work.object.id.key),
+        topic=at_work.route.topic,
+        records=at_work.records,
+        bytes=at_work.object.size,
+        others=at_work.others,
+        at_ms=at_work.granted_ms,
     )

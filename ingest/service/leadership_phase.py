@@ -25,6 +25,7 @@ from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
 from ingest.model.snapshot import SnapshotHolder
 from ingest.object_selection import baseline_from
+from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
 from ingest.service.endpoints import build_snapshot
@@ -82,6 +83,7 @@ class _Running:
     ledger: DriverLedger
     slot_pool: SlotPool
     catalogue: Catalogue
+    planner: Planner
     lifecycle: Lifecycle
     recovery: Recovery
     writes: LedgerWrites
@@ -236,6 +238,7 @@ class LeadershipPhase:
             ledger=ledger,
             slot_pool=slot_pool,
             catalogue=catalogue,
+            planner=planner,
             lifecycle=lifecycle,
             recovery=recovery,
             writes=writes,
@@ -300,6 +303,7 @@ class LeadershipPhase:
             build_snapshot(
                 replace(process.snapshot_holder.snapshot, target=target),
                 catalogue=running.catalogue,
+                planner=running.planner,
                 ledger=running.ledger.cache.counts(),
                 slots=slots,
                 statistics=process.statistics,

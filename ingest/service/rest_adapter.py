@@ -67,6 +67,10 @@ class RestAdapter:
 
     # -- asked by the REST interface -------------------------------------------------------------------------
 
+    def require_leading(self) -> None:
+        """NotLeading unless this instance leads."""
+        self._require_led()
+
     def condition(self) -> ConnectorCondition:
         """How it is now, as the service's thread sees it."""
         led = self._require_led()
@@ -110,13 +114,13 @@ class RestAdapter:
     def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order, read page by page."""
         led = self._require_led()
-        return (_known(led.cache, cached.id, cached.entry) for cached in led.cache.scan(led.bucket))
+        return (known_of(led.cache, cached.id, cached.entry) for cached in led.cache.scan(led.bucket))
 
     def find(self, object_id: ObjectId) -> LedgerObject | None:
         """What the ledger knows of one object."""
         cache = self._require_led().cache
         entry = cache.get(object_id)
-        return None if entry is None else _known(cache, object_id, entry)
+        return None if entry is None else known_of(cache, object_id, entry)
 
     def alter(self, changes: Sequence[Change]) -> None:
         """Change all of these offsets or none; return when it is committed and can be read. NotStopped."""
@@ -154,7 +158,8 @@ class RestAdapter:
                     "this instance is a standby; send the request to the one that leads"
                     if role == "standby"
                     else f"this instance does not lead (it is {role}); try again"
-                )
+                ),
+                is_standby=role == "standby",
             )
         return self._led
 
@@ -194,7 +199,8 @@ class RestAdapter:
             time.sleep(_LOOK_SECONDS)
 
 
-def _known(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> LedgerObject:
+def known_of(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> LedgerObject:
+    """What the ledger knows of an object, its slices counted."""
     slices = {} if entry.cuts is None else cache.splits(object_id)
     return LedgerObject(
         object=_s3_object(object_id, entry),

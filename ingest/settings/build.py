@@ -15,6 +15,7 @@ from ingest.settings.choices import (
 )
 from ingest.settings.given import Entry
 from ingest.settings.options import connection_options, reading_options, record_options
+from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.routing_checks import ordering
 from ingest.settings.secret import Secret, properties
@@ -157,7 +158,9 @@ def _sqs(values: Values) -> settings.SqsSettings | None:
     return settings.SqsSettings(
         queue_url=queue_url,
         endpoint=values[reading_options.SQS_ENDPOINT] or _own_endpoint(queue_url),
-        region=values[reading_options.SQS_REGION] or values[reading_options.REGION],
+        region=values[reading_options.SQS_REGION]
+        or queue_region(queue_url)
+        or values[reading_options.REGION],
         wait_time_seconds=values[reading_options.SQS_WAIT],
         visibility_timeout_seconds=values[reading_options.SQS_VISIBILITY],
         receivers=values[reading_options.SQS_RECEIVERS],

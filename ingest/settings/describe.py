@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from ingest.settings.build import state_dir
 from ingest.settings.given import Entry
 from ingest.settings.options import OPTIONS, connection_options, reading_options
+from ingest.settings.queue_url import queue_region
 from ingest.settings.settings import Settings
 from ingest.settings.values import Values
 
@@ -24,7 +25,8 @@ def shown_values(
     found = {option.name: option.default for option in OPTIONS if option.default is not None}
     found[connection_options.OFFSETS_TOPIC.name] = f"{values[connection_options.NAME]}-offsets"
     found[connection_options.STATE_DIR.name] = str(state_dir(None, environment))
-    if values[reading_options.QUEUE] is not None:
-        found[reading_options.SQS_REGION.name] = values[reading_options.REGION]
+    queue_url = values[reading_options.QUEUE]
+    if queue_url is not None:
+        found[reading_options.SQS_REGION.name] = queue_region(queue_url) or values[reading_options.REGION]
     found.update({name: entry.shown for name, entry in entries.items()})
     return tuple(sorted(found.items()))

@@ -1,6 +1,7 @@
 """The text of a configuration to names and values: JSON in Connect's two shapes, or `.properties`."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Final, Literal, NoReturn
 
@@ -10,6 +11,14 @@ from ingest.settings.properties import PropertiesError, parse_properties
 FileKind = Literal["json", "properties"]
 
 _SHAPES: Final = 'expected {"option": value, ..} or {"name": .., "config": {"option": value, ..}}'
+
+
+_READ: Final = (
+    f"what is read is one JSON object, {_SHAPES.removeprefix('expected ')}, or Java properties in a file "
+    "whose name ends in .properties"
+)
+_YAML: Final = re.compile(r"---\s*$|[\w.]+:(\s|$)")
+_PROPERTY: Final = re.compile(r"[\w.]+\s*=")
 
 
 class _Members(list[tuple[str, object]]):
@@ -36,6 +45,8 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
     Raises SettingsError when the text as a whole cannot be read: nothing else can be said of it then.
     """
     content = text.removeprefix("\ufeff")
+    if kind == "json" and not content.strip():
+        raise _broken(f"the text is empty; {_READ}")
     pairs = _json_pairs(content, problems) if kind == "json" else _properties_pairs(content)
     given: dict[str, str] = {}
     for name, value in pairs:
@@ -44,6 +55,15 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
         else:
             given[name] = value
     return given
+
+
+def _guessed(text: str) -> str:
+    """What a text that is no JSON looks like, for a sentence, by its first line that says something."""
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    if _PROPERTY.match(first):
+        return " but looks like Java properties"
+    return " but looks like YAML" if _YAML.match(first) else ""
 
 
 def _properties_pairs(text: str) -> list[tuple[str, str]]:
@@ -67,6 +87,8 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
+        if error.lineno == 1 and not text.lstrip().startswith("{"):
+            raise _broken(f"the text is not JSON{_guessed(text)}; {_READ}") from None
         raise _broken(
             f"the JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None

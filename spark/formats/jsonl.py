@@ -6,8 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from ingest.content import recognise
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import BytePosition, Position
+from ingest.settings.choices import InputFormat
 from spark.byte_source import ByteSource
 from spark.compression import plain_stream, refuse_unsupported, regrouped, stored_codec
 from spark.formats.json_check import are_all_json, fault
@@ -18,6 +20,8 @@ from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 
 BATCH_ROWS: Final = 10_000
 
+# Enough to see what an object is that is no JSON Lines.
+_GUESS_BYTES: Final = 65_536
 _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = 32
 
@@ -41,16 +45,17 @@ def decode(
         chunks = plain_stream(source, offset)
     else:
         chunks, offset = _split_stream(source, start, begin, source.size if end is None else end)
+    head = b""
     if offset == 0:
-        chunks, offset = _without_bom(chunks)
+        head, chunks, offset = _without_bom(chunks)
     record_builder = RecordBuilder.of(options)
     for found in lines(chunks, offset=offset, limit=options.row_max_bytes):
         if end is not None and (found.offset if isinstance(found, LineBlock) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
-            yield _too_long(found, options)
+            yield _too_long(found, options, head)
         else:
-            yield from map(record_builder.build, _batches(found, options, end))
+            yield from map(record_builder.build, _batches(found, options, end, head))
             if end is not None and found.offset + len(found.buffer) >= end:
                 return
 
@@ -103,25 +108,36 @@ def _to_the_end(source: ByteSource, begin: int, end: int) -> Iterator[bytes]:
         yield from source.stream(max(begin, end))
 
 
-def _without_bom(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
+def _without_bom(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes], int]:
+    """The first bytes, and the chunks and their offset behind a byte order mark."""
     head = b""
     for chunk in chunks:
         head += chunk
         if len(head) >= len(_BOM):
             break
     if head.startswith(_BOM):
-        return chain([head[len(_BOM) :]], chunks), len(_BOM)
-    return chain([head], chunks), 0
+        return head[:_GUESS_BYTES], chain([head[len(_BOM) :]], chunks), len(_BOM)
+    return head[:_GUESS_BYTES], chain([head], chunks), 0
 
 
-def _too_long(line: LongLine, options: DecodeOptions) -> RowBatch:
+def _guessed(message: str, begin: int, head: bytes) -> str:
+    """The message about the line that begins there; the first one's says what the object looks like."""
+    if begin > len(_BOM) or not head:
+        return message
+    content = recognise(head)
+    if content is None or content.is_read_by(InputFormat.JSONL):
+        return message
+    return f"{message}. The object looks like {content.words}, not JSON Lines: {content.remedy}"
+
+
+def _too_long(line: LongLine, options: DecodeOptions, head: bytes) -> RowBatch:
     nothing = np.zeros(0, np.int64)
     bad = BadRow(
         index=0,
         position=BytePosition(line.begin),
         after=BytePosition(line.after),
         reason="too_large",
-        message=options.too_large(line.size + options.overhead_bytes),
+        message=_guessed(options.too_large(line.size + options.overhead_bytes), line.begin, head),
         size=line.size,
     )
     return RowBatch(
@@ -132,7 +148,7 @@ def _too_long(line: LongLine, options: DecodeOptions) -> RowBatch:
     )
 
 
-def _batches(stretch: LineBlock, options: DecodeOptions, end: int | None) -> Iterator[RowBatch]:
+def _batches(stretch: LineBlock, options: DecodeOptions, end: int | None, head: bytes) -> Iterator[RowBatch]:
     """The stretch's rows, checked, in batches of at most BATCH_ROWS."""
     count = len(stretch.starts)
     if end is not None and stretch.offset + len(stretch.buffer) > end:
@@ -150,6 +166,9 @@ def _batches(stretch: LineBlock, options: DecodeOptions, end: int | None) -> Ite
     for row in np.flatnonzero(large).tolist():
         size = int(ends[row] - starts[row]) + options.overhead_bytes
         faults[row] = ("too_large", options.too_large(size))
+    if 0 in faults:
+        reason, message = faults[0]
+        faults[0] = reason, _guessed(message, stretch.offset, head)
     lengths = _nulled(buffer, ends - starts, trimmed_starts, trimmed_lengths)
     good = filled
     if faults:

@@ -252,8 +252,8 @@ _CASES = {
         make=_queue_of_another_region,
         finding="queue region",
         code=3,
-        words="the queue is in eu-west-1",
-        remedy="Set sqs.region=eu-west-1.",
+        words="the queue is in eu-west-1, the bucket in us-east-1",
+        remedy="Use a queue in us-east-1",
     ),
     "queue without this bucket's notification": Case(
         make=_queue_unnotified,

@@ -58,6 +58,7 @@ def test_a_configuration_that_cannot_work_is_all_that_is_said(scene: Scene) -> N
     assert list(findings) == ["configuration"]
     assert "no.such.option" in findings["configuration"]["sentence"]
     assert "poll.interval.ms" in findings["configuration"]["sentence"]
+    assert scene.run("check", code=2).endswith("2 to correct, 0 to look at.\n")
 
 
 def test_a_queue_that_is_gone(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.model.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot
+from ingest.model.snapshot import EventToCommit, QuarantinedObject, ReadingObject, RecentObject, Snapshot
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "status.md"
 
@@ -30,7 +30,12 @@ def test_every_field_of_the_snapshot_is_documented() -> None:
 
 @pytest.mark.parametrize(
     ("field", "shape"),
-    [("recent", RecentObject), ("quarantined", QuarantinedObject), ("event_to_commit", EventToCommit)],
+    [
+        ("reading", ReadingObject),
+        ("recent", RecentObject),
+        ("quarantined", QuarantinedObject),
+        ("event_to_commit", EventToCommit),
+    ],
 )
 def test_and_every_field_of_what_is_inside(field: str, shape: type) -> None:
     """In words or by name."""

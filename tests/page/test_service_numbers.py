@@ -139,9 +139,10 @@ def test_status_lists_what_is_quarantined(service: Service) -> None:
     assert 0 <= status["at_ms"] - shown["at_ms"] < 600_000
 
 
-@pytest.mark.long
-def test_the_page_of_a_real_service(service: Service, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """From an upload to a browser, without anything put in between."""
+def test_the_page_of_a_real_service(
+    road: Road, service: Service, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """From an upload to a browser, without anything put in between: what is over, quarantined, being read."""
     command = find_chromium()
     if command is None:
         pytest.skip("no Chromium on PATH (Debian: apt-get install chromium): the page was NOT looked at")
@@ -151,6 +152,14 @@ def test_the_page_of_a_real_service(service: Service, tmp_path_factory: pytest.T
             page.await_text("#role", lambda text: text == "leader")
             assert "announced.jsonl done" in page.text("#recent")
             assert page.text("#mode") == "events"
+            quarantined = page.text("#quarantined")
+            assert "bad.jsonl not_json" in quarantined
+            assert "None." not in quarantined
+            assert page.text("#reading") == "None."
+            road.upload("large.jsonl", rows("large" * 40, 300_000))
+            page.await_text("#reading", lambda text: "large.jsonl 0" in text, seconds=60)
+            page.await_text("#reading", lambda text: text == "None.", seconds=120)
+            assert "large.jsonl done" in page.text("#recent")
             assert page.complaints == []
     finally:
         browser.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.model.snapshot import RecentObject, Snapshot
+from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
 from tests.page.chromium import Chromium, Page, find_chromium
 from tests.page.shown import LEADER, NOW_MS, Shown, showing
 from tests.support.until import until_sync
@@ -71,6 +71,37 @@ def test_it_shows_what_status_says(page: Page) -> None:
     assert "part-0007.jsonl not_json" in page.text("#quarantined")
     rows = page.value("[...document.querySelectorAll('#recent tbody th')].map((cell) => cell.innerText)")
     assert rows == [recent.key for recent in reversed(LEADER.recent)]
+
+
+def test_what_is_read_now_stands_above_ten_that_are_over(page: Page, shown: Shown) -> None:
+    """Fifty rows would push everything else off the screen; who wants them finds them in /status."""
+    many = tuple(replace(LEADER.recent[0], key=f"over/{number}") for number in range(50))
+    reading = ReadingObject(
+        slot=3, key="large.jsonl", topic="orders", records=1_200_000, bytes=73_400_320, others=2,
+        at_ms=NOW_MS - 42_000,
+    )  # fmt: skip
+    shown.change(recent=many, reading=(reading,))
+    text = page.await_text("#reading", lambda text: "large.jsonl" in text)
+
+    assert text.endswith("large.jsonl 3 orders 1,200,000 records 73.4 MB 42.3 s ago 2 objects")
+    rows = page.value("[...document.querySelectorAll('#recent tbody th')].map((cell) => cell.innerText)")
+    assert rows == [f"over/{number}" for number in range(49, 39, -1)]
+    assert page.text("#recent").endswith("… and 40 more in /status")
+    assert page.value(
+        "document.querySelector('#reading').getBoundingClientRect().bottom"
+        " <= document.querySelector('#recent').getBoundingClientRect().top"
+    )
+
+
+def test_the_curve_spans_the_card(page: Page, shown: Shown) -> None:
+    """From the first seconds on: a page just opened showed a line at the right edge."""
+    points = "document.querySelector('#sparkline polyline').getAttribute('points').split(' ')"
+    seen = page.value(f"{points}.length")
+    shown.change(records_per_second=1000.0)
+    until_sync(lambda: page.value(f"{points}.length") > seen + 1, what="more points")
+
+    ends = page.value(f"[{points}[0], {points}.at(-1)].map((point) => Number(point.split(',')[0]))")
+    assert ends == [0, page.value("document.querySelector('#sparkline').viewBox.baseVal.width")]
 
 
 @pytest.mark.long
@@ -184,32 +215,42 @@ def test_a_standby_says_so(chromium: Chromium) -> None:
     )
     with showing(standby) as shown, chromium.page(shown.url) as page:
         page.await_text("#role", lambda text: text == "standby")
-        assert page.text("#reason") == "Another instance leads; this one takes over when it ends."
-        assert page.text("#quarantined") == "None."
-        assert page.text("#recent") == "None since the start."
-        assert page.text("#latency-tail") == "no object was committed lately"
+        assert page.text("#reason") == (
+            "Another instance leads, and the figures are on that one's page. "
+            "This one takes over when it ends."
+        )
+        figures = "document.querySelector('main, #mode:not(:empty)').checkVisibility()"
+        assert page.value(figures) is False
+        # Who led before still has figures of then; who leads from now on has its own.
+        shown.change(objects={"done": 7}, mode="events")
+        page.value("new Promise((resolve) => setTimeout(resolve, 1200))")
+        assert page.value(figures) is False
+        shown.change(role="leader")
+        page.await_text("#states", lambda text: "done 7" in text)
+        assert page.value(figures) is True
         assert page.complaints == []
 
 
 @pytest.mark.long
-def test_the_keyboard_reaches_everything_and_pauses_it(page: Page, shown: Shown) -> None:
-    """Tab goes to the skip link, the button and the links; Space pauses what moves."""
+def test_the_keyboard_reaches_everything_and_stops_it(page: Page, shown: Shown) -> None:
+    """Tab goes to the skip link, the button and the links; Space stops what moves."""
     reached = []
     for _ in range(6):
         page.press("Tab", 9)
         reached.append(page.value("document.activeElement.innerText"))
         outline = page.value("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none", f"{reached[-1]} does not show that it has the focus"
-        if reached[-1] == "Pause":
+        if reached[-1] == "Stop refreshing":
             page.press(" ", 32)
-    assert reached == ["To the figures", "Pause", "/status", "/metrics", "/health/live", "/health/ready"]
-    assert page.value("document.querySelector('#pause').getAttribute('aria-pressed')") == "true"
-    until_sync(lambda: page.text("#fresh") == "paused", what="a page at rest")
+    links = ["/status", "/metrics", "/health/live", "/health/ready"]
+    assert reached == ["To the figures", "Stop refreshing", *links]
+    assert page.value("document.querySelector('#refreshing').getAttribute('aria-pressed')") == "true"
+    until_sync(lambda: page.text("#fresh") == "not refreshed", what="a page at rest")
     asked = shown.asked
     page.value("new Promise((resolve) => setTimeout(resolve, 1500))")
     assert shown.asked == asked
 
-    page.value("document.querySelector('#pause').click()")
+    page.value("document.querySelector('#refreshing').click()")
     until_sync(lambda: shown.asked > asked, what="another poll")
 
 
@@ -287,7 +328,7 @@ def test_it_fits_every_window(chromium: Chromium, shown: Shown, width: int) -> N
         )
         assert wide == []
         assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
-        assert page.value("document.querySelector('#pause').getBoundingClientRect().height") >= 36
+        assert page.value("document.querySelector('#refreshing').getBoundingClientRect().height") >= 36
 
 
 def test_the_picture_in_the_docs_is_small() -> None:

@@ -53,9 +53,12 @@ class FakeConnector:
     calls: list[Any] = field(default_factory=list)
     cluster_id: str | None = "cluster"
 
+    def require_leading(self) -> None:
+        """Refused on a standby."""
+        self._lead()
+
     def condition(self) -> ConnectorCondition:
         """As it was made."""
-        self._lead()
         return ConnectorCondition(target=self.target, problems=self.problems, slots=self.slots)
 
     def steer(self, target: TargetState) -> None:
@@ -75,12 +78,10 @@ class FakeConnector:
 
     def topics(self) -> Sequence[str]:
         """Two."""
-        self._lead()
         return ["events", "more"]
 
     def offsets(self) -> Iterator[LedgerObject]:
         """Those it was made with."""
-        self._lead()
         return iter(self.known.values())
 
     def find(self, object_id: ObjectId) -> LedgerObject | None:

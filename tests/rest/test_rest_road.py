@@ -176,13 +176,22 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
         second.service.start(ready_seconds=PATIENCE)
         until_sync(lambda: second.service.status()["role"] == "standby", seconds=PATIENCE, what="a standby")
         assert second.ask("GET", "/connectors") == (200, [first.name])
-        assert second.ask("GET", "")[1]["tasks"] == []
         assert second.ask("GET", "/health")[0] == 200
+        road.upload("read.jsonl", rows("read", 20))
+        road.await_rows()
+        until_sync(lambda: list(second.etags()) == ["read.jsonl"], seconds=30, what="the ledger on a standby")
+        for path in ("offsets", "topics"):
+            assert second.ask("GET", path) == first.ask("GET", path), path
+        assert len(second.ask("GET", "tasks")[1]) == len(second.ask("GET", "")[1]["tasks"]) == 2
+        shown = second.ask("GET", "/connectors?expand=status")[1][first.name]["status"]
+        assert (shown["connector"]["state"], shown["connector"]["worker_id"]) == ("RUNNING", "leader")
+        assert [task["id"] for task in shown["tasks"]] == [0, 1]
         refused = second.ask("PUT", "pause")
         assert (refused[0], refused[1]["error_code"]) == (409, 409)
         assert "standby" in refused[1]["message"]
 
         assert first.ask("PUT", "pause") == (202, None)
+        until_sync(lambda: second.state() == "PAUSED", seconds=30, what="the pause on a standby")
         road.upload("a.jsonl", rows("a", 50))
         first.service.kill()
         until_sync(lambda: second.service.status()["role"] == "leader", seconds=PATIENCE, what="a takeover")

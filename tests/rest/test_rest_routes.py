@@ -213,22 +213,26 @@ def test_a_restart_with_parameters_answers_the_status(
         ("GET", "/connectors/uploads", 200),
         ("GET", "/connectors/uploads/config", 200),
         ("GET", "/connector-plugins", 200),
-        ("GET", "/connectors?expand=status", 409),
-        ("GET", "/connectors/uploads/status", 409),
-        ("GET", "/connectors/uploads/tasks", 409),
-        ("GET", "/connectors/uploads/topics", 409),
-        ("GET", "/connectors/uploads/offsets", 409),
+        ("GET", "/connectors?expand=status", 200),
+        ("GET", "/connectors/uploads/status", 200),
+        ("GET", "/connectors/uploads/tasks", 200),
+        ("GET", "/connectors/uploads/topics", 200),
+        ("GET", "/connectors/uploads/offsets", 200),
         ("DELETE", "/connectors/uploads/offsets", 409),
+        ("PATCH", "/connectors/uploads/offsets", 409),
         ("PUT", "/connectors/uploads/pause", 409),
         ("PUT", "/connectors/uploads/stop", 409),
         ("POST", "/connectors/uploads/restart", 409),
+        ("POST", "/connectors/uploads/restart?onlyFailed=true", 409),
+        ("POST", "/connectors/uploads/tasks/0/restart", 409),
     ],
 )
-def test_a_standby_answers_what_it_knows_and_409_else(method: str, path: str, status: int) -> None:
+def test_a_standby_answers_what_is_read_and_409_else(method: str, path: str, status: int) -> None:
     """409 is Connect's word for "ask again in a moment", which its clients understand."""
     connector = FakeConnector(standby=True)
 
-    assert ask(connector, method, path)[0] == status
+    body = {"offsets": [{"partition": {"bucket": "b"}, "offset": None}]} if method == "PATCH" else None
+    assert ask(connector, method, path, body)[0] == status
     assert connector.calls == []
 
 

@@ -176,7 +176,11 @@ SQS_ENDPOINT = optional(
     default_says="the host of the queue's URL, unless it is Amazon's",
 )
 SQS_REGION = optional(
-    "sqs.region", _REGION, Group.SQS, "The queue's region.", default_says="the region of the bucket"
+    "sqs.region",
+    _REGION,
+    Group.SQS,
+    "The queue's region.",
+    default_says="the region that the queue's URL names, else the region of the bucket",
 )
 SQS_WAIT = option(
     "sqs.wait.time.seconds",

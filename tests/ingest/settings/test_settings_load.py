@@ -157,7 +157,20 @@ def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
     ("text", "message"),
     [
         pytest.param('{\n  "name" "x"}', "the JSON is broken at line 2, column 10: ", id="no colon"),
-        pytest.param("", "the JSON is broken at line 1, column 1: ", id="nothing"),
+        pytest.param("", "the text is empty; what is read is one JSON object, {", id="nothing"),
+        pytest.param(" \n", "the text is empty; what is read is one JSON object, {", id="blank"),
+        pytest.param(
+            "# orders\nname: orders\ntopic: x\n",
+            "the text is not JSON but looks like YAML; what is read is one JSON object, ",
+            id="YAML",
+        ),
+        pytest.param("---\nname: x\n", "the text is not JSON but looks like YAML; ", id="YAML, a document"),
+        pytest.param(
+            "name=orders\ntopic=x\n",
+            "the text is not JSON but looks like Java properties; what is read is one JSON object, ",
+            id="properties by another name",
+        ),
+        pytest.param("orders", "the text is not JSON; what is read is one JSON object, ", id="a word"),
         pytest.param("[1, 2]", "the JSON is not an object; expected ", id="a list"),
         pytest.param('{"a": NaN}', "the JSON holds NaN or Infinity, ", id="NaN"),
         pytest.param("[" * 200_000, "the JSON is nested too deeply; ", id="deep"),

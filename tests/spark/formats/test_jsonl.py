@@ -59,6 +59,31 @@ def test_bad_lines_stand_where_they_were_found() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"id,name\n1,a\n2,b\n", "looks like CSV (columns between commas), not JSON Lines: convert it"),
+        (b"\xef\xbb\xbfid,name\n1,a\n2,b\n", "looks like CSV (columns between commas)"),
+        (b"PAR1\x15\n\x04\x00", "looks like Parquet, not JSON Lines: set input.format=parquet"),
+        (b"PAR1" + b"\x15" * 100, "looks like Parquet, not JSON Lines: set input.format=parquet"),
+        (b"Obj\x01\x04\n", "looks like an Avro object container file, not JSON Lines: set input.format=avro"),
+        (b'{\n "a": 1\n}\n', "one JSON document over several lines, not JSON Lines: write one JSON value"),
+    ],
+)
+def test_an_object_of_another_format_is_named(content: bytes, words: str) -> None:
+    """In the message of its first row, which is what its quarantine shows."""
+    first, *others = decode_all(MemorySource(content), SMALL).bad
+
+    assert words in first.message
+    assert not any("looks like" in row.message for row in others)
+
+
+@pytest.mark.parametrize("content", [b'{"a":1\n1\n', b"1\nid,name\n1,a\n", b"broken\n{}\n{}\n"])
+def test_a_bad_line_among_good_ones_is_no_other_format(content: bytes) -> None:
+    """There is nothing to guess."""
+    assert not any("looks like" in row.message for row in decode_all(MemorySource(content), JSONL).bad)
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""], ids=["LF", "CRLF", "end"])
 def test_a_line_above_the_limit_is_a_bad_row(chunk: int, end: bytes) -> None:
