@@ -76,8 +76,9 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
         says=FailureScope.SOURCE_ANSWERS,
     ),
     "InvalidObject": ErrorPolicy(state=State.QUARANTINED),
+    # Not known to be the object's own: a proxy may answer so to everything.
     "ObjectError": ErrorPolicy(
-        state=State.FAILED, reason="unreadable", wait=RetryDelay.OBJECT, is_counted=True
+        state=State.FAILED, reason="unreadable", wait=RetryDelay.OBJECT, is_counted=True, needs_others=True
     ),
     "SourceUnavailable": ErrorPolicy(state=None, reason="source_unavailable", wait=RetryDelay.OBJECT),
     "AccessDenied": ErrorPolicy(

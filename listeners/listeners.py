@@ -112,9 +112,15 @@ class Listeners:
         """Ask for a full listing that begins after now."""
         self._call(lambda _parts: self._watch.request_full())
 
-    def request_head(self, token: str, *, bucket: str, key: str, version_id: str | None) -> None:
-        """Ask for a HEAD; the `HeadAnswer` carries `token`."""
-        self._call(lambda parts: parts.heads.request(token, bucket=bucket, key=key, version_id=version_id))
+    def request_head(
+        self, token: str, *, bucket: str, key: str, version_id: str | None, reads: bool = False
+    ) -> None:
+        """Ask for a HEAD, or with `reads` for a byte; the `HeadAnswer` carries `token`."""
+        self._call(
+            lambda parts: parts.heads.request(
+                token, bucket=bucket, key=key, version_id=version_id, reads=reads
+            )
+        )
 
     # The listeners' thread
 

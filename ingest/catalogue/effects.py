@@ -18,12 +18,16 @@ class LedgerWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRequest:
-    """A HEAD needed to confirm an event; `Catalogue.on_head_answer(token, ..)` takes the answer."""
+    """A HEAD needed to confirm an event; `Catalogue.on_head_answer(token, ..)` takes the answer.
+
+    With `reads` a byte is read instead, which needs every right that reading needs.
+    """
 
     token: str
     bucket: str
     key: str
     version_id: str | None = None
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

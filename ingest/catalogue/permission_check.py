@@ -2,8 +2,8 @@
 
 S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects tell
 them apart (docs/errors.md): an attempt counts against an object when something else was read since the
-attempt before it. In a quiet bucket nothing is, so what was read last is asked for again with a HEAD, which
-needs the same right as a GET.
+attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read again: a HEAD would
+not do, as it decrypts nothing and needs no right to.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,6 +36,7 @@ class PermissionCheck:
         """A sentence while no object can be read at all."""
         self.missing_topics: dict[str, str] = {}
         """A sentence for each topic that was missing when it was written to last."""
+        self._not_created: dict[str, str] = {}
         self._recent = recent
         self._numbers = count(1)
         self._asked: HeadRequest | None = None
@@ -55,14 +56,24 @@ class PermissionCheck:
         self.denied = sentence
 
     def miss_topic(self, topic: str, sentence: str) -> None:
-        """The topic is not there."""
+        """The topic is not there; that it cannot be created says more than a task can."""
         if topic in self.missing_topics or len(self.missing_topics) < _MAX_TOPICS:
-            self.missing_topics[topic] = sentence
+            self.missing_topics[topic] = self._not_created.get(topic, sentence)
+
+    def topic_answered(self, topic: str, refusal: str | None) -> None:
+        """The topic is there (None), or could not be created."""
+        if refusal is None:
+            self._not_created.pop(topic, None)
+            self.missing_topics.pop(topic, None)
+        elif topic in self._not_created or len(self._not_created) < _MAX_TOPICS:
+            self._not_created[topic] = refusal
+            self.miss_topic(topic, refusal)
 
     def has_written(self, topic: str | None) -> None:
         """Something was committed to the topic."""
         if topic is not None:
             self.missing_topics.pop(topic, None)
+            self._not_created.pop(topic, None)
 
     def doubt(self, pending: PendingObject, failure: Failure, effects: EffectsBuilder) -> None:
         """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
@@ -105,5 +116,7 @@ class PermissionCheck:
             self._believe()
             return
         known = self._left.pop()
-        self._asked = HeadRequest(token=f"access-{next(self._numbers)}", bucket=known.bucket, key=known.key)
+        self._asked = HeadRequest(
+            token=f"access-{next(self._numbers)}", bucket=known.bucket, key=known.key, reads=True
+        )
         effects.heads.append(self._asked)

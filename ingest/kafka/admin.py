@@ -49,6 +49,19 @@ _NOT_YET: Final = frozenset(
     }
 )
 
+# What a broker finds wrong with a new topic itself.
+_CREATION_REMEDIES: Final = {
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        "Correct topic.creation.default.replication.factor (-1: the broker's default), or start more brokers."
+    ),
+    KafkaError.INVALID_PARTITIONS: "Correct topic.creation.default.partitions.",
+    KafkaError.INVALID_CONFIG: "Create it by hand, with a configuration that the brokers take.",
+    KafkaError.POLICY_VIOLATION: (
+        "Correct topic.creation.default.*, or create it by hand: the brokers' create.topic.policy forbids it."
+    ),
+    KafkaError.TOPIC_EXCEPTION: "Kafka takes no topic of this name: correct topic, or file.name.template.",
+}
+
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
@@ -120,9 +133,13 @@ class KafkaAdmin:
         try:
             self._await(future, self._timeout, what)
         except KafkaException as error:
-            if kafka_error(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            inner = kafka_error(error)
+            if inner.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            raise translate(error, what=what) from error
+            remedy = _CREATION_REMEDIES.get(inner.code())
+            if remedy is None:
+                raise translate(error, what=what) from error
+            raise Unavailable(f"{what}: {inner.str()} ({inner.name()}). {remedy}") from error
         return True
 
     def ends(self, topic: str) -> tuple[int, int]:

@@ -32,7 +32,11 @@ class EffectsApplier:
             self._listeners.abandon(message_id)
         for head in effects.heads:
             self._listeners.request_head(
-                head.token, bucket=head.bucket, key=head.key, version_id=head.version_id
+                head.token,
+                bucket=head.bucket,
+                key=head.key,
+                version_id=head.version_id,
+                reads=head.reads,
             )
         for reason, count in effects.ignored.items():
             self._statistics.ignored(reason, count)

@@ -28,6 +28,7 @@ from ingest.service.service_events import (
     LedgerEndBlocked,
     Recovered,
     RunInServiceThread,
+    TopicAnswered,
     Written,
 )
 from ingest.service.slot_states import SlotStates
@@ -186,6 +187,8 @@ class EventLoop:
                 act()
             case ComponentProblem(part, sentence):
                 self._parts.statistics.trouble(part, sentence)
+            case TopicAnswered(topic, refusal):
+                self._parts.planner.access.topic_answered(topic, refusal)
             case Fatal(error) | ListenersCrashed(error=error):
                 raise error
 

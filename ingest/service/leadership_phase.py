@@ -23,6 +23,7 @@ from ingest.kafka.kafka_clients import ClientProperties
 from ingest.kafka.leadership import Leadership, Role
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
+from ingest.model.objects import Route
 from ingest.model.snapshot import SnapshotHolder
 from ingest.object_selection import baseline_from
 from ingest.planner import Planner
@@ -40,9 +41,10 @@ from ingest.service.service_events import Fatal
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
 from ingest.service.spark_startup import SparkStartup
-from ingest.service.startup import Found, Stopped
+from ingest.service.startup import Found, Stopped, output_topics
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
+from ingest.service.topic_creation import TopicCreator
 from ingest.settings import Settings
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -107,7 +109,7 @@ class LeadershipPhase:
             self._await_lead(leadership)
             _log.info("leading", group=leadership.group)
             ledger = self._take_over(leadership, closing)
-            running = self._compose(leadership, ledger)
+            running = self._compose(leadership, ledger, closing)
             watch = LedgerMonitor(ledger, self._inbox.put)
             closing.callback(watch.close)
             return self._lead(running)
@@ -180,7 +182,7 @@ class LeadershipPhase:
 
     # -- what leads ------------------------------------------------------------------------------------------
 
-    def _compose(self, leadership: Leadership, ledger: DriverLedger) -> _Running:
+    def _compose(self, leadership: Leadership, ledger: DriverLedger, closing: ExitStack) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
         baseline = self._baseline(ledger)
@@ -209,6 +211,7 @@ class LeadershipPhase:
                 statistics=process.statistics,
                 metadata=leadership.metadata,
                 remember=self._remembering(ledger),
+                create_topics=self._creating_topics(closing),
                 apply=applier.apply,
                 clock=clock.now,
             ),
@@ -262,6 +265,24 @@ class LeadershipPhase:
             connector.remember(topic)
 
         return remember
+
+    def _creating_topics(self, closing: ExitStack) -> Callable[[Route], None]:
+        """What creates the topics of a route (`topic.creation.default.*`), or nothing."""
+        settings = self._settings
+        if settings.kafka.topic_creation is None:
+            return lambda _route: None
+        topics = output_topics(settings, self._process.clients.admin)
+        creator = TopicCreator(topics, self._inbox.put)
+        closing.callback(creator.close)
+        dead_letter = settings.errors.dead_letter
+
+        def create(route: Route) -> None:
+            creator.request(route.topic)
+            if dead_letter is not None:
+                # A task names the topic in a sentence only; one that is there is left as it is.
+                creator.request(dead_letter.topic)
+
+        return create
 
     def _until_idle(self) -> UntilIdle | None:
         if not self._process.until_idle:

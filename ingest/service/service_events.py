@@ -37,6 +37,14 @@ class ComponentProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicAnswered:
+    """A topic that a task found missing is there (`refusal` None), or cannot be created, and why."""
+
+    topic: str
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Fatal:
     """The process cannot go on: the lead or the ledger is lost, or there is a bug."""
 
@@ -50,4 +58,6 @@ class RunInServiceThread:
     act: Callable[[], None]
 
 
-OwnEvent = RunInServiceThread | Written | Recovered | LedgerEndBlocked | ComponentProblem | Fatal
+OwnEvent = (
+    RunInServiceThread | Written | Recovered | LedgerEndBlocked | ComponentProblem | TopicAnswered | Fatal
+)

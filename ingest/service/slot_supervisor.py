@@ -8,6 +8,8 @@ import structlog
 
 from ingest.catalogue import Effects
 from ingest.clock import Clock, Instant
+from ingest.error_policy import FailureScope, policy_of
+from ingest.model.objects import Route
 from ingest.model.slot_protocol import Batch, BatchOutcome, Finished
 from ingest.planner import Planner
 from ingest.service.recovery import Recovery
@@ -32,6 +34,8 @@ class SlotParts:
     """The group metadata for the next batch; LeadershipLost without the lead."""
     remember: Callable[[str], None]
     """Let an output topic carry the group's memory of its ledger (docs/protocol.md, step 8)."""
+    create_topics: Callable[[Route], None]
+    """Have the topics of an object created, one of which a task found missing."""
     apply: Callable[[Effects], None]
     clock: Clock
 
@@ -99,6 +103,8 @@ class SlotSupervisor:
                 reason=failure.reason,
                 error=failure.message,
             )
+            if policy_of(failure.kind).says is FailureScope.TOPIC_MISSING:
+                self._parts.create_topics(failure.work.route)
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
         planner, statistics = self._parts.planner, self._parts.statistics
         self._parts.apply(planner.on_finished(finished.batch, finished, self._parts.clock()))

@@ -12,7 +12,7 @@ import structlog
 
 from ingest.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
-from ingest.kafka.kafka_clients import ClientProperties
+from ingest.kafka.kafka_clients import ClientProperties, Properties
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
 from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
@@ -29,6 +29,15 @@ _TRY_AGAIN_SECONDS: Final = 0.5
 _UPLOADS_BYTES: Final = 500_000
 _TIME_BYTES: Final = 16
 _LOOK_SECONDS: Final = 0.05
+
+
+def output_topics(settings: Settings, properties: Properties) -> OutputTopics:
+    """The output topics, made by `topic.creation.default.*` where they are missing and it is set."""
+    creation = settings.kafka.topic_creation
+    if creation is None:
+        return OutputTopics(properties)
+    made = TopicCreation(partitions=creation.partitions, replication_factor=creation.replication_factor)
+    return OutputTopics(properties, creation=made)
 
 
 class Stopped(Exception):
@@ -131,15 +140,7 @@ class Startup:
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""
         settings = self._settings
-        creation = settings.kafka.topic_creation
-        topics = OutputTopics(
-            self._clients.admin,
-            creation=None
-            if creation is None
-            else TopicCreation(
-                partitions=creation.partitions, replication_factor=creation.replication_factor
-            ),
-        )
+        topics = output_topics(settings, self._clients.admin)
         dead = settings.errors.dead_letter
         named = [settings.routing.topic, None if dead is None else dead.topic]
         try:

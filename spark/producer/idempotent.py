@@ -52,9 +52,9 @@ class IdempotentProducer:
         """Never: what is not acknowledged is sent again."""
         return False
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions the topic has."""
-        return self._topics.partitions(topic)
+    def partitions(self, topic: str, *, at_least: int = 0) -> int:
+        """How many partitions the topic has, asked afresh before it is fewer than `at_least`."""
+        return self._topics.partitions(topic, at_least=at_least)
 
     def begin(self, group: bytes) -> None:
         """Nothing to ask for: no broker checks the group where there is no transaction."""

@@ -22,15 +22,18 @@ class PartitionCounts:
         self._clock = clock
         self._partitions: dict[str, tuple[int, float]] = {}
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions the topic has; TopicMissing, or what the broker says otherwise. Blocks."""
+    def partitions(self, topic: str, *, at_least: int = 0) -> int:
+        """How many partitions the topic has; TopicMissing, or what the broker says otherwise. Blocks.
+
+        Fewer than `at_least` is never said from memory.
+        """
         count, asked_at = self._partitions.get(topic, (0, -_FRESH_SECONDS))
-        if self._clock() - asked_at < _FRESH_SECONDS:
+        if self._clock() - asked_at < _FRESH_SECONDS and count >= at_least:
             return count
         return self.ask(topic)
 
     def ask(self, topic: str) -> int:
-        """The same, asked anew: partitions may have been added."""
+        """The same, asked afresh: partitions may have been added."""
         try:
             found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
         except KafkaException as error:

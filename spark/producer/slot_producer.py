@@ -32,8 +32,11 @@ class SlotProducer(Protocol):
     def is_in_doubt(self) -> bool:
         """True when a commit was sent and not answered: it must not be aborted any more."""
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions the topic has. Blocks on the first question; TopicMissing."""
+    def partitions(self, topic: str, *, at_least: int = 0) -> int:
+        """How many partitions the topic has. Blocks on the first question; TopicMissing.
+
+        Fewer than `at_least` is asked for afresh before it is said: partitions may have been added.
+        """
 
     def begin(self, group: bytes) -> None:
         """Open a transaction with the group's consent, before anything is written in it. Blocks; Fenced."""

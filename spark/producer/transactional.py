@@ -78,9 +78,9 @@ class TransactionalProducer:
         """True when a commit was sent and not answered."""
         return self._commit_is_sent
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions the topic has."""
-        return self._topics.partitions(topic)
+    def partitions(self, topic: str, *, at_least: int = 0) -> int:
+        """How many partitions the topic has, asked afresh before it is fewer than `at_least`."""
+        return self._topics.partitions(topic, at_least=at_least)
 
     def begin(self, group: bytes) -> None:
         """Begin, and commit an offset for the group: a task whose driver has lost the lead is refused here.

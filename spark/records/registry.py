@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from ingest.errors import InvalidObject, SourceUnavailable
+from ingest.errors import AccessDenied, InvalidObject, SourceUnavailable
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
 from ingest.settings.settings import FormatSettings, RegistrySettings
 from spark.records.decode_options import DecodeOptions
@@ -19,6 +19,7 @@ KeyFraming = Callable[[bytes | None], bytes | None]
 # From here on, and at this one, the trouble is the registry's own and not the schema's.
 _SERVER_TROUBLE: Final = 500
 _TOO_MANY_REQUESTS: Final = 429
+_DENIED: Final = frozenset({401, 403})
 
 
 def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
@@ -26,7 +27,8 @@ def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
 
     Registers the schema under its subject, or looks it up where registering is off; blocks on the registry
     once for each schema and process. Raises SourceUnavailable while the registry does not answer,
-    InvalidObject (`schema_refused`) when it refuses the schema or does not have it.
+    AccessDenied while it refuses the user, InvalidObject (`schema_refused`) when it refuses the schema or
+    does not have it.
     """
     settings = options.format
     if settings.value_format is not ValueFormat.AVRO or settings.registry is None:
@@ -88,6 +90,11 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
         else:
             number = client.lookup_schema(subject_name, wanted).schema_id
     except SchemaRegistryError as error:
+        if error.http_status_code in _DENIED:
+            raise AccessDenied(
+                f"The schema registry refuses this user ({error}). Correct schema.registry.basic.auth.* or "
+                f"schema.registry.ssl.*, or let it use the subject {subject_name}."
+            ) from error
         if error.http_status_code >= _SERVER_TROUBLE or error.http_status_code == _TOO_MANY_REQUESTS:
             raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
         raise InvalidObject(

@@ -267,7 +267,8 @@ class BatchRun:
         known = self._targets.get(index)
         if known is None:
             known = self._decoding.target(split)
-            count = self._producer.partitions(known.topic)
+            wanted = 0 if known.partition is None else known.partition + 1
+            count = self._producer.partitions(known.topic, at_least=wanted)
             if known.partition is not None and known.partition >= count:
                 raise InvalidObject(
                     f"{split.object.id.url}: partition {known.partition} does not exist, "

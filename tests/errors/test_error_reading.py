@@ -7,10 +7,11 @@ from typing import Final
 import cramjam
 import pytest
 
+from ingest.model.ledger_entry import State
 from tests.errors.harness import ATTEMPTS, CALLS, Stand, counted, json_lines
 from tests.support import aws
 from tests.support.discovery import log_lines
-from tests.support.proxy import Answer, Cut, Fault, Silent, Truncate
+from tests.support.proxy import Answer, Cut, Fault, Request, Silent, Truncate
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -268,6 +269,48 @@ class TestAllForbidden:
             assert (end["outcome"], end["attempts"]) == ("done", 0)
         assert len(one.values(topic)) == 2000 * len(keys)
         assert "objects" not in one.service.status()["problems"]
+
+    def test_a_key_that_nobody_may_use_any_more(self, one: Stand) -> None:
+        """`kms:Decrypt` lost: every GET is refused, while a HEAD, which decrypts nothing, still answers."""
+        topic = one.topic()
+        one.goes_on(topic)
+        one.await_quiet()
+        keys = [f"{topic}/{number}" for number in range(3)]
+        is_reading = partial(_is_reading, one)
+        one.proxy.on(FORBIDDEN, when=is_reading)
+        for key in keys:
+            one.put(key, LINES)
+        words = one.await_ready(ready=False)
+        assert "kms:Decrypt" in words
+        assert all((entry := one.entry(key)) is None or entry.state is not State.QUARANTINED for key in keys)
+        reached = len(one.proxy.requests)
+        until_sync(
+            lambda: sum(map(is_reading, one.proxy.requests[reached:])) > ATTEMPTS * len(keys),
+            seconds=90,
+            what="more GETs than all attempts together",
+        )
+        one.proxy.off()
+        for key in keys:
+            assert one.await_end(key)["outcome"] == "done"
+        one.await_ready(ready=True)
+
+    def test_throttling_by_the_key_service_is_no_attempt(self, one: Stand) -> None:
+        """It comes with 400, as if the request were wrong."""
+        topic = one.topic()
+        key = f"{topic}/throttled"
+        one.goes_on(topic)
+        one.proxy.on(xml("KMS.ThrottlingException", 400), when=lambda request: one.is_get(request, key))
+        one.put(key, LINES)
+        until_sync(lambda: len(one.failures(key)) > ATTEMPTS, seconds=60, what="more than all attempts")
+        one.proxy.off()
+        end = one.await_end(key)
+        assert (end["outcome"], end["attempts"]) == ("done", 0)
+
+
+def _is_reading(one: Stand, request: Request) -> bool:
+    """True for a GET of any object, and for no listing."""
+    path = request.path.partition("?")[0].rstrip("/")
+    return request.method == "GET" and not path.endswith(one.road.bucket)
 
 
 class TestGone:

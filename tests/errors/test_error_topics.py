@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -15,6 +15,7 @@ from ingest.model.ledger_entry import State
 from ingest.model.positions import BytePosition
 from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
+from tests.support.discovery import log_lines
 from tests.support.service import new_road
 from tests.support.until import until_sync
 
@@ -86,6 +87,55 @@ class TestMissing:
         make(topic)
         assert one.await_end(key, seconds=180)["outcome"] == "done"
         assert one.values(topic) == LINES.splitlines()
+
+
+class TestCreation:
+    """With `topic.creation.default.*`, topics that keys name are made."""
+
+    def test_a_topic_of_the_template_is_made(self, tmp_path: Path) -> None:
+        """With its partitions, when a task finds that it is missing; objects of several wait side by side."""
+        options: dict[str, Any] = {
+            "topic__creation__default__partitions": 3,
+            "topic__creation__default__replication__factor": 1,
+        }
+        with stand(tmp_path, "creating", **options) as on:
+            topics = [aws.unique("made") for _ in range(4)]
+            for topic in topics:
+                on.put(f"{topic}/p2/one", LINES)
+                on.put(f"{topic}/two", LINES)
+            for topic in topics:
+                assert on.await_end(f"{topic}/p2/one", seconds=60)["outcome"] == "done"
+                assert on.await_end(f"{topic}/two", seconds=60)["outcome"] == "done"
+                assert sorted(on.values(topic)) == sorted(LINES.splitlines() * 2)
+            made = log_lines(on.service, "topic_created")
+            assert sorted(line["topic"] for line in made) == sorted(topics)
+            assert {line["partitions"] for line in made} == {3}
+            until_sync(lambda: not on.service.status()["problems"], what="no problem")
+
+    def test_one_that_cannot_be_made_says_why(self, tmp_path: Path) -> None:
+        """More replicas than there are brokers: named in `/status` with the option; others go on."""
+        options: dict[str, Any] = {
+            "topic__creation__default__partitions": 1,
+            "topic__creation__default__replication__factor": 7,
+            # Which would be made with as many.
+            "offsets__storage__topic": kafka.new_topic("ledger", config={"cleanup.policy": "compact"}),
+        }
+        with stand(tmp_path, "replicas", **options) as on:
+            topic = aws.unique("errors")
+            on.put(f"{topic}/early", LINES)
+            until_sync(
+                lambda: (
+                    "topic.creation.default.replication.factor"
+                    in on.service.status()["problems"].get(f"topic {topic}", "")
+                ),
+                seconds=60,
+                what="the option in /status",
+            )
+            on.goes_on(on.topic())
+            assert on.readiness()[0]
+            make(topic)
+            assert on.await_end(f"{topic}/early", seconds=60)["outcome"] == "done"
+            until_sync(lambda: not on.service.status()["problems"], what="no problem")
 
 
 class TestPartitions:

@@ -61,6 +61,20 @@ def test_a_batch_in_which_others_read_tells_enough() -> None:
     assert attempts(desk) == 1
 
 
+@pytest.mark.parametrize("kind", ["ObjectForbidden", "ObjectError"])
+def test_a_refusal_that_is_true_of_all_gives_nothing_up(kind: str) -> None:
+    """One that is not known as well: a proxy that answers 400 to everything, a new code."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("one"), event("two"))
+    for _ in range(9):
+        for head in desk.fail(desk.plan(), kind).heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now, is_forbidden=True))
+        desk.now_ms += 60_000
+    assert (attempts(desk, "one"), attempts(desk, "two")) == (0, 0)
+    assert desk.catalogue.access_problem is not None
+
+
 def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
     """However often: it is not the objects' fault, and the service says that it is not ready."""
     desk = desk_with()
@@ -106,7 +120,7 @@ def test_in_a_quiet_bucket_a_head_of_what_was_read_tells() -> None:
     read(desk, "good")
     desk.announce("m", event("forbidden"))
     (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
-    assert asked.key == "good"
+    assert (asked.key, asked.reads) == ("good", True), "a HEAD needs no right to decrypt"
     assert desk.catalogue.access_problem is None, "it is not known yet"
     assert attempts(desk) == 0
     desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))

@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.errors import ObjectForbidden
+import pytest
+
+from ingest.errors import ObjectArchived, ObjectForbidden
 from ingest.model.objects import S3Object
 from listeners.discovery_events import HeadAnswer
 from listeners.head import HeadRequester
+from tests.support import aws
+from tests.support.configuration import settings_for
+from tests.support.listener_host import ListenerHost
 from tests.support.listening import QUICK, Inbox, service_error
-from tests.support.until import until
+from tests.support.proxy import Answer, Proxy
+from tests.support.until import until, until_sync
 
 _WHEN = datetime(2026, 1, 31, tzinfo=UTC)
+FORBIDDEN = Answer(status=403, body=b"<Error><Code>AccessDenied</Code><Message>so</Message></Error>")
 
 
 class Bucket:
@@ -32,19 +39,23 @@ class Bucket:
             raise error
         return {"ETag": '"e"', "ContentLength": 3, "LastModified": _WHEN}
 
+    async def get_object(self, **arguments: Any) -> Mapping[str, Any]:
+        """The object, or the error; its body is not looked at."""
+        return await self.head_object(**arguments)
+
 
 def refused(status: int) -> Exception:
     """The answer to a HEAD: a status and no body."""
     return service_error(str(status), status, "HeadObject")
 
 
-async def _answers(bucket: Bucket, keys: list[str], wanted: int) -> dict[str, Any]:
+async def _answers(bucket: Bucket, keys: list[str], wanted: int, *, reads: bool = False) -> dict[str, Any]:
     """What is posted for these keys, once there are so many answers."""
     inbox = Inbox()
     async with asyncio.TaskGroup() as tasks:
         heads = HeadRequester(client=bucket, post=inbox.post, tasks=tasks, pauses=QUICK)
         for key in keys:
-            heads.request(key, bucket="b", key=key, version_id=None)
+            heads.request(key, bucket="b", key=key, version_id=None, reads=reads)
         await until(lambda: len(inbox.events) >= wanted)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -80,3 +91,36 @@ def test_what_passes_is_waited_for() -> None:
     found = answers(bucket, ["later"], 1)
     assert isinstance(found["later"], S3Object)
     assert bucket.calls["later"] == 15
+
+
+def test_a_byte_that_cannot_be_read_is_told_at_once() -> None:
+    """A GET's refusal has a document: an object that was archived since is no 403 of all."""
+    bucket = Bucket(lambda _, __: service_error("InvalidObjectState", 403, "GetObject"))
+    found = asyncio.run(_answers(bucket, ["cold"], 1, reads=True))
+    assert type(found["cold"]) is ObjectArchived
+    assert bucket.calls["cold"] == 1
+
+
+@pytest.mark.parts
+def test_a_byte_is_read_where_a_head_would_not_tell() -> None:
+    """GETs are refused and HEADs answered, as where the right to decrypt is lost."""
+    bucket = aws.new_bucket()
+    aws.s3().put_object(Bucket=bucket, Key="k", Body=b"content")
+    with (
+        Proxy(aws.address()) as proxy,
+        ListenerHost(settings_for(bucket=bucket, queue_url=None, s3=proxy.url)) as service,
+    ):
+
+        def answer(token: str, *, reads: bool) -> object:
+            service.listeners.request_head(token, bucket=bucket, key="k", version_id=None, reads=reads)
+            until_sync(lambda: any(one.token == token for one in service.of(HeadAnswer)))
+            return next(one.answer for one in service.of(HeadAnswer) if one.token == token)
+
+        found = answer("read", reads=True)
+        assert isinstance(found, S3Object)
+        assert found == answer("headed", reads=False)
+        assert (found.size, found.id.key) == (7, "k")
+
+        proxy.on(FORBIDDEN, when=lambda request: request.method == "GET" and "/k" in request.path)
+        assert isinstance(answer("headed again", reads=False), S3Object)
+        assert isinstance(answer("read again", reads=True), ObjectForbidden)

@@ -18,6 +18,7 @@ from ingest.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Split
 from ingest.options_hash import options_hash
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
+from tests.support import kafka
 from tests.support.kafka import Record, TopicFactory
 from tests.support.proxy import Proxy, Slow
 
@@ -164,6 +165,20 @@ def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: D
     ]
     assert {record.partition for record in one.records()} == {1}
     assert set(one.entries()) == {good.id}
+
+
+def test_a_partition_that_was_added_since_is_written_to(driver: Drivers) -> None:
+    """How many there are is remembered for minutes; before a partition is refused it is asked for anew."""
+    one = driver(partitions=1)
+    first, second = one.put("first", lines(3)), one.put("second", lines(4))
+    one.ready()
+    assert one.run(one.work(first, partition=0)).failures == ()
+    kafka.add_partitions(one.topic, 4, bootstrap=one.kafka["bootstrap.servers"])
+
+    finished = one.run(one.work(second, partition=3))
+
+    assert (finished.outcome, finished.failures) == (BatchOutcome.CLEAN, ())
+    assert {record.partition for record in one.records()} == {0, 3}
 
 
 def test_a_voided_task_commits_nothing_more(driver: Drivers) -> None:

@@ -15,10 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are the
     OffsetSpec,
     ResourceType,
 )
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from localstack.broker import Broker
 from tests.support.aws import unique
+from tests.support.until import until_sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,16 @@ def delete_topic(name: str, *, bootstrap: str | None = None) -> None:
     # Held by a name: a client that is collected takes its unanswered questions with it.
     admin = AdminClient({"bootstrap.servers": bootstrap or address()})
     admin.delete_topics([name])[name].result(30)
+
+
+def add_partitions(topic: str, count: int, *, bootstrap: str | None = None) -> None:
+    """Let the topic have so many partitions from now on, and wait until the broker says so."""
+    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+    until_sync(
+        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == count,
+        what=f"{count} partitions of {topic}",
+    )
 
 
 def limit_record_bytes(topic: str, size: int, *, bootstrap: str | None = None) -> None:

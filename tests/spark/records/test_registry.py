@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from ingest.errors import InvalidObject, SourceUnavailable
+from ingest.errors import AccessDenied, InvalidObject, SourceUnavailable
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.settings.choices import InputFormat, SubjectNameStrategy, ValueFormat
 from ingest.settings.record_sources import FieldSource, ObjectKeySource
@@ -172,6 +172,13 @@ def test_without_auto_register_schemas_are_looked_up() -> None:
     with _http_registry(status=404) as (url, _), pytest.raises(InvalidObject, match="orders-value") as caught:
         decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url, auto_register=False)))
     assert caught.value.reason == "schema_refused"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_log_in_that_is_refused_is_no_objects_fault(status: int) -> None:
+    """It is true of all objects, until somebody corrects it."""
+    with _http_registry(status=status) as (url, _), pytest.raises(AccessDenied, match=r"schema\.registry\."):
+        decode_all(MemorySource(file_of(ROW, ROWS)), _options(_registry(url)))
 
 
 def test_an_incompatible_schema_is_refused() -> None:
