@@ -36,7 +36,7 @@ class Split:
 
     `start` None is the beginning (of the slice). `options` is the hash of the settings that gave `start` and
     the cuts `begin` and `end` their meaning. `records`, `bad` and `attempts` carry on from the ledger.
-    `pieces_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
+    `splits_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
     answer's `options` is the hash of the settings that the cuts were made under.
     """
 

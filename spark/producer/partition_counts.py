@@ -6,7 +6,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from ingest.errors import TopicMissing
+from ingest.errors import InvalidObject, TopicMissing
 from ingest.kafka.kafka_errors import translate
 
 _ASK_SECONDS: Final = 10.0
@@ -43,6 +43,11 @@ class PartitionCounts:
             if refusal.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(
                     f"The topic {topic!r} does not exist. Create it, or set topic.creation.default.*."
+                )
+            if refusal.code() == KafkaError.TOPIC_EXCEPTION:
+                raise InvalidObject(
+                    f"Kafka takes no topic of the name {topic!r}. Set topic, or correct file.name.template.",
+                    reason="invalid_topic",
                 )
             raise translate(refusal, what=f"metadata of topic {topic!r}")
         count = len(found.partitions)

@@ -23,6 +23,8 @@ from ingest.settings.settings import (
     RoleCredentials,
     StaticCredentials,
 )
+from spark.s3 import new_s3_calls
+from tests.spark.scripted_s3 import settings
 
 KEYS = StaticCredentials(
     access_key_id=Secret("AKIA"), secret_access_key=Secret("secret"), session_token=Secret("token")
@@ -96,6 +98,8 @@ def test_a_profile_that_is_missing_allows_no_client(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(AccessDenied, match=r"AWS_PROFILE"), usable_configuration():
         session_with(signing(KEYS), region="eu-west-1").create_client("s3")
+    with pytest.raises(AccessDenied, match=r"AWS_PROFILE"):
+        new_s3_calls(settings("http://127.0.0.1:9", credentials=KEYS))
 
 
 @pytest.mark.parts

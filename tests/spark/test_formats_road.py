@@ -77,7 +77,7 @@ def test_slices_give_each_row_once(driver: Drivers, input_format: InputFormat) -
     found = one.put("object", avro(5000) if input_format is InputFormat.AVRO else parquet(5000))
     one.ready()
 
-    ((_, cuts),) = one.run(one.work(found, pieces_wanted=4)).cuts
+    ((_, cuts),) = one.run(one.work(found, splits_wanted=4)).cuts
     works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
     assert one.run(*works).outcome is BatchOutcome.CLEAN

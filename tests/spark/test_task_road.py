@@ -167,6 +167,22 @@ def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: D
     assert set(one.entries()) == {good.id}
 
 
+def test_a_topic_that_cannot_be_is_the_objects_own_end(driver: Drivers) -> None:
+    """A key can name what Kafka takes for no topic; others of the batch go on."""
+    one = driver()
+    odd, good = one.put("odd", lines(1)), one.put("good", lines(2))
+    one.ready()
+
+    finished = one.run(one.work(odd, topic="x" * 250), one.work(odd, topic=".."), one.work(good))
+
+    assert finished.outcome is BatchOutcome.CLEAN
+    assert [(failure.kind, failure.reason) for failure in finished.failures] == [
+        ("InvalidObject", "invalid_topic")
+    ] * 2
+    assert "file.name.template" in finished.failures[0].message
+    assert set(one.entries()) == {good.id}
+
+
 def test_a_partition_that_was_added_since_is_written_to(driver: Drivers) -> None:
     """How many there are is remembered for minutes; before a partition is refused it is asked for anew."""
     one = driver(partitions=1)
@@ -394,7 +410,7 @@ def test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once(driver
     found = one.put("object", lines(1000))
     one.ready()
 
-    ((_, cuts),) = one.run(one.work(found, pieces_wanted=3)).cuts
+    ((_, cuts),) = one.run(one.work(found, splits_wanted=3)).cuts
     works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
     assert one.run(*works).outcome is BatchOutcome.CLEAN
