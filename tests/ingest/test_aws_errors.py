@@ -20,7 +20,7 @@ from ingest.errors import (
 TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
     ("NoSuchKey", 404, ObjectMissing, ResourceMissing),
     ("NoSuchVersion", 404, ObjectMissing, ResourceMissing),
-    ("MethodNotAllowed", 405, ObjectMissing, SourceUnavailable),
+    ("MethodNotAllowed", 405, ObjectMissing, AccessDenied),
     ("PreconditionFailed", 412, ObjectSuperseded, SourceUnavailable),
     ("InvalidRange", 416, ObjectSuperseded, SourceUnavailable),
     ("InvalidObjectState", 403, ObjectArchived, AccessDenied),
