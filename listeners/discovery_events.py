@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ingest.errors import HeadraceError
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import S3Object
 
 
@@ -29,16 +30,10 @@ class ListingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message, held (kept invisible) until the service settles, releases or leaves it by its `id`.
-
-    `sent_ms` is when it was sent to the queue, epoch milliseconds; `first_received` is monotonic seconds.
-    """
+    """One message, held (kept invisible) until the service settles, releases or leaves it by its `id`."""
 
     id: str
     body: str
-    receive_count: int
-    sent_ms: int
-    first_received: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,24 +55,6 @@ class ListingBegun:
     listing_id: int
     kind: ListingKind
     after_key: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPage:
-    """What S3 listed in (`after_key`, `through_key`], in the order of the keys' UTF-8 bytes.
-
-    `after_key` None is the start of the prefix, `through_key` None its end (then `is_last`). Pages of a
-    listing leave no gap between them, whatever failed in the meantime. `s3_date_ms` is S3's own clock at the
-    answer. Each page wants one `page_done()`.
-    """
-
-    listing_id: int
-    kind: ListingKind
-    after_key: str | None
-    through_key: str | None
-    objects: tuple[S3Object, ...]
-    s3_date_ms: int
-    is_last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +95,7 @@ Event = (
     Received
     | HeldFull
     | ListingBegun
-    | ListedPage
+    | ListingPage
     | ListingFailed
     | ModeChanged
     | HeadAnswer

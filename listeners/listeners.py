@@ -97,7 +97,7 @@ class Listeners:
         self._with_queue(lambda sqs: sqs.resume())
 
     def page_done(self) -> None:
-        """One `ListedPage` has been taken in; a few unacknowledged ones hold the listing."""
+        """One `ListingPage` has been taken in; a few unacknowledged ones hold the listing."""
         self._call(lambda parts: parts.lister.page_done())
 
     def pause_listing(self) -> None:

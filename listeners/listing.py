@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 
 from ingest.errors import HeadraceError
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
-from listeners.discovery_events import Counters, ListedPage, ListingBegun, ListingFailed, ListingKind, Post
+from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Post
 from listeners.failures import translated_errors
 
 PAGES_IN_FLIGHT: Final = 4
@@ -52,7 +52,6 @@ class _Answer:
     objects: tuple[S3Object, ...]
     last_key: str | None
     token: str | None
-    s3_date_ms: int
     seconds: float
 
 
@@ -107,14 +106,12 @@ class Lister:
                 continue  # S3 may answer with nothing and yet have more, where many keys were deleted
             self._in_flight += 1
             self._post(
-                ListedPage(
+                ListingPage(
                     listing_id=self._listing_id,
-                    kind=kind,
+                    is_full=kind is ListingKind.FULL,
                     after_key=position,
                     through_key=None if token is None else answer.last_key,
                     objects=answer.objects,
-                    s3_date_ms=answer.s3_date_ms,
-                    is_last=token is None,
                 )
             )
             last_key = position = answer.last_key or last_key
@@ -175,12 +172,10 @@ class Lister:
     def _parsed(self, page: Mapping[str, Any], *, seconds: float) -> _Answer:
         contents = page.get("Contents", ())
         bucket, prefix = self._bucket.name, self._bucket.prefix
-        date = page["ResponseMetadata"]["HTTPHeaders"]["date"]
         return _Answer(
             objects=tuple(_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)),
             last_key=contents[-1]["Key"] if contents else None,
             token=page.get("NextContinuationToken") if page.get("IsTruncated") else None,
-            s3_date_ms=int(parsedate_to_datetime(date).timestamp() * 1000),
             seconds=seconds,
         )
 

@@ -214,7 +214,7 @@ class SqsListener:
     def _hold(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int) -> None:
         now = self._clock()
         new = tuple(
-            _message_of(message, now)
+            _message_of(message)
             for message in messages
             if self._held.hold(message["MessageId"], message["ReceiptHandle"], now=now, hidden_for=hidden_for)
         )
@@ -337,12 +337,5 @@ class SqsListener:
         task.add_done_callback(self._side_calls.discard)
 
 
-def _message_of(message: Mapping[str, Any], now: float) -> Message:
-    attributes = message.get("Attributes", {})
-    return Message(
-        id=message["MessageId"],
-        body=message["Body"],
-        receive_count=int(attributes.get("ApproximateReceiveCount", 1)),
-        sent_ms=int(attributes.get("SentTimestamp", 0)),
-        first_received=now,
-    )
+def _message_of(message: Mapping[str, Any]) -> Message:
+    return Message(id=message["MessageId"], body=message["Body"])

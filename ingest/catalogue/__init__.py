@@ -40,9 +40,9 @@ one key go one after the other. `catalogue.wants_listing` says whether to ask fo
 from ingest.catalogue.catalogue import Catalogue
 from ingest.catalogue.effects import Effects, FinishedObject, HeadRequest, LedgerWrite
 from ingest.catalogue.ledger_view import LedgerView
-from ingest.catalogue.listing_merge import ListingPage
 from ingest.catalogue.object_commands import Mark, ObjectCommand, Replay, Selection
 from ingest.catalogue.object_filter import Baseline, ExclusionReason, ObjectFilter
+from ingest.model.listing_page import ListingPage
 
 __all__ = [
     "Baseline",

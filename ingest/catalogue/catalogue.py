@@ -8,7 +8,7 @@ from ingest.catalogue.effects import Effects, EffectsBuilder, FinishedObject, Le
 from ingest.catalogue.expiry import Expiry
 from ingest.catalogue.head_requests import HeadRequests, as_announced, source_of
 from ingest.catalogue.ledger_view import LedgerView
-from ingest.catalogue.listing_merge import ListingPage, merged_with_ledger
+from ingest.catalogue.listing_merge import merged_with_ledger
 from ingest.catalogue.message_tracker import Owed
 from ingest.catalogue.object_commands import ObjectCommand
 from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
@@ -16,6 +16,7 @@ from ingest.catalogue.object_state import ObjectStates
 from ingest.catalogue.pending import PendingObject, Phase
 from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.notification import EventKind, ObjectEvent
 
@@ -101,10 +102,6 @@ class Catalogue:
             messages.replace(token, item, effects)
         return effects.effects()
 
-    def forget_delivery(self, message_id: str) -> None:
-        """The listener does not hold this message any more (it will come again, or never)."""
-        self.states.messages.forget(message_id)
-
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
         effects = EffectsBuilder()
@@ -162,7 +159,7 @@ class Catalogue:
     def apply_command(self, command: ObjectCommand, objects: Iterable[S3Object], now: Instant) -> Effects:
         """Ledger records that a replay or mark asks for; objects that are worked on follow when they rest.
 
-        For `Replay` the objects come from `known_objects`, for `Mark` from a listing. Call it with some
+        For `Replay` the objects come from the ledger, for `Mark` from a listing. Call it with some
         thousand objects at a time: one Effects is one transaction.
         """
         effects = EffectsBuilder()
@@ -170,12 +167,6 @@ class Catalogue:
             if seen.id.bucket == self._bucket:
                 self.states.apply_command(command, seen, now, effects)
         return effects.effects()
-
-    def known_objects(self, prefix: str = "") -> Iterator[tuple[S3Object, LedgerEntry]]:
-        """The ledger's objects under `prefix`, in key order; read to the end before anything is written."""
-        for object_id, entry in self.states.ledger.scan(self._bucket, None, None):
-            if object_id.key.startswith(prefix):
-                yield _as_known(object_id, entry), entry
 
     # How things are
 
@@ -376,13 +367,4 @@ def _seen_again(known: S3Object, seen: S3Object) -> S3Object:
         last_modified_ms=seen.last_modified_ms,
         version_id=seen.version_id,
         sequencer=seen.sequencer,
-    )
-
-
-def _as_known(object_id: ObjectId, entry: LedgerEntry) -> S3Object:
-    return S3Object(
-        id=object_id,
-        size=entry.size,
-        last_modified_ms=entry.last_modified_ms,
-        version_id=entry.version_id,
     )

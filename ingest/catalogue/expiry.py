@@ -6,9 +6,9 @@ than `ledger.retention.ms`; and no pass takes more than half of the entries: tha
 
 from typing import Final
 
-from ingest.catalogue.listing_merge import ListingPage
 from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId
 
 APART_MS: Final = 3_600_000

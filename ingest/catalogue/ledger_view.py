@@ -63,11 +63,6 @@ class Overlay:
     def __len__(self) -> int:
         return len(self._ahead)
 
-    @property
-    def remembered(self) -> int:
-        """How many keys were read and are not reported yet, as far as is known."""
-        return len(self._read)
-
     def committed(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
         """A commit with this record was acknowledged."""
         if self._is_read(key, entry):

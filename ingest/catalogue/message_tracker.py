@@ -59,10 +59,6 @@ class MessageTracker:
         """The same for every delivery that waits for `item`."""
         self._left.update(self._waiting.get(item, ()))
 
-    def is_awaited(self, item: Owed) -> bool:
-        """True when a delivery waits for this."""
-        return item in self._waiting
-
     def finish(self, item: Owed, effects: EffectsBuilder) -> None:
         """An object has come to its end, or a HEAD needs no object."""
         for message_id in self._waiting.pop(item, ()):

@@ -238,15 +238,6 @@ class Planner:
             self._settle_down(live, now, effects)
         return effects.effects()
 
-    def suspect(self, ids: Iterable[ObjectId]) -> None:
-        """Have these objects run alone, each attempt in the ledger before it begins."""
-        for object_id in ids:
-            pending = self._table.find(object_id)
-            for part in () if pending is None else (pending, *pending.splits):
-                if part.phase is Phase.WAITING and part.suspicion is Suspicion.NONE:
-                    part.suspicion, part.tries = Suspicion.SUSPECT, 0
-                    self._table.move(part, Phase.WAITING)
-
     def is_pending(self, object_id: ObjectId) -> bool:
         """True from when an object is known until its end is written."""
         return self._table.find(object_id) is not None

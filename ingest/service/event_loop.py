@@ -9,11 +9,12 @@ from typing import Final
 import structlog
 
 from ingest import clock
-from ingest.catalogue import Catalogue, ListingPage
+from ingest.catalogue import Catalogue
 from ingest.commands.command_queue import CommandQueue
 from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import S3Object
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
@@ -38,7 +39,6 @@ from ingest.service.stop import Stop
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
-    ListedPage,
     ListenersCrashed,
     ListingBegun,
     ListingFailed,
@@ -159,8 +159,8 @@ class EventLoop:
                 self._on_messages(event)
             case HeldFull():
                 self._parts.listeners.park(self._parts.planner.park(clock.now()))
-            case ListedPage():
-                self._on_listed_page(event)
+            case ListingPage():
+                self._on_listing_page(event)
             case HeadAnswer():
                 self._on_head_answer(event)
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
@@ -222,20 +222,13 @@ class EventLoop:
             case _:
                 self._applier.apply(catalogue.on_head_answer(event.token, None, clock.now()))
 
-    def _on_listed_page(self, page: ListedPage) -> None:
+    def _on_listing_page(self, page: ListingPage) -> None:
         parts = self._parts
         self._has_listed = True
         parts.statistics.trouble("bucket", None)
-        listed = ListingPage(
-            listing_id=page.listing_id,
-            is_full=page.kind is ListingKind.FULL,
-            after_key=page.after_key,
-            through_key=page.through_key,
-            objects=page.objects,
-        )
-        self._applier.apply(parts.catalogue.on_listing_page(listed, clock.now()))
+        self._applier.apply(parts.catalogue.on_listing_page(page, clock.now()))
         parts.listeners.page_done()
-        if page.is_last and page.kind is ListingKind.FULL:
+        if page.is_last and page.is_full:
             parts.statistics.full_listing_done(clock.wall_ms())
             if self._until_idle is not None and page.listing_id == self._first_full_listing:
                 self._until_idle.listed()

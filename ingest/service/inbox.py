@@ -3,11 +3,11 @@
 import queue
 
 from ingest.kafka.ledger_follower import Applied
+from ingest.model.listing_page import ListingPage
 from ingest.service.service_events import OwnEvent
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
-    ListedPage,
     ListenersCrashed,
     ListingBegun,
     ListingFailed,
@@ -23,7 +23,7 @@ Event = (
     | Received
     | HeldFull
     | ListingBegun
-    | ListedPage
+    | ListingPage
     | ListingFailed
     | ModeChanged
     | HeadAnswer

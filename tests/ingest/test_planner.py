@@ -11,7 +11,7 @@ from ingest.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.planner import Backoff, BatchLimits
 from ingest.settings.choices import Ordering
 from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
-from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.ingest.catalogue.fake_ledger import FakeLedger, make_suspects
 from tests.support.instants import at
 
 MIB = 1_048_576
@@ -315,7 +315,7 @@ class TestPartitions:
         ledger.commit(object_id("a-0-1"), cut)
         desk = Desk(ledger=ledger, limits=BatchLimits(slots=1, ordering=Ordering.PARTITION))
         desk.announce("m", event("a-0-2"))
-        desk.planner.suspect([object_id("a-0-1")])
+        make_suspects(desk.planner, object_id("a-0-1"))
         order = []
         for _ in range(4):
             desk.tick()

@@ -13,8 +13,8 @@ from ingest.model.positions import BytePosition
 from ingest.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Checkpoint, Failure, Finished
 from ingest.planner import BatchLimits
 from ingest.settings.choices import Ordering
-from tests.ingest.catalogue.desk import NOW, Desk, event, listed, object_id, page
-from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.ingest.catalogue.desk import BUCKET, NOW, Desk, event, listed, object_id, page
+from tests.ingest.catalogue.fake_ledger import FakeLedger, known_objects, make_suspects
 from tests.support.instants import at
 
 DONE = LedgerEntry(state=State.DONE, records=1)
@@ -318,7 +318,7 @@ class TestSuspects:
         """Whatever is waiting can be made a suspect."""
         desk = Desk()
         desk.announce("m", event("a"), event("b"))
-        desk.planner.suspect([object_id("a"), object_id("unknown")])
+        make_suspects(desk.planner, object_id("a"), object_id("unknown"))
         desk.tick()
         assert [desk.keys(desk.plan(slot)) for slot in range(2)] == [["b"], ["a"]]
 
@@ -329,7 +329,7 @@ class TestSuspects:
         desk.die(0, desk.plan())
         desk.tick()
         desk.announce("m", event("a-0-1"))
-        desk.planner.suspect([object_id("a-0-1")])
+        make_suspects(desk.planner, object_id("a-0-1"))
         order = []
         for _ in range(3):
             desk.tick()
@@ -656,7 +656,7 @@ class TestCommands:
 
     def known(self, desk: Desk) -> list[S3Object]:
         """Every object of the ledger."""
-        return [seen for seen, _ in desk.catalogue.known_objects()]
+        return known_objects(desk.catalogue, BUCKET)
 
     @pytest.mark.parametrize(
         ("state", "is_from_start", "is_replayed"),

@@ -16,9 +16,10 @@ from botocore.parsers import create_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import S3Object
 from listeners.async_clients import s3_client
-from listeners.discovery_events import ListedPage, ListingKind
+from listeners.discovery_events import ListingKind
 from listeners.list_parser import _AT_ONCE, _before_parse
 from listeners.listing import Bucket, Lister
 from tests.support import aws
@@ -357,8 +358,8 @@ def _listed(client: Any, bucket: str) -> tuple[S3Object, ...]:
 
     inbox = Inbox()
     asyncio.run(scenario(inbox))
-    (page,) = inbox.of(ListedPage)
-    return page.objects
+    (page,) = inbox.of(ListingPage)
+    return tuple(page.objects)
 
 
 @pytest.mark.parts

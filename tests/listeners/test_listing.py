@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import AccessDenied, SourceUnavailable
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
-from listeners.discovery_events import Event, ListedPage, ListingBegun, ListingFailed, ListingKind
+from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error
@@ -27,12 +28,12 @@ class _Service(Inbox):
 
     def post(self, event: Event) -> None:
         super().post(event)
-        if isinstance(event, ListedPage):
+        if isinstance(event, ListingPage):
             self.lister.page_done()
 
     @property
     def keys(self) -> list[str]:
-        return [found.id.key for page in self.of(ListedPage) for found in page.objects]
+        return [found.id.key for page in self.of(ListingPage) for found in page.objects]
 
 
 def _list(
@@ -59,7 +60,7 @@ def _list(
     return service, asyncio.run(scenario())
 
 
-def _assert_seamless(pages: Sequence[ListedPage], *, begin: str | None) -> None:
+def _assert_seamless(pages: Sequence[ListingPage], *, begin: str | None) -> None:
     """Each page begins where the one before ended; only the last has no end; objects lie inside, in order."""
     assert [page.is_last for page in pages] == [False] * (len(pages) - 1) + [True]
     position = begin
@@ -79,9 +80,9 @@ def test_an_object_as_listed() -> None:
     service, listed = _list(FakeBucket(["k"]))
     assert service.events == [
         ListingBegun(listing_id=1, kind=FULL, after_key=None),
-        ListedPage(
+        ListingPage(
             listing_id=1,
-            kind=FULL,
+            is_full=True,
             after_key=None,
             through_key=None,
             objects=(
@@ -92,8 +93,6 @@ def test_an_object_as_listed() -> None:
                     storage_class="STANDARD",
                 ),
             ),
-            s3_date_ms=1_769_860_800_000,
-            is_last=True,
         ),
     ]
     assert listed.last_key == "k"
@@ -103,7 +102,7 @@ def test_an_object_as_listed() -> None:
 def test_an_empty_prefix_is_one_empty_page() -> None:
     """So that entries of vanished objects can be seen to have vanished."""
     service, listed = _list(FakeBucket(["other/k"]), bucket=Bucket(name="b", prefix="in/"))
-    assert [(page.objects, page.is_last) for page in service.of(ListedPage)] == [((), True)]
+    assert [(page.objects, page.is_last) for page in service.of(ListingPage)] == [((), True)]
     assert listed.last_key is None
 
 
@@ -131,7 +130,7 @@ def test_incremental_goes_on_after_the_last_key() -> None:
     """And finds nothing that sorts before it: that is what reconciling is for."""
     service, listed = _list(FakeBucket(["a", "m", "n", "o"]), kind=INCREMENTAL, after="m")
     assert service.keys == ["n", "o"]
-    assert service.of(ListedPage)[0].after_key == "m"
+    assert service.of(ListingPage)[0].after_key == "m"
     assert listed.last_key == "o"
 
 
@@ -139,7 +138,7 @@ def test_the_start_key_is_left_out_of_full_listings() -> None:
     """`native.start.key`: up to and including it."""
     service, _ = _list(FakeBucket(["a", "m", "n"]), bucket=Bucket(name="b", skip_through="m"))
     assert service.keys == ["n"]
-    _assert_seamless(service.of(ListedPage), begin="m")
+    _assert_seamless(service.of(ListingPage), begin="m")
 
 
 def test_a_failure_is_told_when_repeating_did_not_help() -> None:
@@ -171,7 +170,7 @@ def test_every_key_once_in_order_and_without_a_gap(
     service, listed = _list(client)
     assert service.keys == sorted(keys, key=str.encode)
     assert listed.last_key == max(keys, key=str.encode, default=None)
-    _assert_seamless(service.of(ListedPage), begin=None)
+    _assert_seamless(service.of(ListingPage), begin=None)
 
 
 def test_pages_wait_to_be_taken_in() -> None:
@@ -186,11 +185,11 @@ def test_pages_wait_to_be_taken_in() -> None:
             counters=inbox.counters,
         )
         task = asyncio.create_task(lister.list(FULL, after=None))
-        await until(lambda: len(inbox.of(ListedPage)) == PAGES_IN_FLIGHT)
+        await until(lambda: len(inbox.of(ListingPage)) == PAGES_IN_FLIGHT)
         for taken in range(10):
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert len(inbox.of(ListedPage)) == min(10, PAGES_IN_FLIGHT + taken)
+            assert len(inbox.of(ListingPage)) == min(10, PAGES_IN_FLIGHT + taken)
             lister.page_done()
         await task
 
@@ -214,7 +213,7 @@ def test_a_paused_listing_goes_on_where_it_was() -> None:
         lister.resume()
         await task
         assert len(client.calls) == 10
-        _assert_seamless(inbox.of(ListedPage), begin=None)
+        _assert_seamless(inbox.of(ListingPage), begin=None)
 
     asyncio.run(scenario())
 
@@ -231,6 +230,6 @@ def test_listings_are_numbered(kind: ListingKind) -> None:
         await inbox.lister.list(FULL, after=None)
         await inbox.lister.list(kind, after="k")
         assert [(begun.listing_id, begun.kind) for begun in inbox.of(ListingBegun)] == [(1, FULL), (2, kind)]
-        assert [page.listing_id for page in inbox.of(ListedPage)] == [1, 2]
+        assert [page.listing_id for page in inbox.of(ListingPage)] == [1, 2]
 
     asyncio.run(scenario())

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from listeners.discovery_events import Event, ListedPage, ListingFailed, ListingKind
+from ingest.model.listing_page import ListingPage
+from listeners.discovery_events import Event, ListingFailed, ListingKind
 from listeners.listing import Bucket, Lister
 from tests.support import aws
 from tests.support.listening import QUICK, Inbox
@@ -36,7 +37,7 @@ class _Service(Inbox):
 
     def post(self, event: Event) -> None:
         super().post(event)
-        if isinstance(event, ListedPage):
+        if isinstance(event, ListingPage):
             self.lister.page_done()
 
 
@@ -59,7 +60,7 @@ def _list(endpoint: str, bucket: Bucket, *, page_keys: int = 1000) -> _Service:
 
 
 def _keys(service: _Service) -> list[str]:
-    return [found.id.key for page in service.of(ListedPage) for found in page.objects]
+    return [found.id.key for page in service.of(ListingPage) for found in page.objects]
 
 
 def test_odd_keys_come_as_they_are() -> None:
@@ -73,7 +74,7 @@ def test_odd_keys_come_as_they_are() -> None:
     # In one page: LocalStack 4.10 loses keys between pages when their encoded form sorts otherwise.
     service = _list(aws.address(), Bucket(name=bucket, prefix="in/"))
     assert _keys(service) == sorted(ODD_KEYS, key=str.encode)
-    assert {found.id.key: found.id.etag for page in service.of(ListedPage) for found in page.objects} == tags
+    assert {found.id.key: found.id.etag for page in service.of(ListingPage) for found in page.objects} == tags
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_more_than_one_page_and_nothing_beside_the_prefix(large_bucket: str) -> 
     service = _list(aws.address(), Bucket(name=large_bucket, prefix="in/"))
     assert _keys(service) == [f"in/{number:05}" for number in range(1100)]
     assert service.counts["list_requests"] == 2
-    assert len(service.of(ListedPage)) == 2
+    assert len(service.of(ListingPage)) == 2
 
 
 @pytest.mark.parametrize(
@@ -121,4 +122,4 @@ def test_a_listing_that_fails_half_way_is_taken_up_again(
     assert len(service.of(ListingFailed)) == (0 if fault == Cut() else 3)
     assert next(calls) >= 9
     assert _keys(service) == [f"in/{number:05}" for number in range(1100)]
-    assert [page.is_last for page in service.of(ListedPage)] == [False] * 5 + [True]
+    assert [page.is_last for page in service.of(ListingPage)] == [False] * 5 + [True]

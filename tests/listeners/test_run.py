@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from ingest.errors import AccessDenied, ObjectMissing
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
 from listeners.discovery_events import (
     Event,
     HeadAnswer,
-    ListedPage,
     ListenersCrashed,
     ListingBegun,
     ListingFailed,
@@ -56,7 +56,7 @@ def test_with_a_queue_messages_come_and_one_listing() -> None:
     _put(bucket, "a", "b")
     with ListenerHost(settings_for(bucket=bucket, queue_url=queue, options=QUICK)) as service:
         aws.sqs().send_message(QueueUrl=queue, MessageBody="news")
-        until_sync(lambda: service.deliveries and service.of(ListedPage))
+        until_sync(lambda: service.deliveries and service.of(ListingPage))
         assert [delivery.body for delivery in service.deliveries] == ["news"]
         service.listeners.settle([service.deliveries[0].id])
         until_sync(lambda: service.count("settled") == 1)
@@ -104,11 +104,11 @@ def test_a_listing_can_be_asked_for_paused_and_resumed() -> None:
     with ListenerHost(settings_for(bucket=bucket, queue_url=queue, options=QUICK)) as service:
         service.listeners.pause_listing()
         until_sync(lambda: service.of(ListingBegun))
-        assert service.of(ListedPage) == []
+        assert service.of(ListingPage) == []
         service.listeners.resume_listing()
-        until_sync(lambda: len(service.of(ListedPage)) == 1)
+        until_sync(lambda: len(service.of(ListingPage)) == 1)
         service.listeners.request_listing()
-        until_sync(lambda: len(service.of(ListedPage)) == 2)
+        until_sync(lambda: len(service.of(ListingPage)) == 2)
 
 
 def test_a_queue_that_does_not_exist_is_listing_instead() -> None:
@@ -210,10 +210,10 @@ def test_a_bucket_that_does_not_answer_is_told_and_listed_later() -> None:
             settings_for(bucket=bucket, queue_url=None, s3=proxy.url, options=QUICK)
         ) as service:
             until_sync(lambda: len(service.of(ListingFailed)) >= 2)
-            assert service.of(ListedPage) == []
+            assert service.of(ListingPage) == []
             proxy.off()
             until_sync(lambda: service.listed[:1] == ["a"])
-        first = service.of(ListedPage)[0]
+        first = service.of(ListingPage)[0]
         assert (first.listing_id, first.is_last) == (1, True)
 
 
@@ -232,7 +232,7 @@ def test_without_credentials_it_keeps_trying(monkeypatch: pytest.MonkeyPatch) ->
         assert "aws.credentials.provider names the source 'environment'" in str(failure.error)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        until_sync(lambda: service.of(ListedPage))
+        until_sync(lambda: service.of(ListingPage))
 
 
 def test_a_role_that_is_refused_for_a_while() -> None:
@@ -273,7 +273,7 @@ def test_a_role_is_assumed() -> None:
         }
         with ListenerHost(settings_for(bucket=bucket, queue_url=None, options=options)) as service:
             until_sync(lambda: "a" in service.listed)
-            until_sync(lambda: len(service.of(ListedPage)) >= 3)
+            until_sync(lambda: len(service.of(ListingPage)) >= 3)
         assert len(proxy.requests) == 1, "once, not with every call"
 
 
@@ -318,7 +318,7 @@ def test_a_bug_is_handed_to_the_service() -> None:
 
     def post(event: Event) -> None:
         events.append(event)
-        if isinstance(event, ListedPage):
+        if isinstance(event, ListingPage):
             raise ValueError("a bug")  # noqa: TRY004 - any exception will do
 
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None, options=QUICK)

@@ -108,8 +108,6 @@ def test_settled_messages_are_gone(name: str) -> None:
                 assert listener.held == 0
             assert place.left() == 0
             assert sorted(inbox.bodies) == sorted(f"body {number}" for number in range(25))
-            assert all(delivery.receive_count == 1 for delivery in inbox.deliveries)
-            assert all(delivery.sent_ms > 1_600_000_000_000 for delivery in inbox.deliveries)
 
     asyncio.run(scenario())
 
@@ -169,7 +167,6 @@ def test_a_message_left_comes_back_in_its_time(name: str) -> None:
                 listener.abandon(inbox.deliveries[0].id)
                 assert listener.held == 0
                 await until(lambda: len(inbox.deliveries) == 2, seconds=5)
-                assert [delivery.receive_count for delivery in inbox.deliveries] == [1, 2]
             assert place.left() == 1
 
     asyncio.run(scenario())

@@ -4,8 +4,9 @@ import threading
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ingest.model.listing_page import ListingPage
 from ingest.settings import Settings
-from listeners.discovery_events import Event, ListedPage, Message, Mode, ModeChanged, Received
+from listeners.discovery_events import Event, Message, Mode, ModeChanged, Received
 from listeners.listeners import Listeners
 from tests.support.listening import Inbox
 
@@ -34,7 +35,7 @@ class ListenerHost:
     def _post(self, event: Event) -> None:
         with self._lock:
             self._events.append(event)
-        if isinstance(event, ListedPage):
+        if isinstance(event, ListingPage):
             self.listeners.page_done()
 
     def of(self, kind: type[E]) -> list[E]:
@@ -59,4 +60,4 @@ class ListenerHost:
     @property
     def listed(self) -> list[str]:
         """The keys listed, in order, as often as they were listed."""
-        return [found.id.key for page in self.of(ListedPage) for found in page.objects]
+        return [found.id.key for page in self.of(ListingPage) for found in page.objects]

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ingest.catalogue import Catalogue, Effects, ListingPage, ObjectFilter
+from ingest.catalogue import Catalogue, Effects, ObjectFilter
 from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.notification import EventKind, ObjectEvent

@@ -3,9 +3,12 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
+from ingest.catalogue import Catalogue
 from ingest.catalogue.ledger_view import UNFINISHED
+from ingest.catalogue.pending import Phase, Suspicion
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey
-from ingest.model.objects import ObjectId
+from ingest.model.objects import ObjectId, S3Object
+from ingest.planner import Planner
 
 
 class FakeView:
@@ -93,3 +96,26 @@ class FakeLedger:
             self.view.apply(key, entry)
         self._followed = end
         return read
+
+
+def known_objects(catalogue: Catalogue, bucket: str) -> list[S3Object]:
+    """Every object of the catalogue's ledger, as a replay names it."""
+    return [
+        S3Object(
+            id=object_id,
+            size=entry.size,
+            last_modified_ms=entry.last_modified_ms,
+            version_id=entry.version_id,
+        )
+        for object_id, entry in catalogue.states.ledger.scan(bucket, None, None)
+    ]
+
+
+def make_suspects(planner: Planner, *ids: ObjectId) -> None:
+    """Make waiting objects suspects, as three deaths of their workers would."""
+    for object_id in ids:
+        pending = planner._table.find(object_id)
+        for part in () if pending is None else (pending, *pending.splits):
+            if part.phase is Phase.WAITING and part.suspicion is Suspicion.NONE:
+                part.suspicion, part.tries = Suspicion.SUSPECT, 0
+                planner._table.move(part, Phase.WAITING)

@@ -7,25 +7,17 @@ its checkpoint, so that the world can count how often each row became visible.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ingest.catalogue import (
-    Catalogue,
-    Effects,
-    HeadRequest,
-    LedgerWrite,
-    ListingPage,
-    ObjectFilter,
-    Replay,
-    Selection,
-)
+from ingest.catalogue import Catalogue, Effects, HeadRequest, LedgerWrite, ObjectFilter, Replay, Selection
 from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.positions import BytePosition
 from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.notification import EventKind, ObjectEvent
 from ingest.planner import Backoff, BatchLimits, Planner
 from ingest.settings.choices import Ordering
-from tests.ingest.catalogue.fake_ledger import FakeLedger
+from tests.ingest.catalogue.fake_ledger import FakeLedger, known_objects
 from tests.support.instants import at
 
 BUCKET = "bucket"
@@ -459,7 +451,7 @@ class World:
         self.list_all()
         self.settle_down()
         replay = Replay(selection=Selection(states=frozenset({State.QUARANTINED, State.SKIPPED})))
-        found = [seen for seen, _ in self.catalogue.known_objects()]
+        found = known_objects(self.catalogue, BUCKET)
         self.carry_out(self.catalogue.apply_command(replay, found, self.now))
         self.settle_down()
         self.list_all()

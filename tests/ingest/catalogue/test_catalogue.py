@@ -73,18 +73,6 @@ def test_a_message_of_another_bucket_stays_on_the_queue() -> None:
     assert (desk.left, desk.settled) == (["m1", "m2"], [])
 
 
-def test_a_forgotten_message_settles_no_more() -> None:
-    """The listener let it go; another that names the same object is not concerned."""
-    desk = Desk()
-    desk.announce("m1", event("a"), event("b"))
-    desk.announce("m2", event("a"))
-    desk.catalogue.forget_delivery("m1")
-    desk.catalogue.forget_delivery("never held")
-    desk.complete(desk.plan())
-    assert desk.settled == ["m2"]
-    assert len(desk.catalogue.states.messages) == 0
-
-
 def test_an_empty_object_is_skipped_for_good() -> None:
     """The ledger says so before its message goes."""
     desk = Desk()

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalogue.expiry import APART_MS, Expiry
-from ingest.catalogue.listing_merge import ListingPage, merged_with_ledger
+from ingest.catalogue.listing_merge import merged_with_ledger
 from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
 from tests.support.instants import at
 

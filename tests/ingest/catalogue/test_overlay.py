@@ -69,7 +69,7 @@ def test_small_objects_cost_no_read_of_the_database(is_read_first: bool) -> None
         overlay.applied(key, entry)
         if is_read_first:
             overlay.committed(key, entry)
-    assert (len(overlay), overlay.remembered, view.gets) == (0, 0, 0)
+    assert (len(overlay), len(overlay._read), view.gets) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("key", [OBJECT, SplitKey(OBJECT, 0, 10)], ids=["object", "slice"])
@@ -81,7 +81,7 @@ def test_a_tombstone_that_was_read_first_does_not_stay(key: LedgerKey) -> None:
         view.apply(key, entry)
         overlay.applied(key, entry)
         overlay.committed(key, entry)
-    assert (len(overlay), overlay.remembered) == (0, 0)
+    assert (len(overlay), len(overlay._read)) == (0, 0)
 
 
 def test_a_tombstone_is_not_taken_for_an_older_one() -> None:
@@ -118,10 +118,10 @@ def test_what_is_remembered_is_bounded_and_what_is_let_go_is_asked_for() -> None
     for number in range(5):
         view.apply(_object(number), DONE)
         overlay.applied(_object(number), DONE)
-        assert overlay.remembered <= 3
+        assert len(overlay._read) <= 3
     for number in range(5):
         overlay.committed(_object(number), DONE)
-    assert (len(overlay), overlay.remembered, view.gets) == (0, 0, 2)
+    assert (len(overlay), len(overlay._read), view.gets) == (0, 0, 2)
 
 
 def test_a_key_that_was_forgotten_is_not_remembered() -> None:
@@ -131,7 +131,7 @@ def test_a_key_that_was_forgotten_is_not_remembered() -> None:
     view.apply(OBJECT, PARTIAL)
     overlay.applied(OBJECT, PARTIAL)
     overlay.forget(OBJECT)
-    assert overlay.remembered == 0
+    assert len(overlay._read) == 0
     overlay.committed(OBJECT, DONE)
     assert (overlay.get(OBJECT), view.gets) == (DONE, 0)
 
@@ -146,7 +146,7 @@ def test_two_records_that_were_read_before_either_report(key: LedgerKey) -> None
         overlay.applied(key, entry)
     for entry in (PARTIAL, DONE):
         overlay.committed(key, entry)
-    assert (len(overlay), overlay.remembered) == (0, 0)
+    assert (len(overlay), len(overlay._read)) == (0, 0)
 
 
 def test_two_reports_that_came_before_either_was_read() -> None:
@@ -158,7 +158,7 @@ def test_two_reports_that_came_before_either_was_read() -> None:
     for entry in (PARTIAL, DONE):
         view.apply(OBJECT, entry)
         overlay.applied(OBJECT, entry)
-    assert (len(overlay), overlay.remembered) == (0, 0)
+    assert (len(overlay), len(overlay._read)) == (0, 0)
 
 
 def test_the_key_that_was_read_longest_ago_is_let_go() -> None:
