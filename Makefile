@@ -40,10 +40,12 @@ down:  ## stop what `make up` started, and nothing else
 status: setup  ## where the broker and LocalStack are
 	@$(PARTS) status
 
-check: setup  ## lint, formatting, types
+check: setup  ## lint, formatting, types, dead code, import graph
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) -m vulture
+	@$(PYTHON) -m pytest -q tests/test_import_graph.py tests/test_rooms.py
 
 format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .

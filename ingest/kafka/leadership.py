@@ -11,7 +11,6 @@ from confluent_kafka import KafkaError
 
 from ingest.errors import AccessDenied, LeadershipLost
 from ingest.kafka.group_member import GroupMember, MemberCallbacks
-from ingest.kafka.group_metadata import GroupMetadata, parse_group_metadata
 from ingest.kafka.kafka_clients import Properties
 from ingest.kafka.kafka_errors import kind_of, translate
 
@@ -111,45 +110,11 @@ class Leadership:
         return True
 
     def metadata(self) -> bytes:
-        """The group metadata for the next transaction, of the newest generation; LeadershipLost without it.
-
-        Blocks only while `rotate` is under way.
-        """
+        """The group metadata for the next transaction, of the newest generation. LeadershipLost."""
         with self._changed:
-            self._changed.wait_for(lambda: self._metadata is not None or self._role is not Role.LEADER)
             if self._metadata is None or self._role is not Role.LEADER:
                 raise LeadershipLost(self._lost_sentence())
             return self._metadata
-
-    def membership(self) -> GroupMetadata:
-        """What `metadata` says, for people and for the members list; LeadershipLost without the lead."""
-        return parse_group_metadata(self.metadata())
-
-    def rotate(self, timeout: float = 10.0) -> None:
-        """Become another member under the same instance id, so that all that carries the old one is refused.
-
-        What void-before-fence does elsewhere, where tasks have no socket to ask over: FENCED_INSTANCE_ID
-        meets every transaction of theirs that has not committed its offset yet. Blocks (0.1 s);
-        LeadershipLost when the lead did not come along.
-        """
-        if self._instance_id is None:
-            raise ValueError("only a static member (instance_id) can be rotated")
-        with self._changed:
-            if self._role is not Role.LEADER or self._member is None:
-                raise LeadershipLost(self._lost_sentence())
-            # The old member is about to be fenced, and has nothing to say about it.
-            old, self._metadata = self._member, None
-            old.retire()
-            self._member = self._new_member()
-            held = self._changed.wait_for(
-                lambda: self._metadata is not None or self._role is not Role.LEADER, timeout
-            )
-        # A static member sends no LeaveGroup, so closing the old one cannot take the new one along.
-        old.close(_CLOSE_SECONDS)
-        if not held:
-            self._lose(f"the ledger's partition did not follow to the new member within {timeout:.0f} s")
-        if not self.is_leader:
-            raise LeadershipLost(self._lost_sentence())
 
     def close(self) -> None:
         """Leave the group, so that a standby takes over at its next heartbeat. Blocks for 5 s at most."""

@@ -152,7 +152,7 @@ class Committed:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The batch is over: every work was committed to an end, gave a failure, or was left (`returned`).
+    """The batch is over: every work was committed to an end, gave a failure, or goes back.
 
     `fetched` as in `Committed`: what no message has told of yet.
     """
@@ -160,11 +160,6 @@ class Finished:
     batch: int
     outcome: BatchOutcome
     failures: tuple[Failure, ...] = ()
-    returned: tuple[Split, ...] = ()
     cuts: tuple[tuple[Split, tuple[int, ...]], ...] = ()
     fetched: dict[ObjectId, int] = field(default_factory=dict)
     error: str | None = None
-
-
-FromTask = Hello | Ready | Committed | Finished
-FromDriver = Welcome | Batch | End

@@ -45,11 +45,11 @@ class BatchLimits:
 
     def kind_of(self, pending: PendingObject) -> SplitKind:
         """How this unit travels now. Big is what would fill a batch by itself."""
-        if pending.suspicion is Suspicion.ARMED or pending.parent is not None or self.pieces_wanted(pending):
+        if pending.suspicion is Suspicion.ARMED or pending.parent is not None or self.splits_wanted(pending):
             return SplitKind.ALONE
         return SplitKind.BIG if pending.size > self.max_bytes else SplitKind.LIGHT
 
-    def pieces_wanted(self, pending: PendingObject) -> int:
+    def splits_wanted(self, pending: PendingObject) -> int:
         """Into how many slices to cut this object, 0 when it is to be read as a whole."""
         if (
             not self.can_cut

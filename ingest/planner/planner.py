@@ -302,7 +302,7 @@ class Planner:
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,
-            splits_wanted=self._limits.pieces_wanted(pending),
+            splits_wanted=self._limits.splits_wanted(pending),
         )
 
     def _entry(self, key: LedgerKey) -> LedgerEntry | None:

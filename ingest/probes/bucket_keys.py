@@ -18,15 +18,11 @@ _PAGE_KEYS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysPage:
-    """What S3 listed in (`after_key`, `through_key`], None being the prefix's start and its end.
-
-    `s3_date_ms` is S3's clock at the answer, to the second.
-    """
+    """What S3 listed in (`after_key`, `through_key`], None being the prefix's start and its end."""
 
     after_key: str | None
     through_key: str | None
     objects: tuple[S3Object, ...]
-    s3_date_ms: int
 
 
 def list_pages(
@@ -47,7 +43,6 @@ def list_pages(
             after_key=position,
             through_key=None if token is None else last,
             objects=tuple(_object(settings.bucket, entry) for entry in contents),
-            s3_date_ms=answered_ms(answer),
         )
         if token is None:
             return

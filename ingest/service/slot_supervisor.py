@@ -166,6 +166,6 @@ class SlotSupervisor:
         else:
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
-            never = Finished(batch=plan, outcome=BatchOutcome.ABORTED, returned=works)
+            never = Finished(batch=plan, outcome=BatchOutcome.ABORTED)
             parts.apply(parts.planner.on_finished(plan, never, now))
         return True

@@ -89,8 +89,9 @@ def _peeked(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _raised(error: ObjectError) -> Iterator[bytes]:
+    """An iterator that raises when it is asked: the error comes behind what was read before it."""
+    yield from ()
     raise error
-    yield b""
 
 
 def regrouped(chunks: Iterator[bytes], size: int = CHUNK_BYTES) -> Iterator[bytes]:

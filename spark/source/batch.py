@@ -384,7 +384,6 @@ class BatchRun:
             batch=self._batch.number,
             outcome=outcome,
             failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
-            returned=tuple(progress.remaining for progress in self._progress if progress.is_returned),
             cuts=tuple(self._cuts),
             fetched=self._transaction.unreported_bytes(),
             error=None if error is None else str(error),

@@ -43,11 +43,6 @@ class SplitProgress:
         )
 
     @property
-    def is_returned(self) -> bool:
-        """True when the work goes back as it is, to be planned again."""
-        return self.is_left or not self.is_finished
-
-    @property
     def remaining(self) -> Split:
         """The work as it goes on from what is committed."""
         committed = self.committed

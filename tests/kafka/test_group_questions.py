@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from ingest.kafka.group_metadata import parse_group_metadata
 from tests.faults.fault_environment import open_site
 from tests.kafka.ingester import Ingester
 from tests.support.kafka import new_topic
@@ -44,7 +45,7 @@ def test_members_are_told_by_what_they_hold(ingester: Ingester) -> None:
     """The leader holds the ledger, a standby nothing; a group that nobody is in has no members."""
     lead, group = ingester.lead(), f"headrace-{ingester.name}"
     ingester.member().wait_for_lead(1, ingester.stop)
-    assert ingester.admin.holders(group, ingester.topic) == {lead.membership().member}
+    assert ingester.admin.holders(group, ingester.topic) == {parse_group_metadata(lead.metadata()).member}
     assert ingester.admin.group_topics(group) == {ingester.topic}
     assert ingester.admin.holders(group, "another") == set()
     assert ingester.admin.group_topics("nobody-is-in-it") == set()

@@ -386,7 +386,6 @@ class World:
             batch=running.plan,
             outcome=outcome,
             failures=tuple(running.failures),
-            returned=tuple(running.works),
             cuts=tuple(running.cuts),
         )
         if outcome in {BatchOutcome.FENCED, BatchOutcome.UNKNOWN}:

@@ -180,7 +180,7 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
     desk.leader.catalogue.resume(at(desk.leader.now_ms))
     desk.planner.next_batch(0, 1, at(desk.leader.now_ms))
     desk.steer(TargetState.PAUSED)
-    finished = Finished(batch=1, outcome=BatchOutcome.CLEAN, returned=works)
+    finished = Finished(batch=1, outcome=BatchOutcome.CLEAN)
     desk.planner.on_finished(1, finished, at(desk.leader.now_ms))
 
     assert desk.planner.next_batch(0, 2, at(desk.leader.now_ms)) == ()
