@@ -53,5 +53,9 @@ def test_a_failed_object_holds_its_topic_partition_and_nobody_else(tmp_path: Pat
         one.put(keys[0], json_lines({"id": "row-0"}))
         for key in keys[1:]:
             assert one.await_end(key, seconds=60)["outcome"] == "done"
-        assert one.values(topic)[len(before) :] == [b'{"id":"row-%d"}' % number for number in range(HELD)]
         one.await_quiet()
+        after = one.values(topic)[len(before) :]
+        first, *behind = (b'{"id":"row-%d"}' % number for number in range(HELD))
+        # A GET may meet the new content before its event has come; then it is a late lower offset.
+        assert [row for row in after if row != first] == behind
+        assert after.count(first) == 1
