@@ -105,6 +105,7 @@ ENDS_THE_PROCESS: Final = frozenset(
         "Unavailable",
         "InvalidLedger",
         "LeadershipLost",
+        "TakenOver",
     }
 )
 

@@ -5,7 +5,8 @@
     ├── InvalidConfiguration      the configuration, or what it names      exit 2
     ├── Unavailable               broker, bucket or ledger not usable      exit 3
     ├── InvalidLedger             a lost, foreign or newer ledger          exit 2
-    ├── LeadershipLost            another instance took over               exit 4
+    ├── LeadershipLost            this leadership is over; the process leads again when it can
+    │   └── TakenOver             another instance leads, and a run until idle is over        exit 4
     ├── ObjectError               one object cannot be read, now or ever
     │   ├── ObjectMissing         404: deleted since
     │   ├── ObjectSuperseded      412, or a 206 of other content: overwritten since
@@ -42,7 +43,11 @@ class InvalidLedger(HeadraceError):
 
 
 class LeadershipLost(HeadraceError):
-    """Another instance of this name leads now: exit code 4."""
+    """This leadership is over: nothing may be started or committed in its name any more."""
+
+
+class TakenOver(LeadershipLost):
+    """Another instance of this name leads, which ends `--until-idle`: exit code 4."""
 
 
 class ObjectError(HeadraceError):

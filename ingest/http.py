@@ -17,6 +17,7 @@ import structlog
 
 from ingest.errors import InvalidConfiguration
 from ingest.sanitize import json_text
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
@@ -118,7 +119,7 @@ class HttpServer:
                 f"{option}: cannot listen on {host}:{port} ({error.strerror}). "
                 "Choose a free address, or set it to an empty value to switch it off."
             ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name=option, daemon=True)
+        self._option = option
 
     @property
     def port(self) -> int:
@@ -127,7 +128,7 @@ class HttpServer:
 
     def start(self) -> None:
         """Begin to answer; returns at once."""
-        self._thread.start()
+        start_thread(self._server.serve_forever, name=self._option)
 
     def close(self) -> None:
         """Stop answering; open connections are dropped."""

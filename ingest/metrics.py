@@ -130,6 +130,13 @@ class Metrics:
         for name in TARGETS:
             self.target.labels(name).set(1 if name == target else 0)
 
+    def stand_by(self) -> None:
+        """Show that this process does not lead, and nothing of what a leader knows."""
+        for gauge in (self.leader, self.pending_objects, self.pending_bytes, self.oldest_pending):
+            gauge.set(0)
+        self.slots.clear()
+        self.set_mode(None)
+
     def exposition(self) -> bytes:
         """All metrics in Prometheus's text format."""
         return generate_latest(self.registry)

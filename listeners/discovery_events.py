@@ -84,23 +84,7 @@ class HeadAnswer:
     answer: S3Object | HeadraceError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenersCrashed:
-    """The listeners have ended by a bug; nothing will be posted any more."""
-
-    error: BaseException
-
-
-Event = (
-    Received
-    | HeldFull
-    | ListingBegun
-    | ListingPage
-    | ListingFailed
-    | ModeChanged
-    | HeadAnswer
-    | ListenersCrashed
-)
+Event = Received | HeldFull | ListingBegun | ListingPage | ListingFailed | ModeChanged | HeadAnswer
 Post = Callable[[Event], None]
 
 

@@ -5,14 +5,16 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ingest.errors import HeadraceError
 from ingest.settings.settings import Settings, SqsSettings
+from ingest.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
 from listeners.backoff import Backoff
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Counters, ListenersCrashed, ListingFailed, Post
+from listeners.discovery_events import Counters, ListingFailed, Post
 from listeners.head import HeadRequester
 from listeners.listing import Bucket, Lister
 from listeners.queue_calls import Queue
@@ -46,6 +48,7 @@ class Listeners:
         self._stop_seconds = 5.0
         self._skip_through: str | None = None
         self._parts: _Listeners | None = None
+        self._failure: BaseException | None = None
         self._early: list[Callable[[_Listeners], None]] = []
 
     def start(self, *, skip_through: str | None = None) -> None:
@@ -55,8 +58,7 @@ class Listeners:
         """
         self._skip_through = skip_through
         self._loop = loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._main, args=[loop], name="listeners", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(partial(self._main, loop), name="listeners")
 
     def stop(self, *, seconds: float) -> None:
         """Receive no more, delete what is settled, release the rest; blocks, hardly longer than `seconds`."""
@@ -133,7 +135,7 @@ class Listeners:
     def _in_loop(self, act: Callable[[], object]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: the listeners have ended
-                self._loop.call_soon_threadsafe(act)
+                self._loop.call_soon_threadsafe(self._act, act)
 
     def _when_open(self, act: Callable[["_Listeners"], None]) -> None:
         if self._parts is None:
@@ -142,11 +144,18 @@ class Listeners:
             act(self._parts)
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._run())
+        if self._failure is not None:
+            raise self._failure
+
+    def _act(self, act: Callable[[], object]) -> None:
+        """Do what another thread asked for; the loop would only log what fails here, and go on."""
         try:
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(self._run())
-        except Exception as error:  # noqa: BLE001 - handed to the service, whose thread ends the process with it
-            self._post(ListenersCrashed(error=error))
+            act()
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread, which ends with it
+            self._failure = self._failure or error
+            self._stop.set()
 
     async def _run(self) -> None:
         work = asyncio.create_task(self._work())

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -19,6 +20,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from ingest.errors import Unavailable
+from ingest.threads import start_thread
 
 # A service manager signals every process of the service, a terminal those of its foreground group, `timeout`
 # its own group. What the JVM does is this process's to say: it ends when its standard input does, which is a
@@ -108,7 +110,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     reading, writing = os.pipe()
     lines = os.fdopen(reading, "rb")
-    threading.Thread(target=forward, args=(lines,), name="spark-log", daemon=True).start()
+    start_thread(partial(forward, lines), name="spark-log")
     ours = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     environment = os.environ | ours  # noqa: TID251  # a child's is all that it is given
     try:

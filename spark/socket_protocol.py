@@ -71,7 +71,11 @@ def accept(
     connection: socket.socket, token_of: Callable[[bytes], bytes | None]
 ) -> tuple[bytes, AuthenticatedSocket]:
     """The driver's half: the start id that the task proved, and the wire to it. Raises Disconnected."""
-    _prepare(connection)
+    try:
+        _prepare(connection)
+    except OSError as error:
+        # Whoever connected is gone already: a port scan, or a task that was ended.
+        raise Disconnected(f"the connection broke: {error}") from error
     start_id = _exactly(connection, START_ID_BYTES)
     token = token_of(start_id)
     ours = secrets.token_bytes(_NONCE_BYTES)

@@ -40,7 +40,14 @@ LEVELS: Final = (
     ),
     ("ingest.aws_errors", "ingest.exits", "ingest.http", "ingest.logs", "ingest.settings", "spark.memory"),
     ("ingest.log_levels", "ingest.model", "ingest.template"),
-    ("ingest.clock", "ingest.columns", "ingest.errors", "ingest.sanitize", "ingest.text_formatting"),
+    (
+        "ingest.clock",
+        "ingest.columns",
+        "ingest.errors",
+        "ingest.sanitize",
+        "ingest.text_formatting",
+        "ingest.threads",
+    ),
 )
 
 

@@ -25,6 +25,7 @@ _PURE: Final = frozenset(
         "http",
         "sanitize",
         "text_formatting",
+        "threads",
         "log_levels",
         "logs",
         "metrics",

@@ -9,7 +9,7 @@ _MEANINGS: Final = {
     Exit.FAILED: "anything else that went wrong",
     Exit.CONFIGURATION: "the configuration is wrong, or names what does not exist",
     Exit.UNUSABLE: "broker, bucket or ledger not usable within --startup-timeout",
-    Exit.LEAD_LOST: "another instance of this name took over",
+    Exit.LEAD_LOST: "--until-idle: another instance of this name took over",
     Exit.QUARANTINED: "--until-idle ended with quarantined objects",
 }
 # Two columns of blanks before a line and between its parts come on top.

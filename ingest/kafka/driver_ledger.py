@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import structlog
 from confluent_kafka import TopicPartition
 
-from ingest.errors import AccessDenied, LeadershipLost, TopicMissing, Unavailable
+from ingest.errors import AccessDenied, HeadraceError, LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka import control_records
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
@@ -50,10 +50,6 @@ class LeadershipPort(Protocol):
         """The group metadata of the moment; LeadershipLost without the lead."""
         ...
 
-    def before_loss(self, look: Callable[[], None]) -> None:
-        """Have this called when the lead is lost, before anybody else hears of it."""
-        ...
-
 
 def prepare_ledger(
     clients: ClientProperties,
@@ -85,7 +81,8 @@ class DriverLedger:
 
     `anchors` are output topics that carry the group's memory (`remember` adds more); `boundary_seconds` is
     how long a task's transaction stays open at most; `on_applied` hears, in the follower's thread, of every
-    record committed after the takeover, this process's own included.
+    record committed after the takeover, this process's own included; `on_failed` of what ended the reading.
+    Whatever waits here for brokers ends with LeadershipLost soon after the lead is lost or `is_given_up`.
     """
 
     def __init__(
@@ -100,7 +97,11 @@ class DriverLedger:
         boundary_seconds: float = 1.0,
         accept_new_ledger: bool = False,
         on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
+        on_failed: Callable[[HeadraceError], None] | None = None,
+        is_given_up: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._on_failed = on_failed
+        self._is_given_up = is_given_up
         self._clients = clients
         self._name = name
         self._topic = topic
@@ -116,7 +117,7 @@ class DriverLedger:
             clients.producer,
             name=name,
             ledger_topic=topic,
-            metadata=lead.metadata,
+            metadata=self._metadata,
             still_leads=self._still_leads,
         )
         self._home: CacheDirectory | None = None
@@ -230,10 +231,6 @@ class DriverLedger:
             found = None
         refuse_changed(self._identity(), found)
 
-    def before_loss(self, look: Callable[[], None]) -> None:
-        """Have this called when the lead is lost, before anybody else hears of it."""
-        self._lead.before_loss(look)
-
     def close(self) -> None:
         """Stop reading, let go of the producer and the cache. Blocks shortly."""
         if self._follower is not None:
@@ -269,6 +266,8 @@ class DriverLedger:
             group=self._group,
             start=low if start is None else start,
             on_applied=self._on_applied,
+            on_failed=self._on_failed,
+            require_wanted=self._metadata,
         )
 
     def _reading(self) -> Follower:
@@ -293,6 +292,7 @@ class DriverLedger:
             start=start,
             end=end,
             timeout=timeout,
+            require_wanted=self._metadata,
         )
         counts = [0]
         for record in tail:
@@ -327,11 +327,23 @@ class DriverLedger:
             fenced.result()
 
     def _fence(self, transactional_ids: Collection[str], timeout: float) -> None:
-        fence(self._clients.producer, transactional_ids, timeout=timeout, still_leads=self._still_leads)
+        fence(
+            self._clients.producer,
+            transactional_ids,
+            timeout=timeout,
+            still_leads=self._still_leads,
+            require_wanted=self._metadata,
+        )
+
+    def _metadata(self) -> bytes:
+        """The group metadata of the moment; LeadershipLost without the lead, or with the ledger given up."""
+        if self._is_given_up():
+            raise LeadershipLost("This instance has given its leadership up.")
+        return self._lead.metadata()
 
     def _still_leads(self) -> bool:
         """Whether the group, asked now, has this process hold the ledger. LeadershipLost, Unavailable."""
-        ours = parse_group_metadata(self._lead.metadata()).member
+        ours = parse_group_metadata(self._metadata()).member
         return ours in self._admin.holders(self._group, self._topic)
 
     @contextmanager
@@ -340,6 +352,8 @@ class DriverLedger:
         try:
             yield
         except (LeadershipLost, TopicMissing, Unavailable):
+            if self._is_given_up():
+                raise
             # A topic without leaders is Unavailable too: brokers that come back look like that for a moment.
             with suppress(Unavailable, AccessDenied):
                 self.check_identity()

@@ -8,6 +8,8 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
+from ingest.threads import start_thread
+
 # After this long a call that has not returned is helped along, so often, and then given up.
 _PATIENCE_SECONDS: Final = 2.0
 _NUDGE_SECONDS: Final = 0.5
@@ -56,7 +58,7 @@ def _watched(producer: Producer, seconds: float, on_stuck: Callable[[], None]) -
                 producer.list_topics(timeout=1.0)
             pause = _NUDGE_SECONDS
 
-    threading.Thread(target=watch, name="consent-watch", daemon=True).start()
+    start_thread(watch, name="consent-watch")
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.kafka_clients import Properties, new_consumer
+from ingest.threads import start_thread
 
 _POLL_SECONDS: Final = 0.1
 
@@ -77,8 +78,7 @@ class GroupMember:
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
-        self._thread = threading.Thread(target=self._run, name=f"member-{group}", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name=f"member-{group}")
 
     def retire(self) -> None:
         """Begin to leave without waiting: nothing is told of this member any more."""

@@ -27,14 +27,15 @@ class Role(StrEnum):
     JOINING = "joining"
     STANDBY = "standby"
     LEADER = "leader"
-    LOST = "lost"  # for good: a process that lost the lead never rejoins
+    LOST = "lost"  # for good: who wants to lead again joins anew, as another member
     CLOSED = "closed"
 
 
 class Leadership:
     """This process's place in the group. Thread-safe; its consumer is polled by a thread of its own.
 
-    `on_lost(reason)` is called once, from that thread, when this process can lead no more: end work, exit 4.
+    `on_lost(reason)` is called once, from that thread, when this member can lead no more: its work ends. A
+    process leads again by a new `Leadership`, of which nobody carries anything from this one.
     With an `instance_id` the member is static: back at once after a crash, but missed for a session
     timeout after a clean stop.
     """
@@ -55,7 +56,6 @@ class Leadership:
         self._session_timeout_ms = session_timeout_ms
         self._instance_id = instance_id
         self._on_lost = on_lost
-        self._before_loss: Callable[[], None] | None = None
         self._changed = threading.Condition()
         self._role = Role.JOINING
         self._member: GroupMember | None = None
@@ -79,13 +79,6 @@ class Leadership:
         """What keeps this process from joining or leading, in a sentence; None when nothing is known."""
         with self._changed:
             return self._problem
-
-    def before_loss(self, look: Callable[[], None]) -> None:
-        """Have `look` called in the member's thread when the lead is lost, just before `on_lost`.
-
-        With the ledger's topic the lead is lost too: whoever knows the topic may say so first.
-        """
-        self._before_loss = look
 
     def join(self) -> None:
         """Enter the group, once. Does not block; the topic has to exist."""
@@ -179,8 +172,6 @@ class Leadership:
             # In this order and for good: nobody gets metadata from here on.
             self._metadata, self._role, self._reason = None, Role.LOST, reason
             self._changed.notify_all()
-        if self._before_loss is not None:
-            self._before_loss()
         if self._on_lost is not None:
             self._on_lost(reason)
 

@@ -58,6 +58,7 @@ class LedgerCache:
     def __init__(self, home: CacheDirectory, identity: LedgerIdentity) -> None:
         self._home = home
         self._identity = identity
+        self._is_closed = False
         self._lock = threading.Condition()
         self._is_whole = True
         self._is_damaged = False
@@ -121,6 +122,8 @@ class LedgerCache:
     def close(self) -> None:
         """Close the file and give its home back."""
         with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
             self._database.close()
             self._home.close()
 
@@ -203,7 +206,14 @@ class LedgerCache:
     def _select(self, sql: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             while True:
-                if not self._lock.wait_for(lambda: self._is_whole and not self._is_damaged, _REBUILD_SECONDS):
+                whole = self._lock.wait_for(
+                    lambda: self._is_closed or (self._is_whole and not self._is_damaged), _REBUILD_SECONDS
+                )
+                if self._is_closed:
+                    raise Unavailable(
+                        "This instance does not lead any more: its copy of the ledger is closed."
+                    )
+                if not whole:
                     raise Unavailable(
                         "The ledger could not be read again after its cache was damaged: is Kafka up?"
                     )

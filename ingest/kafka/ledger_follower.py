@@ -11,17 +11,20 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ingest.clock import wall_ms
-from ingest.errors import InvalidLedger, Unavailable
+from ingest.errors import HeadraceError, InvalidLedger, Unavailable
 from ingest.kafka.kafka_clients import Properties, new_consumer
 from ingest.kafka.kafka_errors import LedgerEndHidden, translate
 from ingest.kafka.ledger_cache import CacheDamaged, LedgerCache
 from ingest.kafka.ledger_rows import collect_rows
 from ingest.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
 _POLL_SECONDS: Final = 0.2
 _CALL_SECONDS: Final = 10.0
+# How soon a wait notices that nobody wants its end any more.
+_LOOK_SECONDS: Final = 0.5
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
@@ -43,7 +46,8 @@ class Applied:
 class Follower:
     """Reads from the cache's position on, in a thread of its own, into the cache.
 
-    The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on.
+    The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on, and that
+    `on_failed` is told of. `require_wanted` is called during waits, and may raise to end them.
     """
 
     def __init__(
@@ -55,7 +59,11 @@ class Follower:
         group: str,
         start: int,
         on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
+        on_failed: Callable[[HeadraceError], None] | None = None,
+        require_wanted: Callable[[], object] = lambda: None,
     ) -> None:
+        self._on_failed = on_failed
+        self._require_wanted = require_wanted
         self._cache = cache
         self._topic = topic
         self._start = start
@@ -71,8 +79,7 @@ class Follower:
         self._noted = 0.0
         self._consumer = new_ledger_consumer(properties, group=group, isolation="read_committed")
         self._consumer.assign([TopicPartition(topic, 0, start)])
-        self._thread = threading.Thread(target=self._run, name="ledger-follower", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name="ledger-follower")
 
     @property
     def position(self) -> int:
@@ -124,9 +131,17 @@ class Follower:
                         f"{self._problem or ''}"
                     )
                 stuck_at = self._position
-                self._changed.wait_for(functools.partial(self._has_news, is_there, stuck_at), timeout)
+                self._wait_for_news(is_there, stuck_at, timeout)
             if self._error is not None:
                 raise self._error
+
+    def _wait_for_news(self, is_there: Callable[[], bool], position: int, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        has_news = functools.partial(self._has_news, is_there, position)
+        while not self._changed.wait_for(has_news, min(_LOOK_SECONDS, timeout)):
+            self._require_wanted()
+            if time.monotonic() >= deadline:
+                return
 
     def _has_news(self, is_there: Callable[[], bool], position: int) -> bool:
         return is_there() or self._error is not None or self._position != position
@@ -137,10 +152,14 @@ class Follower:
                 if self._cache.is_damaged:
                     self._start_again()
                 self._step()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits or checks, and reading ends
+        except BaseException as error:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+            if not isinstance(error, HeadraceError):
+                raise
+            if self._on_failed is not None:
+                self._on_failed(error)
         finally:
             self._consumer.close()
 
@@ -231,23 +250,34 @@ def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -
 
 
 def read_uncommitted(
-    properties: Properties, *, topic: str, group: str, start: int, end: int, timeout: float
+    properties: Properties,
+    *,
+    topic: str,
+    group: str,
+    start: int,
+    end: int,
+    timeout: float,
+    require_wanted: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Every record from `start` up to `end`, of open and aborted transactions too.
 
     ReadHeldBack when nothing comes for `timeout` seconds. For what must be known before fencing: slots in
-    use.
+    use. `require_wanted` is called while nothing comes, and may raise to end it.
     """
     consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted")
     try:
         consumer.assign([TopicPartition(topic, 0, start)])
-        position = start
+        position, heard_at = start, time.monotonic()
         while position < end:
-            message = consumer.poll(timeout)
+            message = consumer.poll(min(_LOOK_SECONDS, timeout))
             if message is None:
+                require_wanted()
+                if time.monotonic() - heard_at < timeout:
+                    continue
                 raise LedgerEndHidden(
                     f"The ledger topic {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
                 )
+            heard_at = time.monotonic()
             error = message.error()
             if error is None:
                 position = int(message.offset() or 0) + 1

@@ -1,7 +1,7 @@
 """The driver's own transactions: every ledger write but the tasks' goes through here, fenced like theirs."""
 
 import contextlib
-import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,24 +16,17 @@ from ingest.kafka.group_commit import group_offsets, send_group_commit
 from ingest.kafka.kafka_clients import Properties, new_transactional_producer
 from ingest.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, encode_entry, encode_key
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
 _CALL_SECONDS: Final = 5.0
+# A commit is asked for again until it is answered: shortly, so that a wait nobody needs any more ends soon.
+_COMMIT_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
-_EXIT_UNUSABLE: Final = 3
 
 Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 """A key with its new entry, a control record's bytes, or None for a tombstone."""
-
-
-def _end_process() -> None:
-    """What is left when a call of librdkafka does not return: whoever runs us starts us again."""
-    _log.error(
-        "kafka_call_stuck",
-        detail="a call of librdkafka does not return; the process ends with 3, to be started again",
-    )
-    os._exit(_EXIT_UNUSABLE)
 
 
 class LedgerWriter:
@@ -109,7 +102,7 @@ class LedgerWriter:
             self._refuse_usurped(deadline)
             producer = new_transactional_producer(self._properties, self._id)
             try:
-                initialise(producer, self._id, deadline=deadline)
+                initialise(producer, self._id, deadline=deadline, require_wanted=self._metadata)
             except Fenced as error:
                 self._was_fenced = True
                 if time.monotonic() >= deadline:
@@ -154,21 +147,43 @@ class LedgerWriter:
         try:
             producer.begin_transaction()
             # First of all, so that a driver of the past is refused before it has written anything.
-            send_group_commit(
-                producer,
-                [*group_offsets(self._ledger_topic), *offsets],
-                metadata,
-                _CALL_SECONDS,
-                on_stuck=_end_process,
-            )
+            self._send_group_commit(producer, [*group_offsets(self._ledger_topic), *offsets], metadata)
             for key, entry in writes:
                 value = encode_entry(entry) if isinstance(entry, LedgerEntry) else entry
                 self._produce(producer, encode_key(key), value)
             # From here on never an abort of ours: the broker may have committed without our hearing of it.
             while not self._is_committed(producer, deadline):
-                pass
+                self._require_lead_for_commit()
         except KafkaException as error:
             raise self._given_up(producer, error) from error
+
+    def _send_group_commit(
+        self, producer: Producer, offsets: Sequence[TopicPartition], metadata: bytes
+    ) -> None:
+        """Ask in a thread of its own: a call of librdkafka that never returns is left behind, Unavailable.
+
+        With it is left its producer, which the next one's initialisation fences.
+        """
+        answer: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+        def ask() -> None:
+            stuck = Unavailable(f"A call of librdkafka for {self._id!r} does not return: it is left behind.")
+            try:
+                send_group_commit(
+                    producer, offsets, metadata, _CALL_SECONDS, on_stuck=lambda: answer.put(stuck)
+                )
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                answer.put(error)
+            else:
+                answer.put(None)
+
+        start_thread(ask, name="group-commit")
+        error = answer.get()
+        if isinstance(error, Unavailable):
+            _log.error("kafka_call_stuck", transactional_id=self._id, detail=str(error))
+            self._producer = None
+        if error is not None:
+            raise error
 
     def _produce(self, producer: Producer, key: bytes, value: bytes | None) -> None:
         while True:
@@ -182,7 +197,7 @@ class LedgerWriter:
     def _is_committed(self, producer: Producer, deadline: float) -> bool:
         """True once acknowledged, False while unanswered, CommitUnknown when that lasts too long."""
         try:
-            producer.commit_transaction(_CALL_SECONDS)
+            producer.commit_transaction(_COMMIT_SECONDS)
         except KafkaException as error:
             if not is_unanswered(error):
                 raise
@@ -191,6 +206,14 @@ class LedgerWriter:
                 raise CommitUnknown(f"The broker did not answer a commit of {self._id!r}.") from error
             return False
         return True
+
+    def _require_lead_for_commit(self) -> None:
+        """LeadershipLost when nobody needs to know any more how the commit went: the next leader reads it."""
+        try:
+            self._metadata()
+        except LeadershipLost:
+            self._drop()
+            raise
 
     def _given_up(self, producer: Producer, error: KafkaException) -> HeadraceError:
         """What to raise, after letting go of the producer: the init of the next one aborts what is open."""

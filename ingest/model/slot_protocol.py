@@ -8,6 +8,7 @@ Everything here crosses a process border, so it is small, frozen and picklable. 
     (initialise the producer, or keep the cached one when last_worker is this worker)
     Ready()                        ──▶
                                    ◀──     Batch(plan, group, works) | End()
+    Working()                      ──▶     every few seconds, by the thread that does the work
     Committed(plan, checkpoints)   ──▶     after every acknowledged commit
     Finished(plan, outcome, ..)    ──▶
                                    ◀──     Batch | End ..
@@ -104,7 +105,7 @@ class BatchOutcome(StrEnum):
     CLEAN = "clean"  # all commits were acknowledged, the producer lives: hand out the next batch
     ABORTED = "aborted"  # the task aborted and ends; nothing is in doubt, but the slot starts anew
     FENCED = "fenced"  # a newer producer or generation exists
-    UNKNOWN = "unknown"  # a commit was not answered: void, fence, read
+    UNKNOWN = "unknown"  # a commit or an abort was not answered: void, fence, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,11 @@ class Welcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """The slot's producer is initialised (`init_transactions` has returned); work may be granted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """The task's working thread is at work, or waits for brokers or S3; said every few seconds of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,25 @@ class Snapshot:
     reading: tuple[ReadingObject, ...] = ()
     recent: tuple[RecentObject, ...] = ()
     quarantined: tuple[QuarantinedObject, ...] = ()
+
+    def without_leadership(self) -> Self:
+        """This process while it does not lead: what it counted, and nothing of what a leader knows."""
+        return replace(
+            self,
+            ready=False,
+            target="running",
+            mode=None,
+            mode_reason=None,
+            objects={},
+            pending_objects=0,
+            pending_bytes=0,
+            oldest_pending_seconds=0.0,
+            slots={},
+            records_per_second=0.0,
+            bytes_per_second=0.0,
+            problems={},
+            quarantined=(),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""

@@ -5,18 +5,22 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from typing import Final
 
 import structlog
 
 from ingest.clock import wall_ms
+from ingest.errors import LeadershipLost, TakenOver, Unavailable
 from ingest.exits import Exit
 from ingest.http import StatusEndpoints
+from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.rest.server import rest_server
 from ingest.service.endpoints import endpoints
-from ingest.service.leadership_phase import LeadershipPhase, ProcessParts
+from ingest.service.leadership_phase import LeadershipPhase
+from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.rest_adapter import RestAdapter
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.standby import InstanceConnector, OpenLedger, StandbyLedger
@@ -24,6 +28,13 @@ from ingest.service.startup import Startup, Stopped
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
+from ingest.threads import ThreadFailures, collecting
+
+_log = structlog.get_logger(__name__)
+
+_SHORT_SECONDS: Final = 60.0
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -40,13 +51,15 @@ class RunOptions:
 def run_service(settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> Exit:
     """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
     run = _Composition(settings, options, stop, open_ledger)
-    with ExitStack() as closing:
-        try:
-            code = run.run(closing)
-        except Stopped:
-            code = Exit.DONE
-        finally:
-            run.show_end()
+    with collecting(run.failures):
+        with ExitStack() as closing:
+            try:
+                code = run.run(closing)
+            except Stopped:
+                code = Exit.DONE
+            finally:
+                run.show_end()
+        run.failures.raise_first()
     _log.info("service_stopped", name=settings.name, exit_code=int(code))
     return code
 
@@ -59,6 +72,8 @@ class _Composition:
         self._standby_ledger = StandbyLedger(open_ledger)
         self._options = options
         self._stop = stop
+        self.failures = ThreadFailures()
+        """Threads that ended by an error which nobody expected."""
         self._snapshot_holder = SnapshotHolder(
             Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
         )
@@ -83,8 +98,9 @@ class _Composition:
             stop=self._stop,
             snapshot_holder=self._snapshot_holder,
             statistics=self._statistics,
+            failures=self.failures,
         ).find()
-        self._connector.cluster_id = found.cluster_id
+        self._connector.cluster_id = found.ledger.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
         spark_startup = SparkStartup(self._settings, deadline=self._deadline)
         closing.callback(spark_startup.close)
@@ -103,8 +119,31 @@ class _Composition:
             accept_new_ledger=self._options.accept_new_ledger,
             startup_seconds=self._options.startup_seconds,
             startup_deadline=self._deadline,
+            admin=KafkaAdmin(self._clients.admin),
+            failures=self.failures,
         )
-        return LeadershipPhase(process).run()
+        return self._lead(process)
+
+    def _lead(self, process: ProcessParts) -> Exit:
+        """Lead, stand by when the lead is lost, and lead again, until the run is over."""
+        past, short = Past(), 0
+        while True:
+            began = time.monotonic()
+            try:
+                return LeadershipPhase(process, past).run()
+            except TakenOver:
+                raise
+            except LeadershipLost as error:
+                if not past.has_run and began > self._deadline:
+                    raise Unavailable(str(error)) from error
+                _log.warning(
+                    "lead_lost",
+                    error=str(error),
+                    detail="this process stands by and leads again when it can",
+                )
+            # Two that take the lead from each other over and over must not be busy with that alone.
+            short = short + 1 if time.monotonic() - began < _SHORT_SECONDS else 0
+            self._stop.asked.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**short))
 
     def _log_start(self) -> None:
         settings = self._settings

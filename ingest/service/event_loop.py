@@ -11,7 +11,7 @@ import structlog
 from ingest import clock
 from ingest.catalogue import Catalogue
 from ingest.commands.command_queue import CommandQueue
-from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.listing_page import ListingPage
@@ -36,10 +36,10 @@ from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotSupervisor
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
+from ingest.threads import ThreadFailures
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
-    ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ListingKind,
@@ -83,6 +83,7 @@ class EventLoop:
         bucket: str,
         startup_deadline: float,
         stop: Stop,
+        failures: ThreadFailures,
         until_idle: UntilIdle | None = None,
     ) -> None:
         self.inbox = inbox
@@ -93,6 +94,7 @@ class EventLoop:
         self._message_reader = MessageReader(bucket, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
         self._stop = stop
+        self._failures = failures
         self._until_idle = until_idle
         self._has_listed = False
         self._listing_paused = False
@@ -110,6 +112,7 @@ class EventLoop:
         """
         published = 0.0
         while not self._is_over and not self._stop.asked.is_set():
+            self._failures.raise_first()
             try:
                 self._handle(self.inbox.get(timeout=self._wait_seconds()))
             except queue.Empty:
@@ -189,8 +192,8 @@ class EventLoop:
                 self._parts.statistics.trouble(part, sentence)
             case TopicAnswered(topic, refusal):
                 self._parts.planner.access.topic_answered(topic, refusal)
-            case Fatal(error) | ListenersCrashed(error=error):
-                raise error
+            case Fatal(error):
+                raise _ending(error)
 
     def _read_back(self, applied: Applied) -> None:
         """The follower has read a record of the ledger."""
@@ -292,3 +295,12 @@ class EventLoop:
                 f"--until-idle: what is left waits for something outside: {left}. "
                 f"The last error: {parts.statistics.last_error or 'see the log'}"
             )
+
+
+def _ending(error: HeadraceError) -> HeadraceError:
+    """What an error ends: a ledger that is lost the process, any other this leadership."""
+    if isinstance(error, InvalidLedger | LeadershipLost):
+        return error
+    lost = LeadershipLost(f"The lead is given up: {error}")
+    lost.__cause__ = error
+    return lost

@@ -8,7 +8,6 @@ from ingest.service.service_events import OwnEvent
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
-    ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ModeChanged,
@@ -27,7 +26,6 @@ Event = (
     | ListingFailed
     | ModeChanged
     | HeadAnswer
-    | ListenersCrashed
     | SlotReady
     | BatchCommitted
     | BatchFinished

@@ -1,11 +1,12 @@
 """One leadership, from joining the group to its end: everything made for it, and unmade with it."""
 
 import gc
-import threading
+import math
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,17 +15,15 @@ import structlog
 from ingest import clock
 from ingest.catalogue import Baseline, Catalogue
 from ingest.commands.command_queue import CommandQueue
-from ingest.errors import LeadershipLost, Unavailable
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 from ingest.exits import Exit
 from ingest.kafka import control_records
 from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.kafka_clients import ClientProperties
-from ingest.kafka.leadership import Leadership, Role
-from ingest.metrics import Metrics
+from ingest.kafka.group_metadata import parse_group_metadata
+from ingest.kafka.leadership import Leadership
 from ingest.model.ledger_entry import State
 from ingest.model.objects import Route
-from ingest.model.snapshot import SnapshotHolder
 from ingest.object_selection import baseline_from
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
@@ -33,19 +32,18 @@ from ingest.service.endpoints import build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Inbox
+from ingest.service.lead_wait import LeadWait, require_same_ledger, show_standby
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
+from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.recovery import Recovery
-from ingest.service.rest_adapter import LeadershipView, RestAdapter
+from ingest.service.rest_adapter import LeadershipView
 from ingest.service.service_events import Fatal
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
-from ingest.service.spark_startup import SparkStartup
-from ingest.service.startup import Found, Stopped, output_topics
-from ingest.service.statistics import Statistics
-from ingest.service.stop import Stop
+from ingest.service.startup import Stopped, output_topics
 from ingest.service.topic_creation import TopicCreator
-from ingest.settings import Settings
+from ingest.threads import start_thread
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
 from spark.slots import SlotPool
@@ -55,26 +53,7 @@ _log = structlog.get_logger(__name__)
 # A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
 _CLOSE_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessParts:
-    """What lives as long as the process, and every leadership in it uses."""
-
-    settings: Settings
-    clients: ClientProperties
-    spark_startup: SparkStartup
-    snapshot_holder: SnapshotHolder
-    metrics: Metrics
-    statistics: Statistics
-    connector: RestAdapter
-    stop: Stop
-    found: Found
-    until_idle: bool
-    accept_new_ledger: bool
-    startup_seconds: float
-    startup_deadline: float
-    """Monotonic seconds."""
+_RELEASE_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +68,7 @@ class _Running:
     lifecycle: Lifecycle
     recovery: Recovery
     writes: LedgerWrites
+    watch: LedgerMonitor
     listeners: Listeners
     skip_through: str | None
     """Keys up to this one are left out of listings."""
@@ -97,22 +77,34 @@ class _Running:
 class LeadershipPhase:
     """Joins, waits for the lead, leads. Used once: nothing of it is carried over into the next one."""
 
-    def __init__(self, process: ProcessParts) -> None:
+    def __init__(self, process: ProcessParts, past: Past) -> None:
         self._process = process
         self._settings = process.settings
+        self._past = past
         self._inbox: Inbox = Inbox()
+        self._is_given_up = False
 
     def run(self) -> Exit:
-        """Lead until the run is over. Blocks; Stopped, and errors of `ingest.errors`."""
+        """Lead until the run is over. Blocks; Stopped, LeadershipLost when another phase may follow.
+
+        TakenOver, InvalidLedger and Unavailable end the run, and so does what is a bug.
+        """
         with ExitStack() as closing:
             leadership = self._join(closing)
-            self._await_lead(leadership)
+            wait = LeadWait(self._process, self._past)
+            slot_pool = wait.await_lead(leadership, lambda: self._new_slot_pool(closing))
+            self._past.members.add(parse_group_metadata(leadership.metadata()).member)
             _log.info("leading", group=leadership.group)
-            ledger = self._take_over(leadership, closing)
-            running = self._compose(leadership, ledger, closing)
-            watch = LedgerMonitor(ledger, self._inbox.put)
-            closing.callback(watch.close)
-            return self._lead(running)
+            with self._leading_again_later():
+                ledger = self._take_over(leadership, closing)
+                baseline = self._baseline(ledger)
+            if slot_pool is None:
+                self._await_spark()
+                slot_pool = self._new_slot_pool(closing)
+            with self._leading_again_later():
+                ledger.raise_slots(self._process.spark_startup.slots)
+            self._past.has_run = self._past.has_led = True
+            return self._lead(self._compose(leadership, ledger, slot_pool, baseline, closing))
 
     # -- the road to the lead --------------------------------------------------------------------------------
 
@@ -130,22 +122,22 @@ class LeadershipPhase:
         lead.join()
         return lead
 
-    def _await_lead(self, lead: Leadership) -> None:
-        process = self._process
-        while not lead.wait_for_lead(1.0, process.stop.asked):
-            if process.stop.asked.is_set():
-                raise Stopped
-            is_up = process.spark_startup.is_up()
-            if lead.role is Role.STANDBY:
-                if process.snapshot_holder.snapshot.role != "standby":
-                    _log.info("standby", group=lead.group, detail="another instance leads")
-                # Ready is who can take over at once: a rollout must not stop the leader before.
-                self._show(role="standby", ready=is_up)
-            if lead.role is Role.JOINING and lead.problem and time.monotonic() > process.startup_deadline:
-                raise Unavailable(lead.problem)
+    @contextmanager
+    def _leading_again_later(self) -> Iterator[None]:
+        """Once the process runs, nothing outside ends it: what fails here fails this leadership only."""
+        try:
+            yield
+        except (LeadershipLost, InvalidLedger):
+            raise
+        except HeadraceError as error:
+            if not self._past.has_run:
+                raise
+            raise LeadershipLost(f"The lead could not be taken up: {error}") from error
 
     def _take_over(self, leadership: Leadership, closing: ExitStack) -> DriverLedger:
         settings = self._settings
+        if self._past.has_led:
+            require_same_ledger(self._process)
         ledger = DriverLedger(
             self._process.clients,
             name=settings.name,
@@ -154,8 +146,11 @@ class LeadershipPhase:
             state_dir=settings.state_dir,
             anchors=self._process.found.topics,
             boundary_seconds=settings.kafka.transaction_interval_ms / 1000,
-            accept_new_ledger=self._process.accept_new_ledger,
+            # Accepted is what was there at the start, not what is lost later.
+            accept_new_ledger=self._process.accept_new_ledger and not self._past.has_led,
             on_applied=self._inbox.put,
+            on_failed=lambda error: self._inbox.put(Fatal(error)),
+            is_given_up=lambda: self._is_given_up,
         )
         closing.callback(ledger.close)
         ledger.take_over(timeout=self._process.startup_seconds)
@@ -165,6 +160,7 @@ class LeadershipPhase:
         while not self._process.spark_startup.is_up():
             if self._process.stop.asked.wait(_LOOK_SECONDS):
                 raise Stopped
+            self._process.failures.raise_first()
 
     def _baseline(self, ledger: DriverLedger) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
@@ -180,16 +176,24 @@ class LeadershipPhase:
             ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
         return baseline_from(self._settings, found)
 
+    def _new_slot_pool(self, closing: ExitStack) -> SlotPool:
+        slot_pool = self._process.spark_startup.new_slot_pool(self._inbox.put)
+        closing.callback(slot_pool.close, 0.0)
+        return slot_pool
+
     # -- what leads ------------------------------------------------------------------------------------------
 
-    def _compose(self, leadership: Leadership, ledger: DriverLedger, closing: ExitStack) -> _Running:
+    def _compose(
+        self,
+        leadership: Leadership,
+        ledger: DriverLedger,
+        slot_pool: SlotPool,
+        baseline: Baseline,
+        closing: ExitStack,
+    ) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
-        baseline = self._baseline(ledger)
-        self._await_spark()
-        slot_pool = process.spark_startup.new_lanes(self._inbox.put)
         slots = process.spark_startup.slots
-        ledger.raise_slots(slots)
         catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baseline, slots=slots)
         commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():
@@ -232,8 +236,9 @@ class LeadershipPhase:
                 statistics=process.statistics,
             ),
             bucket=settings.s3.bucket,
-            startup_deadline=max(time.monotonic() + 1.0, process.startup_deadline),
+            startup_deadline=self._listing_deadline(),
             stop=process.stop,
+            failures=process.failures,
             until_idle=self._until_idle(),
         )
         return _Running(
@@ -245,9 +250,16 @@ class LeadershipPhase:
             lifecycle=lifecycle,
             recovery=recovery,
             writes=writes,
+            watch=LedgerMonitor(ledger, self._inbox.put),
             listeners=listeners,
             skip_through=baseline.start_key,
         )
+
+    def _listing_deadline(self) -> float:
+        """Until when a bucket that cannot be listed ends the run: only at the start of the process."""
+        if self._past.has_led:
+            return math.inf
+        return max(time.monotonic() + 1.0, self._process.startup_deadline)
 
     def _counters(self) -> Counters:
         metrics = self._process.metrics
@@ -310,10 +322,15 @@ class LeadershipPhase:
             # What is here now lives as long as this leadership: the collector need not go through it again.
             gc.freeze()
             running.loop.run(lambda slots: self._publish(running, slots))
-        finally:
-            process.metrics.leader.set(0)
-            self._show(role="stopping", ready=False)
+        except LeadershipLost as error:
+            self._abandon(running, error)
+            raise
+        except BaseException:
             self._close(running)
+            raise
+        finally:
+            gc.unfreeze()
+        self._close(running)
         quarantined = running.ledger.cache.counts()[State.QUARANTINED]
         return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
 
@@ -334,23 +351,41 @@ class LeadershipPhase:
             )
         )
 
-    def _show(self, *, role: str, ready: bool) -> None:
-        """Show a role and readiness while there is nothing else to show."""
-        snapshot_holder = self._process.snapshot_holder
-        snapshot_holder.show(replace(snapshot_holder.snapshot, role=role, ready=ready, at_ms=clock.wall_ms()))
-
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _close(self, running: _Running) -> None:
         """Commit at the next batch of rows, settle what that finished, release the rest."""
-        stop = self._process.stop
+        process = self._process
+        stop = process.stop
+        process.metrics.leader.set(0)
+        process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
         seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = threading.Thread(
-            target=running.slot_pool.close, args=[seconds], name="lanes-close", daemon=True
-        )
-        ending.start()
+        ending = start_thread(partial(running.slot_pool.close, seconds), name="lanes-close")
         running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
         running.recovery.close()
+        running.watch.close()
         running.writes.close(2.0)
         running.loop.drain(lambda: True)
         running.listeners.stop(seconds=3.0)
+        self._is_given_up = True
+
+    def _abandon(self, running: _Running, error: LeadershipLost) -> None:
+        """Void everything at once; return when nothing of this leadership is at work in this process.
+
+        What is in the inbox still is of no use to anybody: whoever leads next reads the ledger.
+        """
+        process = self._process
+        self._is_given_up = True
+        process.metrics.stand_by()
+        process.statistics.leadership_ended()
+        process.statistics.trouble("lead", str(error))
+        self._past.is_standing_by = False
+        show_standby(process, ready=False)
+        process.connector.stand_by()
+        running.slot_pool.close(0.0)
+        running.recovery.close()
+        running.watch.close()
+        running.writes.close(0.0)
+        running.listeners.stop(seconds=_RELEASE_SECONDS)
+        for part in (running.recovery, running.watch, running.writes):
+            part.join()

@@ -15,12 +15,12 @@ from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.ledger_writer import Write
 from ingest.model.ledger_entry import ControlKey
 from ingest.service.service_events import ComponentProblem, Fatal, OwnEvent, Written
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
 _PART: Final = "ledger"
 _PAUSE_SECONDS: Final = 1.0
-_LOOKS_SECONDS: Final = (0.0, 0.5, 1.0)
 # A transaction of the driver stays well below the broker's transaction.timeout.ms.
 _MAX_RECORDS: Final = 5_000
 
@@ -45,8 +45,7 @@ class LedgerWrites:
         self._post = post
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ledger-writes", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name="ledger-writes")
 
     def submit(
         self, writes: tuple[LedgerWrite, ...], control: tuple[ControlKey, bytes | None] | None = None
@@ -55,18 +54,21 @@ class LedgerWrites:
         self._requests.put(_Request(writes, control))
 
     def close(self, seconds: float) -> None:
-        """Commit what was submitted, as far as `seconds` allow.
+        """Commit what was submitted, as far as `seconds` allow; `Written` comes for that alone.
 
-        What is left out is asked for again by the next run, which reads the ledger.
+        What is left out is asked for again by the next leadership, which reads the ledger.
         """
         self._requests.put(None)
         self._thread.join(seconds)
         self._is_closing.set()
 
+    def join(self) -> None:
+        """Return when the thread has ended, soon after `close` where the lead is lost."""
+        self._thread.join()
+
     def _run(self) -> None:
         try:
-            while (requests := self._next()) is not None:
-                self._commit(requests)
+            while (requests := self._next()) is not None and self._commit(requests):
                 for request in requests:
                     self._post(Written(request.writes, is_command=request.control is not None))
         except HeadraceError as error:
@@ -90,7 +92,8 @@ class LedgerWrites:
             records += len(more.writes)
         return together
 
-    def _commit(self, requests: list[_Request]) -> None:
+    def _commit(self, requests: list[_Request]) -> bool:
+        """True once the broker has acknowledged all of them; False when an end came first."""
         writes: list[Write] = []
         for request in requests:
             writes += [(write.key, write.entry) for write in request.writes]
@@ -107,18 +110,15 @@ class LedgerWrites:
                 self._post(ComponentProblem(_PART, str(error)))
                 _log.warning("ledger_write_failed", error=str(error), detail="it is tried again")
                 if self._is_closing.wait(_PAUSE_SECONDS):
-                    return
+                    return False
             else:
                 if failed:
                     self._post(ComponentProblem(_PART, None))
-                return
+                return True
 
 
 class LedgerMonitor:
-    """Looks whether the ledger is still the one that was taken over (docs/protocol.md, step 8).
-
-    Every minute, and when the lead is lost: it goes with the topic, and then the topic is what to tell of.
-    """
+    """Looks every minute whether the ledger is still the one taken over (docs/protocol.md, step 8)."""
 
     def __init__(
         self, ledger: DriverLedger, post: Callable[[OwnEvent], None], *, interval_seconds: float = 60.0
@@ -127,24 +127,15 @@ class LedgerMonitor:
         self._post = post
         self._interval_seconds = interval_seconds
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ledger-watch", daemon=True)
-        self._thread.start()
-        ledger.before_loss(self._look)
+        self._thread = start_thread(self._run, name="ledger-watch")
 
     def close(self) -> None:
         """Look no more."""
         self._stop.set()
 
-    def _look(self) -> None:
-        try:
-            # The group may hear of a deletion before the brokers' metadata do.
-            for pause in _LOOKS_SECONDS:
-                time.sleep(pause)
-                self._ledger.check_identity()
-        except InvalidLedger as error:
-            self._post(Fatal(error))
-        except HeadraceError as error:
-            _log.warning("ledger_not_looked_at", error=str(error), detail="the lead is lost all the same")
+    def join(self) -> None:
+        """Return when the thread has ended, soon after `close` where the lead is lost."""
+        self._thread.join()
 
     def _run(self) -> None:
         failed_since: float | None = None

@@ -11,6 +11,7 @@ from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.service.service_events import ComponentProblem, Fatal, LedgerEndBlocked, OwnEvent, Recovered
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
@@ -32,8 +33,7 @@ class Recovery:
         self._all_slots = all_slots
         self._requests: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name="recovery")
 
     def submit(self, slot: int) -> None:
         """Recover a voided slot. Does not block."""
@@ -43,6 +43,10 @@ class Recovery:
         """Begin no further recovery; one under way ends by its own timeouts."""
         self._is_closing.set()
         self._requests.put(None)
+
+    def join(self) -> None:
+        """Return when the thread has ended, soon after `close` where the lead is lost."""
+        self._thread.join()
 
     def _run(self) -> None:
         while (first := self._requests.get()) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ingest.catalogue import LedgerWrite
 from ingest.errors import HeadraceError
@@ -50,6 +50,8 @@ class RestAdapter:
     def __init__(self, snapshot_holder: SnapshotHolder) -> None:
         self._snapshot_holder = snapshot_holder
         self._led: LeadershipView | None = None
+        self._waiting_lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()
         self._topics_lock = threading.Lock()
         self._topics: set[str] = set()
         self._has_looked_for_topics = False
@@ -64,6 +66,16 @@ class RestAdapter:
     def remember(self, topic: str) -> None:
         """Records were committed to this topic. Does not block."""
         self._topics.add(topic)
+
+    def stand_by(self) -> None:
+        """This process does not lead any more; who waits for an answer gets NotLeading."""
+        with self._waiting_lock:
+            self._led = None
+            waiting, self._waiting = self._waiting, set()
+        for told in waiting:
+            # Answers come from the service's thread, which is this one.
+            if not told.done():
+                told.set_exception(self._not_leading())
 
     # -- asked by the REST interface -------------------------------------------------------------------------
 
@@ -89,7 +101,7 @@ class RestAdapter:
         led = self._require_led()
         told: Future[None] = Future()
         self._ask(led, lambda: led.lifecycle.set_target(target, told))
-        self._await(told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
+        self._await(led, told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
 
     def restart(self, slots: Collection[int]) -> None:
         """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
@@ -137,7 +149,7 @@ class RestAdapter:
             )
 
         self._ask(led, begin)
-        self._await_read_back(led.cache, self._await(told, REQUEST_SECONDS))
+        self._await_read_back(led.cache, self._await(led, told, REQUEST_SECONDS))
 
     def reset(self) -> None:
         """Have everything read again from its start; part by part, each committed. NotStopped."""
@@ -151,17 +163,20 @@ class RestAdapter:
 
     def _require_led(self) -> LeadershipView:
         if self._led is None:
-            role = self._snapshot_holder.snapshot.role
-            raise NotLeading(
-                "Cannot complete request momentarily: "
-                + (
-                    "this instance is a standby; send the request to the one that leads"
-                    if role == "standby"
-                    else f"this instance does not lead (it is {role}); try again"
-                ),
-                is_standby=role == "standby",
-            )
+            raise self._not_leading()
         return self._led
+
+    def _not_leading(self) -> NotLeading:
+        role = self._snapshot_holder.snapshot.role
+        return NotLeading(
+            "Cannot complete request momentarily: "
+            + (
+                "this instance is a standby; send the request to the one that leads"
+                if role == "standby"
+                else f"this instance does not lead (it is {role}); try again"
+            ),
+            is_standby=role == "standby",
+        )
 
     def _ask(self, led: LeadershipView, act: Callable[[], T]) -> T:
         """What it returns or raises, called in the service's thread."""
@@ -174,15 +189,22 @@ class RestAdapter:
                 told.set_exception(error)
 
         led.post(RunInServiceThread(run))
-        return self._await(told, REQUEST_SECONDS)
+        return self._await(led, told, REQUEST_SECONDS)
 
-    def _await(self, told: Future[T], seconds: float) -> T:
+    def _await(self, led: LeadershipView, told: Future[T], seconds: float) -> T:
+        with self._waiting_lock:
+            if self._led is not led:
+                raise self._not_leading()
+            self._waiting.add(told)
         try:
             return told.result(seconds)
         except TimeoutError:
             raise Unanswered(
                 "Request timed out: it was taken down and may still be carried out; look at the status"
             ) from None
+        finally:
+            with self._waiting_lock:
+                self._waiting.discard(told)
 
     def _await_read_back(self, cache: LedgerCache, writes: tuple[LedgerWrite, ...]) -> None:
         """Return when the ledger's copy shows the last of these, and with it all."""

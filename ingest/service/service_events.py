@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingest.catalogue.effects import LedgerWrite
+from ingest.errors import HeadraceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class TopicAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """The process cannot go on: the lead or the ledger is lost, or there is a bug."""
+    """This leadership cannot go on: the lead or the ledger is lost, or what it needs is refused."""
 
-    error: BaseException
+    error: HeadraceError
 
 
 @dataclass(frozen=True, slots=True)

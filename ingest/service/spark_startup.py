@@ -8,6 +8,7 @@ from typing import Final
 
 from ingest.errors import Unavailable
 from ingest.settings import Settings
+from ingest.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_session, is_local
 from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
@@ -36,9 +37,9 @@ class SparkStartup:
     def start(self) -> None:
         """Begin to bring it up; returns at once."""
         # A daemon: a client that cannot be interrupted must not hold the process up at its end.
-        threading.Thread(target=self._bring_up, name="engine", daemon=True).start()
+        start_thread(self._bring_up, name="spark-startup")
 
-    def new_lanes(self, post: Callable[[SlotEvent], None]) -> SlotPool:
+    def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
 
         Call it when Spark `is_up`.

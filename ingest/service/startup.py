@@ -13,11 +13,13 @@ import structlog
 from ingest.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties, Properties
+from ingest.kafka.ledger_topic import LedgerIdentity
 from ingest.kafka.output_topics import OutputTopics, TopicCreation
 from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
+from ingest.threads import ThreadFailures, start_thread
 from spark.master import require_master
 from spark.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 
@@ -50,7 +52,7 @@ class Found:
 
     topics: tuple[str, ...]
     """Output topics that the configuration names."""
-    cluster_id: str
+    ledger: LedgerIdentity
     now_by_s3_ms: int
     """The time by S3's own clock."""
     uploads: dict[str, int] | None
@@ -70,7 +72,9 @@ class Startup:
         stop: Stop,
         snapshot_holder: SnapshotHolder,
         statistics: Statistics,
+        failures: ThreadFailures,
     ) -> None:
+        self._failures = failures
         self._settings = settings
         self._clients = clients
         self._accept_new_ledger = accept_new_ledger
@@ -85,12 +89,12 @@ class Startup:
         Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
         """
         topics = self._patiently(self._require_topics)
-        cluster_id = self._patiently(self._prepare_ledger)
+        ledger = self._patiently(self._prepare_ledger)
         now_by_s3_ms, uploads = self._patiently(self._ask_s3)
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))
-        return Found(topics=tuple(topics), cluster_id=cluster_id, now_by_s3_ms=now_by_s3_ms, uploads=uploads)
+        return Found(topics=tuple(topics), ledger=ledger, now_by_s3_ms=now_by_s3_ms, uploads=uploads)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -98,6 +102,7 @@ class Startup:
         while True:
             if self._stop.asked.is_set():
                 raise Stopped
+            self._failures.raise_first()
             try:
                 return self._unless_stopped(ask)
             except ResourceMissing:
@@ -131,7 +136,7 @@ class Startup:
                 answer.set_exception(error)
 
         # A daemon: whoever ends does not wait for a broker that is silent.
-        threading.Thread(target=wait_for_it, name="startup", daemon=True).start()
+        start_thread(wait_for_it, name="startup")
         while not answered.wait(_LOOK_SECONDS):
             if self._stop.asked.is_set():
                 raise Stopped
@@ -148,8 +153,8 @@ class Startup:
         except Unavailable as error:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
-    def _prepare_ledger(self) -> str:
-        """Id of the cluster in which the ledger's topic is, there and ours; InvalidLedger is exit 2."""
+    def _prepare_ledger(self) -> LedgerIdentity:
+        """Which the ledger's topic is, there and ours; InvalidLedger is exit 2."""
         kafka = self._settings.kafka
         creation = kafka.topic_creation
         found = prepare_ledger(
@@ -159,7 +164,7 @@ class Startup:
             replication_factor=None if creation is None else creation.replication_factor,
             accept_new_ledger=self._accept_new_ledger,
         )
-        return found.identity.cluster_id
+        return found.identity
 
     def _ask_s3(self) -> tuple[int, dict[str, int] | None]:
         """The time by S3's own clock, and the uploads under way then; the bucket can be listed."""

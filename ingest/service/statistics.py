@@ -59,6 +59,12 @@ class Statistics:
         else:
             self._problems[part] = self.last_error = sentence
 
+    def leadership_ended(self) -> None:
+        """Forget what belonged to a leadership; what was counted since the start stays."""
+        self._problems.clear()
+        self._fetched.clear()
+        self.mode = self.mode_reason = None
+
     def mode_changed(self, mode: str, why: str) -> None:
         """Another mode is on; the listeners have logged why."""
         self.mode, self.mode_reason = str(mode), why

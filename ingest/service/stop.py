@@ -3,10 +3,13 @@
 import signal
 import socket
 import threading
+from functools import partial
 from types import FrameType
 from typing import Final
 
 import structlog
+
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
@@ -33,7 +36,7 @@ class Stop:
         self._writing = writing
         for number in _ANSWERED:
             signal.signal(number, _written_to_the_socket)
-        threading.Thread(target=self._follow, args=(reading,), name="signals", daemon=True).start()
+        start_thread(partial(self._follow, reading), name="signals")
 
     def ask(self, why: str) -> None:
         """End cleanly; asked again, at once."""

@@ -10,7 +10,8 @@ import structlog
 
 from ingest.errors import HeadraceError
 from ingest.kafka.output_topics import OutputTopics
-from ingest.service.service_events import Fatal, OwnEvent, TopicAnswered
+from ingest.service.service_events import OwnEvent, TopicAnswered
+from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
@@ -33,8 +34,7 @@ class TopicCreator:
         self._waiting: set[str] = set()
         self._refused_at: dict[str, float] = {}
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="topic-creation", daemon=True)
-        self._thread.start()
+        start_thread(self._run, name="topic-creation")
 
     def request(self, topic: str) -> None:
         """Have the topic created, unless that is under way or was refused just now. Does not block."""
@@ -51,11 +51,8 @@ class TopicCreator:
         self._requests.put(None)
 
     def _run(self) -> None:
-        try:
-            while (topic := self._requests.get()) is not None:
-                self._create(topic)
-        except BaseException as error:  # noqa: BLE001 - handed to the service, whose thread ends the process with it
-            self._post(Fatal(error))
+        while (topic := self._requests.get()) is not None:
+            self._create(topic)
 
     def _create(self, topic: str) -> None:
         refusal: str | None = None

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+from ingest.threads import start_thread
+
 # Chunks of 1 MiB: what a decoder may find waiting.
 CHUNKS_AHEAD: Final = 8
 _END: Final = None
@@ -17,8 +19,7 @@ class ReadAhead:
         self._chunks = chunks
         self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(window)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._fetch, name="read-ahead", daemon=True)
-        self._thread.start()
+        start_thread(self._fetch, name="read-ahead")
 
     def __iter__(self) -> Iterator[bytes]:
         """The chunks, once. Closing it, or its end, stops the thread and gives its connection back."""

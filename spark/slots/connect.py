@@ -9,6 +9,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc  # type: ignore[import-untyped]  # publishes no types
@@ -19,6 +20,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 from ingest.errors import InvalidConfiguration, Unavailable
+from ingest.threads import start_thread
 from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
@@ -97,7 +99,7 @@ class ConnectJobs:
     def cancel(self, group: str) -> None:
         """See `Jobs.cancel`; what fails is logged."""
         # A server that is gone is waited for, and whoever cancels has slots to look after.
-        threading.Thread(target=self._interrupt, args=(group,), name="connect-cancel", daemon=True).start()
+        start_thread(partial(self._interrupt, group), name="connect-cancel")
 
     def close(self) -> None:
         """Release the session; the server interrupts what it still runs. Blocks for a moment."""
@@ -121,8 +123,7 @@ class ConnectJobs:
             except BaseException as error:  # noqa: BLE001  # raised again in the thread that waits
                 failures.append(error)
 
-        asking = threading.Thread(target=ask, name="connect-start", daemon=True)
-        asking.start()
+        asking = start_thread(ask, name="connect-start")
         asking.join(_START_SECONDS)
         if found:
             return found[0]

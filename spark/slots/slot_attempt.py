@@ -39,6 +39,8 @@ class SlotAttempt:
     error: str | None = None
     idle_since: float = 0.0
     lost_since: float = 0.0
+    heard_at: float = 0.0
+    """When its task last said something, or was last told something that it answers."""
     job: threading.Thread | None = field(default=None, repr=False)
     conversation: threading.Thread | None = field(default=None, repr=False)
 

@@ -1,15 +1,29 @@
 """`SlotPool`: starts the slots' jobs, hands batches to their tasks once, and tells what comes back."""
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
 
 from ingest.errors import Unavailable
-from ingest.model.slot_protocol import Batch, BatchOutcome, Committed, End, Finished, Hello, Ready, Welcome
+from ingest.model.slot_protocol import (
+    Batch,
+    BatchOutcome,
+    Committed,
+    End,
+    Finished,
+    Hello,
+    Ready,
+    Welcome,
+    Working,
+)
+from ingest.threads import start_thread
+from spark.slots.deadlines import SILENT_SECONDS, Deadlines
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
@@ -22,10 +36,11 @@ log = structlog.get_logger(__name__)
 
 # Spark reaps idle Python workers a minute after the last use of any of them (hard-wired in 4.3).
 _WARM_SECONDS: Final = 40.0
-# How long a broken connection waits for its job to say why, before the slot counts as ended anyway.
-_GRACE_SECONDS: Final = 3.0
-# `job.linger.ms=0`: one batch a job; how long a task without a first one may hold its core.
-_FIRST_BATCH_SECONDS: Final = 1.0
+# How long a close waits for the jobs of what it voided; all of them together.
+_JOBS_SECONDS: Final = 2.0
+# Starts are numbered for the life of the process: their Spark jobs are cancelled by a name that holds it, and
+# the lanes of an earlier leadership must not cancel those of a later one.
+_NUMBERS: Final = itertools.count(1)
 
 
 class SlotPool:
@@ -48,11 +63,11 @@ class SlotPool:
         self._settings = settings
         self._post = post
         self._linger_seconds = linger_seconds
+        self._deadlines = Deadlines(linger_seconds=linger_seconds)
         self._changed = threading.Condition()
         self._starts: dict[int, SlotAttempt] = {}
         self._last_worker: dict[int, str] = {}
         self._highest_plan: dict[int, int] = {}
-        self._numbers = 0
         self._cancel: list[str] = []
         self._used_at = time.monotonic()
         self._closed = False
@@ -62,8 +77,7 @@ class SlotPool:
             token_of=self._token_of,
             converse=self._converse,
         )
-        self._keeper = threading.Thread(target=self._keep, name="lanes-keeper", daemon=True)
-        self._keeper.start()
+        self._keeper = start_thread(self._keep, name="lanes-keeper")
 
     def warm(self, workers: int) -> None:
         """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
@@ -91,14 +105,12 @@ class SlotPool:
                 raise RuntimeError("the lanes are closed")
             if slot in self._starts:
                 raise RuntimeError(f"slot {slot} is started already")
-            self._numbers += 1
             start = SlotAttempt(
-                slot=slot, number=self._numbers, last_worker=self._last_worker.pop(slot, None)
+                slot=slot, number=next(_NUMBERS), last_worker=self._last_worker.pop(slot, None)
             )
             self._starts[slot] = start
             self._used_at = time.monotonic()
-            start.job = threading.Thread(target=self._run, args=(start,), name=start.group, daemon=True)
-            start.job.start()
+            start.job = start_thread(partial(self._run, start), name=start.group)
         return start.number
 
     def grant(self, slot: int, batch: Batch) -> bool:
@@ -116,7 +128,7 @@ class SlotPool:
                     f"plan {batch.number} of slot {batch.slot} was granted before, or is not slot {slot}'s"
                 )
             self._highest_plan[slot] = batch.number
-            start.stage, start.plan = AttemptState.BUSY, batch.number
+            start.stage, start.plan, start.heard_at = AttemptState.BUSY, batch.number, time.monotonic()
             wire = start.wire
         try:
             wire.send(batch)
@@ -173,9 +185,10 @@ class SlotPool:
         with self._changed:
             self._changed.notify_all()
         self._keeper.join(5.0)
+        deadline = time.monotonic() + _JOBS_SECONDS
         for start, _ in asked:
             if start.job is not None:
-                start.job.join(2.0)
+                start.job.join(max(0.0, deadline - time.monotonic()))
 
     # The job of a start.
 
@@ -246,7 +259,7 @@ class SlotPool:
                 log.warning("task_refused", hello=str(hello), reason="its slot is not being started")
                 return
             start.wire, start.worker, start.stage = wire, hello.worker, AttemptState.GREETED
-            start.conversation = threading.current_thread()
+            start.conversation, start.heard_at = threading.current_thread(), time.monotonic()
             welcome = Welcome(last_worker=start.last_worker)
         try:
             wire.send(welcome)
@@ -258,9 +271,12 @@ class SlotPool:
     def _hear(self, start: SlotAttempt, message: object) -> bool:
         """Act on a task's message; False when the conversation is over."""
         with self._changed:
+            start.heard_at = time.monotonic()
             match message, start.stage:
                 case _, AttemptState.OVER:
                     return False
+                case Working(), _:
+                    return True
                 case Ready(), AttemptState.GREETED:
                     self._set_ready(start)
                     self._post(SlotReady(slot=start.slot, start=start.number))
@@ -303,7 +319,7 @@ class SlotPool:
             # STARTING and GREETED end once they are ready; the others are ending already.
             return None
         if start.stage is AttemptState.READY:
-            start.stage = AttemptState.ENDING
+            start.stage, start.heard_at = AttemptState.ENDING, time.monotonic()
         return start.wire
 
     def _send_end(self, start: SlotAttempt, wire: AuthenticatedSocket | None) -> None:
@@ -341,11 +357,10 @@ class SlotPool:
                     self._changed.wait(due - now)
                     continue
                 cancel, self._cancel = self._cancel, []
-                tired = [(start, self._ask_to_end(start)) for start in self._lingered(now)]
-                for start in [s for s in self._starts.values() if s.stage is AttemptState.LOST]:
-                    if now - start.lost_since >= _GRACE_SECONDS:
-                        self._over(start)
-                        cancel.append(start.group)
+                over = [one for one in self._starts.values() if self._deadlines.is_over(one, now)]
+                lingered = [one for one in over if one.stage is AttemptState.READY]
+                cancel += [self._give_up(one) for one in over if one not in lingered]
+                tired = [(one, self._ask_to_end(one)) for one in lingered]
                 warm = not self._starts and not self._closed and now - self._used_at >= _WARM_SECONDS
                 if warm:
                     self._used_at = now
@@ -354,26 +369,21 @@ class SlotPool:
             for start, wire in tired:
                 self._send_end(start, wire)
             if warm:
-                threading.Thread(target=self._warm_again, name="lanes-warm", daemon=True).start()
-
-    def _lingered(self, now: float) -> list[SlotAttempt]:
-        ready = [start for start in self._starts.values() if start.stage is AttemptState.READY]
-        return [start for start in ready if now - start.idle_since >= self._linger(start)]
-
-    def _linger(self, start: SlotAttempt) -> float:
-        """Seconds that a ready start waits for a batch; without lingering it still waits for its first."""
-        if self._linger_seconds == 0 and start.batches == 0:
-            return _FIRST_BATCH_SECONDS
-        return self._linger_seconds
+                start_thread(self._warm_again, name="lanes-warm")
 
     def _due(self, now: float) -> float:
         times = [self._used_at + _WARM_SECONDS if not self._starts else now + _WARM_SECONDS]
-        for start in self._starts.values():
-            if start.stage is AttemptState.READY:
-                times.append(start.idle_since + self._linger(start))
-            elif start.stage is AttemptState.LOST:
-                times.append(start.lost_since + _GRACE_SECONDS)
+        times += [due for start in self._starts.values() if (due := self._deadlines.of(start)) is not None]
         return min(times)
+
+    def _give_up(self, start: SlotAttempt) -> str:
+        """The start's task is lost, or hangs: SlotEnded without a clean end; the job to cancel."""
+        if start.stage is not AttemptState.LOST:
+            start.clean = False
+            start.error = f"its task is connected and has said nothing for {SILENT_SECONDS:.0f} s: it hangs"
+            log.warning("task_hangs", slot=start.slot, worker=start.worker, stage=start.stage.name)
+        self._over(start)
+        return start.group
 
     def _warm_again(self) -> None:
         try:

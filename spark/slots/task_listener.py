@@ -1,17 +1,25 @@
 """The driver's server socket: each task that connects has a thread, and proves itself before it is heard."""
 
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import structlog
 
+from ingest.threads import start_thread
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, accept
 
 log = structlog.get_logger(__name__)
 
 Address = tuple[str, int]
+
+# A client that went away before it was accepted, and shortages that end.
+_PASSING: Final = frozenset({errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE_SECONDS: Final = 0.5
 
 
 class TaskListener:
@@ -31,13 +39,15 @@ class TaskListener:
     ) -> None:
         self._token_of = token_of
         self._converse = converse
+        self._closed = threading.Event()
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
         self._server = socket.create_server((bind, 0), family=family, backlog=128)
         self.address: Address = (advertise, self._server.getsockname()[1])
-        threading.Thread(target=self._accept, name="lanes-accept", daemon=True).start()
+        start_thread(self._accept, name="lanes-accept")
 
     def close(self) -> None:
         """Accept no more tasks; connections that stand are left to their owner."""
+        self._closed.set()
         # Wakes the accepting thread, which a close alone does not (and where it is refused, a close does).
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
@@ -47,9 +57,15 @@ class TaskListener:
         while True:
             try:
                 connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="lanes-task", daemon=True).start()
+            except OSError as error:
+                if self._closed.is_set():
+                    return
+                if error.errno not in _PASSING:
+                    raise
+                log.warning("task_not_accepted", error=str(error), detail="it is tried again")
+                self._closed.wait(_PAUSE_SECONDS)
+                continue
+            start_thread(partial(self._serve, connection), name="lanes-task")
 
     def _serve(self, connection: socket.socket) -> None:
         wire: AuthenticatedSocket | None = None

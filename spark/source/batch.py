@@ -27,13 +27,14 @@ from ingest.settings.choices import Ordering, Tolerance
 from spark.producer import RecordTarget, SlotProducer, SlotRevoked
 from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
-from spark.source.dead_letters import bad_row_log, dead_letter
+from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
 from spark.source.driver_connection import DriverConnection
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints
 from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.source.transaction import SlotTransaction
+from spark.source.watchdog import Watchdog
 from spark.source.worker_cache import rate_limiter, s3_calls, topic_limits
 
 log = structlog.get_logger(__name__)
@@ -72,6 +73,7 @@ class BatchRun:
         self._follows_refusal = False
         self._fetched_before: Counter[ObjectId] = Counter()
         self._pipeline: Pipeline | None = None
+        self._watchdog = Watchdog(link, bytes_per_second=settings.bytes_per_second)
         self._transaction = SlotTransaction(
             batch, producer=producer, link=link, settings=settings, fetched=self._fetched
         )
@@ -91,10 +93,11 @@ class BatchRun:
             return self._finished(BatchOutcome.FENCED, error)
         except HeadraceError as error:
             touched = self._transaction.touched()
-            self._transaction.abort()
+            is_aborted = self._transaction.abort()
             for progress in touched:
                 progress.fail(error if isinstance(error, _TELLING) else TransactionAborted(str(error)))
-            return self._finished(BatchOutcome.ABORTED, error)
+            # An abort that nobody has acknowledged may come after a commit that was tried: void, fence, read.
+            return self._finished(BatchOutcome.ABORTED if is_aborted else BatchOutcome.UNKNOWN, error)
         # The producer of an aborted transaction is not kept, though the rest of the batch went well.
         return self._finished(BatchOutcome.ABORTED if self._has_aborted else BatchOutcome.CLEAN, None)
 
@@ -172,6 +175,7 @@ class BatchRun:
     def _drain(self, pipeline: Pipeline) -> None:
         """Take steps until there are no more, closing transactions whenever they are due."""
         while True:
+            self._watchdog.check(pipeline)
             left = self._transaction.seconds_left()
             step = pipeline.next_step(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             if self._link.is_void():
@@ -246,7 +250,7 @@ class BatchRun:
         transaction = self._transaction
         while begin < end:
             if self._refused and (index, rows.positions(begin)) in self._refused:
-                self._bad(progress, _refused_row(rows, begin, then if begin + 1 == end else None))
+                self._bad(progress, refused_row(rows, begin, then if begin + 1 == end else None))
                 if progress.is_finished:
                     return
                 begin += 1
@@ -388,18 +392,3 @@ class BatchRun:
             fetched=self._transaction.unreported_bytes(),
             error=None if error is None else str(error),
         )
-
-
-def _refused_row(rows: RowBatch, row: int, after: Position | None) -> BadRow:
-    """A row of a batch as a bad one, since the broker refuses it."""
-    raw = rows.values.get(row)
-    return BadRow(
-        index=row,
-        position=rows.positions(row),
-        after=rows.positions(row + 1) if after is None else after,
-        reason="refused",
-        message="the broker refuses this record",
-        raw=raw,
-        raw_key=None if rows.keys is None else rows.keys.get(row),
-        size=len(raw or b""),
-    )

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest.model.positions import position_as_dict
+from ingest.model.positions import Position, position_as_dict
 from ingest.model.slot_protocol import Split
 from spark.producer.target import Header
-from spark.rows import BadRow
+from spark.rows import BadRow, RowBatch
 from spark.source.task_settings import TaskSettings
 
 log = structlog.get_logger(__name__)
@@ -87,3 +87,18 @@ def dead_letter(
     if bad.raw is not None and len(bad.raw) + len(bad.raw_key or b"") <= room:
         return bad.raw_key, bad.raw, headers
     return None, b"", [*headers, ("headrace.size", b"%d" % bad.size)]
+
+
+def refused_row(rows: RowBatch, row: int, after: Position | None) -> BadRow:
+    """A row of a batch as a bad one, since the broker refuses it."""
+    raw = rows.values.get(row)
+    return BadRow(
+        index=row,
+        position=rows.positions(row),
+        after=rows.positions(row + 1) if after is None else after,
+        reason="refused",
+        message="the broker refuses this record",
+        raw=raw,
+        raw_key=None if rows.keys is None else rows.keys.get(row),
+        size=len(raw or b""),
+    )

@@ -3,14 +3,18 @@
 import queue
 import socket
 import threading
+import time
 from typing import Final
 
-from ingest.model.slot_protocol import Batch, End, Welcome
+from ingest.model.slot_protocol import Batch, End, Welcome, Working
+from ingest.threads import start_thread
 from spark.producer import SlotRevoked
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, connect
 from spark.source.entry import TaskCredentials
 
 _CONNECT_SECONDS: Final = 10.0
+BEAT_SECONDS: Final = 5.0
+"""How often a task that has a batch tells the driver that it works."""
 
 
 def why_unreachable(address: tuple[str, int]) -> str | None:
@@ -29,8 +33,9 @@ class DriverConnection:
         self._wire = wire
         self._void = threading.Event()
         self._end = threading.Event()
+        self._beat_at = time.monotonic()
         self._messages: queue.Queue[object] = queue.Queue()
-        threading.Thread(target=self._listen, name="driver-link", daemon=True).start()
+        start_thread(self._listen, name="driver-link")
 
     @classmethod
     def connect(cls, ticket: TaskCredentials) -> "DriverConnection":
@@ -46,6 +51,25 @@ class DriverConnection:
     def is_void(self) -> bool:
         """True once nothing may be started for this slot any more."""
         return self._void.is_set()
+
+    def is_void_in_a_wait(self) -> bool:
+        """As `is_void`, asked by the working thread during a wait for brokers: it works on, and says so."""
+        self.beat()
+        return self._void.is_set()
+
+    def beat(self) -> None:
+        """Tell the driver every few seconds that the work goes on.
+
+        For the working thread only: from a thread of its own it would say so of a task that hangs.
+        """
+        now = time.monotonic()
+        if now - self._beat_at < BEAT_SECONDS:
+            return
+        self._beat_at = now
+        try:
+            self._wire.send(Working())
+        except Disconnected:
+            self._void.set()
 
     def is_ending(self) -> bool:
         """True once the driver wants the task to end, at its next checkpoint when it is busy."""

@@ -15,6 +15,7 @@ from typing import Final
 from ingest.errors import HeadraceError
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import Split
+from ingest.threads import start_thread
 from spark.reader import Prefetch, S3Source
 from spark.rows import RowBatch
 
@@ -91,9 +92,10 @@ class Pipeline:
         self._stop = threading.Event()
         self._stop_anywhere = threading.Event()
         self._skipped: set[int] = set()
+        self.steps_taken = 0
+        """How many steps came so far."""
         self._read: list[tuple[ObjectId, S3Source]] = []
-        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
-        self._thread.start()
+        start_thread(self._run, name="decode")
 
     @property
     def fetched(self) -> "Counter[ObjectId]":
@@ -111,6 +113,7 @@ class Pipeline:
                 step = self._steps.get(timeout=timeout)
             except queue.Empty:
                 return None
+        self.steps_taken += 1
         if isinstance(step, _Crashed):
             raise step.error
         return step

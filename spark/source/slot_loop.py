@@ -38,7 +38,9 @@ def run_slot(ticket: TaskCredentials, settings: TaskSettings) -> str | None:
         return str(error)
     try:
         link.send(Hello(slot=ticket.slot, worker=worker_name()))
-        producer = checkout_producer(settings, ticket.slot, link.welcome().last_worker, link.is_void)
+        producer = checkout_producer(
+            settings, ticket.slot, link.welcome().last_worker, link.is_void_in_a_wait
+        )
         if _serve(link, producer, settings, ticket.slot):
             return_producer(settings, ticket.slot, producer)
         else:

@@ -15,6 +15,7 @@ from tests.faults import processes
 from tests.faults.fault_environment import Road, Site
 from tests.faults.load import Load
 from tests.support.proxy import Answer, Cut, Fault, Refuse, Request, Silent, Slow, Truncate
+from tests.support.silence import silent
 from tests.support.until import until_sync
 
 
@@ -28,6 +29,7 @@ class Harm(StrEnum):
     DAEMON = "daemon that forks Python workers killed with them"
     EXECUTOR = "executor's JVM killed"
     BROKER = "broker killed, restarted with its data"
+    SILENCE = "broker silent for 30 s, longer than the session"
     S3 = "S3 and SQS killed, objects uploaded again"
     LEADER = "leader killed, a standby takes over"
     PAUSE = "leader paused beyond its session, a standby takes over"
@@ -44,6 +46,7 @@ class Harm(StrEnum):
     CACHE = "cache deleted, driver killed"
 
 
+_SILENCE_SECONDS: Final = 30.0
 READY_SECONDS: Final = 300.0
 """A machine that does much besides takes minutes to start Spark; how long it took is in the report."""
 
@@ -193,6 +196,13 @@ def _broker(scene: Scene) -> float:
     return began
 
 
+def _silence(scene: Scene) -> float:
+    """Its connections stay open, and nobody answers: the group forgets who leads."""
+    with silent(scene.site.broker):
+        time.sleep(_SILENCE_SECONDS)  # as long as that: the time that it lasts is what it is about
+    return time.monotonic()
+
+
 def _s3(scene: Scene) -> float:
     emulator = scene.site.emulator
     assert emulator is not None, "this site shares its S3 with others"
@@ -222,14 +232,13 @@ def _stop(scene: Scene) -> float:
 
 
 def _pause(scene: Scene) -> float:
-    """SIGSTOP; once the standby leads, SIGCONT: the former has to end by itself, with 4."""
+    """SIGSTOP; once the standby leads, SIGCONT: the former has to become the standby by itself."""
     former = scene.leader
     began = time.monotonic()
     former.signal(signal.SIGSTOP)
     _succeed(scene)
     former.signal(signal.SIGCONT)
-    code = former.wait(60)
-    assert code == 4, f"the former leader ended with {code}: {former.tail()}"
+    until_sync(lambda: _role(former) == "standby", seconds=60, what="the former leader standing by")
     return began
 
 
@@ -370,6 +379,7 @@ _HOW: Final[dict[Harm, Callable[[Scene], float]]] = {
     Harm.DAEMON: _daemon,
     Harm.EXECUTOR: _executor,
     Harm.BROKER: _broker,
+    Harm.SILENCE: _silence,
     Harm.S3: _s3,
     Harm.LEADER: _leader,
     Harm.PAUSE: _pause,

@@ -26,8 +26,7 @@ into the recovery.
 
 **{kills} kills, {harms} faults in all; {rows:,} rows in {objects:,} objects: {lost} lost, {duplicated}
 duplicated** (exactly once; at least once is a campaign of its own below). The service ended by itself
-{ended}: what may end it is a call that never returns, and it is started again
-([errors.md](errors.md), `kafka_call_stuck`).
+{ended}.
 
 "Time to recover" runs from the fault to the next newly committed row: for a fault that lasts, from its end;
 for a killed broker or S3 with the time that it takes to start again; for a killed driver with Spark's start.

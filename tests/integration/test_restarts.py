@@ -107,28 +107,6 @@ def test_a_second_instance_waits_and_takes_over(road: Road, services: list[Servi
     assert road.account() == (0, 0)
 
 
-def test_a_paused_leader_commits_nothing_any_more(road: Road, services: list[Service]) -> None:
-    """SIGSTOP for longer than the session timeout: the other takes over, and the first ends with 4."""
-    name = aws.unique("zombie")
-    options = {"lead__session__timeout__ms": 6000}
-    first = road.service(name, max__bytes__per__second=1_000_000, **options)
-    second = road.service(name, state__dir=str(road.folder / "second"), **options)
-    services += [first, second]
-    for number in range(40):
-        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
-    first.start()
-    second.start()
-    until_sync(lambda: first.status()["objects"]["done"] >= 1, seconds=60, what="some objects done")
-
-    first.signal(signal.SIGSTOP)
-    until_sync(lambda: second.status()["role"] == "leader", seconds=60, what="the second leading")
-    first.signal(signal.SIGCONT)
-
-    assert first.wait(40) == 4
-    road.await_rows(seconds=90)
-    assert road.account() == (0, 0)
-
-
 def kill_workers(driver: int) -> None:
     """Kill -9 every Python worker below the driver's JVM (the daemon's children)."""
     listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True)

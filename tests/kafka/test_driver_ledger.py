@@ -267,24 +267,6 @@ def test_a_ledger_that_is_gone_is_told_by_whatever_misses_it(ingester: Ingester)
         ledger.recover([0])
 
 
-def test_a_lost_lead_is_heard_of_by_who_knows_the_ledger_first(ingester: Ingester) -> None:
-    """With the topic the member loses its partition: before that is told, the ledger is looked at."""
-    heard: list[str] = []
-    lead = ingester.lead(on_lost=heard.append)
-    ledger = taken_over(ingester, lead)
-
-    def look() -> None:
-        try:
-            ledger.check_identity()
-        except InvalidLedger as error:
-            heard.append(str(error))
-
-    ledger.before_loss(look)
-    delete_topic(ingester.topic, bootstrap=ingester.bootstrap)
-    until_sync(lambda: len(heard) == 2, seconds=60, what="the loss")
-    assert "is gone" in heard[0]
-
-
 def test_a_changed_cleanup_policy_is_noticed_while_running(ingester: Ingester) -> None:
     """Before the broker deletes anything."""
     ledger = taken_over(ingester)

@@ -1,11 +1,10 @@
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ingest.errors import LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka.driver_ledger import prepare_ledger
@@ -131,9 +130,6 @@ class Unaware:
     def metadata(self) -> bytes:
         """What it had when it led."""
         return self.raw
-
-    def before_loss(self, look: Callable[[], None]) -> None:
-        """It never hears."""
 
 
 def test_a_writer_without_the_lead_fences_nobody(ingester: Ingester) -> None:
@@ -268,3 +264,27 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
     lead.close()
     keys = {record.key for record in read_committed("a-offsets", bootstrap=broker.bootstrap)}
     assert keys == {encode_key(object_id(number)) for number in range(120)}
+
+
+class NeverReturns(Producer):
+    """A producer whose group commit hangs, as librdkafka's does when its coordinator goes away badly."""
+
+    def send_offsets_to_transaction(self, *_: object, **__: object) -> None:
+        """Wait for a change that never comes."""
+        threading.Event().wait()
+
+
+@pytest.mark.long
+def test_a_call_that_never_returns_is_left_behind(ingester: Ingester) -> None:
+    """With its producer, which the next one fences: nothing outside ends the process."""
+    lead = ingester.lead()
+    writer = writer_of(ingester, lead)
+    stuck = NeverReturns(
+        {"bootstrap.servers": ingester.bootstrap, "transactional.id": driver_id(ingester.name)}
+    )
+    stuck.init_transactions(15)
+    writer._producer = stuck
+    writer.commit([(object_id(1), DONE)], timeout=60)
+    assert [record.key for record in read_committed(ingester.topic)] == [encode_key(object_id(1))]
+    with pytest.raises(KafkaException):
+        stuck.commit_transaction(5)

@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ingest.errors import AccessDenied, ObjectMissing
 from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
+from ingest.threads import ThreadFailures, collecting
 from listeners.discovery_events import (
     Event,
     HeadAnswer,
-    ListenersCrashed,
     ListingBegun,
     ListingFailed,
     ListingKind,
@@ -63,7 +64,6 @@ def test_with_a_queue_messages_come_and_one_listing() -> None:
         assert service.modes == [EVENTS]
     assert service.listed == ["a", "b"]
     assert [begun.kind for begun in service.of(ListingBegun)] == [ListingKind.FULL]
-    assert service.of(ListenersCrashed) == []
 
 
 def test_without_a_queue_listings_follow_one_another() -> None:
@@ -162,26 +162,25 @@ FAULTS = [
 def test_a_failing_endpoint_and_back(fault: Refuse | Answer | Cut | Silent) -> None:
     """Fallback with the reason, listings at the poll cadence, and back after one full listing; no crash."""
     bucket, queue = aws.new_bucket(), _queue()
-    with Proxy(aws.address()) as proxy:
-        with ListenerHost(
-            settings_for(bucket=bucket, queue_url=queue, sqs=proxy.url, options=QUICK)
-        ) as service:
-            aws.sqs().send_message(QueueUrl=queue, MessageBody="before")
-            until_sync(lambda: len(service.deliveries) == 1)
-            proxy.on(fault)
-            if not isinstance(fault, Silent):  # silence is noticed by the time-out alone
-                proxy.cut()
-            until_sync(lambda: service.modes == [EVENTS, FALLBACK], seconds=30)
-            _put(bucket, "unannounced")
-            until_sync(lambda: "unannounced" in service.listed)
-            proxy.off()
+    with (
+        Proxy(aws.address()) as proxy,
+        ListenerHost(settings_for(bucket=bucket, queue_url=queue, sqs=proxy.url, options=QUICK)) as service,
+    ):
+        aws.sqs().send_message(QueueUrl=queue, MessageBody="before")
+        until_sync(lambda: len(service.deliveries) == 1)
+        proxy.on(fault)
+        if not isinstance(fault, Silent):  # silence is noticed by the time-out alone
             proxy.cut()
-            aws.sqs().send_message(QueueUrl=queue, MessageBody="after")
-            until_sync(lambda: len(service.deliveries) == 2, seconds=30)
-            until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS])
-            service.listeners.settle(delivery.id for delivery in service.deliveries)
-            until_sync(lambda: service.count("settled") == 2)
-        assert service.of(ListenersCrashed) == []
+        until_sync(lambda: service.modes == [EVENTS, FALLBACK], seconds=30)
+        _put(bucket, "unannounced")
+        until_sync(lambda: "unannounced" in service.listed)
+        proxy.off()
+        proxy.cut()
+        aws.sqs().send_message(QueueUrl=queue, MessageBody="after")
+        until_sync(lambda: len(service.deliveries) == 2, seconds=30)
+        until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS])
+        service.listeners.settle(delivery.id for delivery in service.deliveries)
+        until_sync(lambda: service.count("settled") == 2)
 
 
 def test_a_short_failure_is_none() -> None:
@@ -257,7 +256,6 @@ def test_a_role_that_is_refused_for_a_while() -> None:
             _put(bucket, "b")
             sts.grant()
             until_sync(lambda: service.modes[-1] is EVENTS and "b" in service.listed, seconds=30)
-        assert service.of(ListenersCrashed) == []
 
 
 def test_a_role_is_assumed() -> None:
@@ -313,23 +311,37 @@ def test_a_head_of_a_version() -> None:
 
 
 def test_a_bug_is_handed_to_the_service() -> None:
-    """What is no outside failure is neither retried nor lost: `ListenersCrashed` is posted last."""
-    events: list[Event] = []
+    """Nothing that is not an outside failure is retried or lost: the listeners' thread fails with it."""
 
     def post(event: Event) -> None:
-        events.append(event)
         if isinstance(event, ListingPage):
             raise ValueError("a bug")  # noqa: TRY004 - any exception will do
 
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None, options=QUICK)
     listeners = Listeners(settings, post, Inbox().counters)
-    listeners.start()
-    until_sync(lambda: events and isinstance(events[-1], ListenersCrashed))
-    listeners.stop(seconds=1)
-    crashed = events[-1]
-    assert isinstance(crashed, ListenersCrashed)
-    assert isinstance(crashed.error, ExceptionGroup)
-    assert crashed.error.subgroup(ValueError) is not None
+    failures = ThreadFailures()
+    with collecting(failures):
+        listeners.start()
+        until_sync(lambda: failures.first is not None)
+        listeners.stop(seconds=1)
+    assert isinstance(failures.first, ExceptionGroup)
+    assert failures.first.subgroup(ValueError) is not None
+
+
+def test_a_bug_in_what_was_asked_for_ends_the_listeners() -> None:
+    """Asyncio would log it and go on, without the answer that somebody waits for."""
+    settings = settings_for(bucket=aws.new_bucket(), queue_url=aws.new_queue(), options=QUICK)
+    listeners = Listeners(settings, lambda _event: None, Inbox().counters)
+    failures = ThreadFailures()
+    unhashable: Any = [["no id"]]
+    with collecting(failures):
+        listeners.start()
+        listeners.settle(unhashable)
+        until_sync(lambda: failures.first is not None)
+        listeners.stop(seconds=1)
+    # In a group when it was asked for before the listeners' clients were there.
+    error = failures.first
+    assert isinstance(error, TypeError) or (isinstance(error, ExceptionGroup) and error.subgroup(TypeError))
 
 
 def test_listeners_that_never_began_can_be_stopped() -> None:
@@ -367,7 +379,6 @@ def test_a_stop_releases_and_ends_in_time(break_it: Callable[[Proxy], None], *, 
         assert _stop_quickly(service) < 4
         service.listeners.settle([service.deliveries[0].id])
         service.listeners.request_listing()
-        assert service.of(ListenersCrashed) == []
         released = service.count("released")
     answer = aws.sqs().receive_message(QueueUrl=queue, WaitTimeSeconds=10 if is_well else 0)
     assert len(answer.get("Messages", ())) == released == (1 if is_well else 0)

@@ -10,7 +10,7 @@ from tests.protocol.model.protections import without
 from tests.protocol.model.world import Budget, Scenario
 
 # More worlds than `make test` has time for; it walks through these at random instead.
-LARGE = {"old plans", "unarrived", "together", "slices", "cache of two"}
+LARGE = {"leads again", "old plans", "unarrived", "together", "slices", "cache of two"}
 
 # Protection -> where its absence shows. A pair: each covers for the other, so both have to be off.
 NEEDED: dict[str, Scenario] = {
@@ -34,6 +34,8 @@ NEEDED: dict[str, Scenario] = {
     "cuts_first": small.SLICES,
     "done_with_tombstones": small.SLICES,
     "unanswered_commit_is_unknown": small.UNANSWERED,
+    "unanswered_abort_is_unknown": small.UNANSWERED,
+    "leads_again_with_new_sockets": small.LEADS_AGAIN,
     "ledger_is_the_truth": small.UNANSWERED,
     "settle_after_commit": small.UNANSWERED,
     "newest_wins": small.READING_ON,

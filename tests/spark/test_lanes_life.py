@@ -9,6 +9,8 @@ from ingest.model.slot_protocol import BatchOutcome, Hello
 from spark.slots import BatchFinished, SlotEnded, SlotReady
 from spark.socket_protocol import Disconnected, connect
 from tests.spark.scripted_driver import ScriptedDriver
+from tests.support.proxy import Proxy, Slow
+from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
 
@@ -123,3 +125,21 @@ def test_closing_ends_all_slots(driver: Drivers) -> None:
     assert [one.expect(SlotEnded).clean for _ in range(2)] == [True, True]
     with pytest.raises(RuntimeError, match="closed"):
         one.lanes.start(0)
+
+
+def test_a_task_that_works_says_so(driver: Drivers, s3_endpoint: str) -> None:
+    """Also while nothing comes that it could commit: only a task that hangs is silent."""
+    with Proxy(s3_endpoint.removeprefix("http://")) as proxy:
+        one = driver(aws_s3_endpoint=proxy.url)
+        found = one.put("slow", b'{"n":1}\n' * 200_000)
+        one.ready()
+        proxy.on(Slow(seconds=25), when=lambda request: request.method == "GET")
+        assert one.lanes.grant(0, one.batch(one.work(found)))
+        heard = {one.lanes._starts[0].heard_at}
+
+        def beats() -> bool:
+            heard.add(one.lanes._starts[0].heard_at)
+            return len(heard) > 3
+
+        until_sync(beats, seconds=24, what="three signs of life")
+        one.lanes.void(0)

@@ -56,12 +56,17 @@ class Protections:
 
     # 7. A commit without an answer is repeated or reported as unknown. Off: aborted, and its rows sent again.
     unanswered_commit_is_unknown: bool = True
+    # So is an abort without an answer. Off: the batch is reported as cleanly aborted.
+    unanswered_abort_is_unknown: bool = True
     # After anything but a clean report the ledger is read. Off: the driver goes by the reports it has.
     ledger_is_the_truth: bool = True
     # A message is deleted after an acknowledged commit. Off: when the producer has the records.
     settle_after_commit: bool = True
     # What the driver knows of a key is never replaced by something older that it reads.
     newest_wins: bool = True
+
+    # 2. A process that leads again answers the tasks of that leadership only. Off: those of its last one too.
+    leads_again_with_new_sockets: bool = True
 
     # A worker uses its old producer only if it was the slot's last holder.
     only_last_holder: bool = True

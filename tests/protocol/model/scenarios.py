@@ -14,6 +14,9 @@ TAKEOVER = Scenario(sizes={"a": 2}, leaders=(1, 1))
 # The same, and the deposed driver does not notice and plans once more.
 OLD_PLANS = Scenario(sizes={"a": 2}, leaders=(1, 1), budget=Budget(old_plans=1))
 
+# The same in one process, which leads again; Spark runs a plan of its first leadership twice.
+LEADS_AGAIN = Scenario(sizes={"a": 2}, leaders=(1, 1), same_process=True, budget=Budget(twins=1))
+
 # One row only, but commits that are not answered, and reports that do not arrive.
 UNANSWERED = Scenario(sizes={"a": 1}, leaders=(1, 1), budget=Budget(lost_answers=1, lost_reports=1))
 
@@ -102,6 +105,7 @@ SOCKETLESS_TWICE = Scenario(
 ALL_SMALL = {
     "takeover": TAKEOVER,
     "old plans": OLD_PLANS,
+    "leads again": LEADS_AGAIN,
     "unanswered": UNANSWERED,
     "unarrived": UNARRIVED,
     "generations": GENERATIONS,

@@ -40,7 +40,8 @@ def _initialised(scenario: Scenario, world: World, task: Task, epoch: int) -> Ta
 
 def _ask(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     """Ask the driver to start the plan; after the answer the task may take any time."""
-    driver = world.drivers[task.driver]
+    number = _answering(scenario, world, task)
+    driver = world.drivers[number]
     if driver.state == "gone":
         yield "finds no driver and ends", world.without_task(task)
         return
@@ -49,8 +50,15 @@ def _ask(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         yield "asks, is told no", world.with_task(task._replace(stage="over", clean=False))
         return
     stage: TaskStage = "promised" if task.stage == "launched" else "ready"
-    after = world.with_driver(task.driver, granted)
+    after = world.with_driver(number, granted)
     yield "asks, is told yes", after.with_task(task._replace(stage=stage, metadata=driver.metadata))
+
+
+def _answering(scenario: Scenario, world: World, task: Task) -> int:
+    """The driver that hears this task: the one that started it, unless its process has kept its sockets."""
+    if scenario.same_process and not scenario.on.leads_again_with_new_sockets:
+        return max(number for number, driver in enumerate(world.drivers) if driver.state != "waiting")
+    return task.driver
 
 
 def _check(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
@@ -134,6 +142,9 @@ def _resolve(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         again = task._replace(stage="ready", sent=((), ()))
         yield "aborts and sends the rows again", world._replace(broker=broker).with_task(again)
         return
+    if not scenario.on.unanswered_abort_is_unknown:
+        clean = task._replace(stage="over", sent=((), ()))
+        yield "aborts, nobody answers, and it calls that clean", world.with_task(clean)
     is_open = world.broker.lanes[task.slot].phase == "open"
     after = decided(scenario, world, task.slot) if is_open else world
     yield "repeats its commit", after.with_task(_acknowledged(task))

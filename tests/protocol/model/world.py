@@ -63,6 +63,8 @@ class Scenario:
     tails: bool = False
     # A driver starts from the cache that the last one left in `state.dir`.
     cache: bool = False
+    # All drivers are leaderships of one process, one after the other.
+    same_process: bool = False
     # No socket to the driver (linger 0 on a remote Spark).
     socketless: bool = False
     on: Protections = ALL

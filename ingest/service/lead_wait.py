@@ -1,0 +1,107 @@
+"""A process that does not lead: what it shows, and how it waits for the lead."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from ingest import clock
+from ingest.errors import AccessDenied, TakenOver, TopicMissing, Unavailable
+from ingest.kafka.leadership import Leadership, Role
+from ingest.kafka.ledger_identity import refuse_changed
+from ingest.kafka.ledger_topic import describe_ledger_topic
+from ingest.service.process_parts import Past, ProcessParts
+from ingest.service.startup import Stopped
+from spark.slots import SlotPool
+
+_log = structlog.get_logger(__name__)
+
+# How often a process that waits to lead again looks whether its ledger is still there.
+_CHECK_SECONDS: Final = 5.0
+
+
+class LeadWait:
+    """Waits for the lead, and shows meanwhile how it stands."""
+
+    def __init__(self, process: ProcessParts, past: Past) -> None:
+        self._process = process
+        self._settings = process.settings
+        self._past = past
+
+    def await_lead(self, lead: Leadership, new_slot_pool: Callable[[], SlotPool]) -> SlotPool | None:
+        """Return when this process leads: its slot pool, if Spark is up by then.
+
+        Blocks; Stopped, LeadershipLost.
+        """
+        process, slot_pool = self._process, None
+        checked = time.monotonic()
+        while not lead.wait_for_lead(1.0, process.stop.asked):
+            if process.stop.asked.is_set():
+                raise Stopped
+            process.failures.raise_first()
+            if slot_pool is None and process.spark_startup.is_up():
+                # A standby has them too: they keep its Python workers warm.
+                slot_pool = new_slot_pool()
+            if lead.role is Role.STANDBY:
+                self._stand_by(lead)
+            elif lead.role is Role.JOINING:
+                self._wait_to_join(lead)
+            if time.monotonic() - checked >= _CHECK_SECONDS and self._past.has_led:
+                # Without its topic the group gives the lead to nobody, and says no word about it.
+                with suppress(AccessDenied, Unavailable):
+                    require_same_ledger(process)
+                checked = time.monotonic()
+        process.statistics.trouble("lead", None)
+        return slot_pool
+
+    def _stand_by(self, lead: Leadership) -> None:
+        process = self._process
+        if not self._past.is_standing_by:
+            _log.info("standby", group=lead.group, detail="another instance leads")
+            self._past.is_standing_by = True
+        self._past.has_run = True
+        process.statistics.trouble("lead", None)
+        # Ready is who can take over at once: a rollout must not stop the leader before.
+        show_standby(process, ready=process.spark_startup.is_up())
+        if process.until_idle and self._past.has_led:
+            self._refuse_another_leader(lead)
+
+    def _wait_to_join(self, lead: Leadership) -> None:
+        process = self._process
+        if self._past.has_run:
+            why = lead.problem or "the brokers have not let this instance into its group yet"
+            process.statistics.trouble("lead", f"This instance waits to lead again: {why}")
+            show_standby(process, ready=False)
+        elif lead.problem and time.monotonic() > process.startup_deadline:
+            raise Unavailable(lead.problem)
+
+    def _refuse_another_leader(self, lead: Leadership) -> None:
+        """TakenOver when the lead is with a member that this process never was: --until-idle is over then."""
+        with suppress(AccessDenied, Unavailable):
+            holders = self._process.admin.holders(lead.group, self._settings.kafka.ledger_topic)
+            if holders - self._past.members:
+                raise TakenOver(
+                    f"--until-idle: another instance has taken the lead of consumer group {lead.group!r}, "
+                    "and goes on with what is left."
+                )
+
+
+def show_standby(process: ProcessParts, *, ready: bool) -> None:
+    """Show a standby: ready when it could take over at once."""
+    shown = process.snapshot_holder.snapshot.without_leadership()
+    problems = dict(process.statistics.problems)
+    process.snapshot_holder.show(
+        replace(shown, role="standby", ready=ready, problems=problems, at_ms=clock.wall_ms())
+    )
+
+
+def require_same_ledger(process: ProcessParts) -> None:
+    """InvalidLedger when the ledger that this process found at its start is gone, or another; Unavailable."""
+    try:
+        now = describe_ledger_topic(process.admin, process.settings.kafka.ledger_topic).identity
+    except TopicMissing:
+        now = None
+    refuse_changed(process.found.ledger, now)

@@ -1,0 +1,49 @@
+"""What lives as long as the process, for every leadership in it."""
+
+from dataclasses import dataclass, field
+
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.kafka_clients import ClientProperties
+from ingest.metrics import Metrics
+from ingest.model.snapshot import SnapshotHolder
+from ingest.service.rest_adapter import RestAdapter
+from ingest.service.spark_startup import SparkStartup
+from ingest.service.startup import Found
+from ingest.service.statistics import Statistics
+from ingest.service.stop import Stop
+from ingest.settings import Settings
+from ingest.threads import ThreadFailures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessParts:
+    """What lives as long as the process, and every leadership in it uses."""
+
+    settings: Settings
+    clients: ClientProperties
+    spark_startup: SparkStartup
+    snapshot_holder: SnapshotHolder
+    metrics: Metrics
+    statistics: Statistics
+    connector: RestAdapter
+    stop: Stop
+    found: Found
+    until_idle: bool
+    accept_new_ledger: bool
+    startup_seconds: float
+    startup_deadline: float
+    """Monotonic seconds."""
+    admin: KafkaAdmin
+    failures: ThreadFailures
+
+
+@dataclass(slots=True)
+class Past:
+    """What this process remembers of its leaderships: nothing that another one decides by."""
+
+    has_run: bool = False
+    """It has led or stood by: from then on nothing outside ends it."""
+    has_led: bool = False
+    is_standing_by: bool = False
+    members: set[str] = field(default_factory=set)
+    """Ids that the group gave to this process while it led."""

@@ -1,0 +1,64 @@
+"""Threads of the process that decides: when one ends by an error that nobody expected, the process is told.
+
+A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
+whoever collects failures (`collecting`), the service's thread, which ends the process with it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+
+class ThreadFailures:
+    """The first error that ended a thread. Any thread may add, any may ask."""
+
+    def __init__(self) -> None:
+        self.first: BaseException | None = None
+
+    def add(self, error: BaseException) -> None:
+        """Keep the error unless there is one already: what follows a first failure is mostly its echo."""
+        self.first = self.first or error
+
+    def raise_first(self) -> None:
+        """Raise the first failure, if there is one."""
+        if self.first is not None:
+            raise self.first
+
+
+_collectors: list[ThreadFailures] = []
+
+
+@contextmanager
+def collecting(failures: ThreadFailures) -> Iterator[None]:
+    """Have the failures of all threads of `start_thread` added here, as long as the block lasts."""
+    _collectors.append(failures)
+    try:
+        yield
+    finally:
+        _collectors.remove(failures)
+
+
+def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
+    """The daemon thread that runs `body`, started.
+
+    What `body` raises is logged and collected; where nobody collects, `threading.excepthook` shows it.
+    """
+
+    def run() -> None:
+        try:
+            body()
+        except BaseException as error:
+            collectors = tuple(_collectors)
+            if not collectors:
+                raise
+            _log.exception("thread_failed", thread=name)
+            for failures in collectors:
+                failures.add(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
