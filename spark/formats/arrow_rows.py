@@ -1,6 +1,7 @@
 """Arrow batches as one compact JSON object a row, built column by column without a Python object per row."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +12,10 @@ from ingest.settings.choices import JsonFormat
 from spark.formats.arrow_scalars import Pieces, scalar_pieces, uuid_pieces
 from spark.formats.parquet_int96 import NAME as INT96
 from spark.formats.parquet_int96 import int96_pieces
+from spark.formats.parquet_maps import NAME as MAP
+from spark.formats.parquet_maps import checked_entries
+from spark.formats.variant_rows import NAME as VARIANT
+from spark.formats.variant_rows import variant_texts
 from spark.rows import Column
 
 
@@ -53,9 +58,8 @@ def _filled_pieces(array: Any, style: JsonFormat) -> Pieces:
     """The same where nulls do not matter: what stands for them is replaced by the caller."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        if kind.extension_name == "arrow.uuid":
-            return uuid_pieces(array.storage)
-        return (int96_pieces if kind.extension_name == INT96 else _filled_pieces)(array.storage, style)
+        write = _EXTENSIONS.get(kind.extension_name, _filled_pieces)
+        return write(array.storage, style)
     if pa.types.is_dictionary(kind):
         return _filled_pieces(array.dictionary_decode(), style)
     pieces = _nested_pieces(array, style) or scalar_pieces(array, style)
@@ -102,20 +106,26 @@ def _list(array: Any, style: JsonFormat) -> Pieces:
 
 
 def _map(array: Any, style: JsonFormat) -> Pieces:
-    """An object when keys are strings, as they stand and in their order; else a list of pairs."""
     kind = array.type
-    lists = array.cast(pa.list_(pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])))
-    lengths, entries = pc.list_value_length(lists), lists.flatten()
+    return _entries(
+        array.cast(pa.list_(pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)]))), style
+    )
+
+
+def _entries(lists: Any, style: JsonFormat) -> Pieces:
+    """An object when keys are strings, as they stand and in their order; else a list of pairs."""
+    lengths, entries = pc.list_value_length(lists), checked_entries(lists)
     keys, values = (_pieces(entries.field(index), style) for index in (0, 1))
-    if _has_text_keys(kind):
+    if _is_text(entries.type.field(0).type):
         texts = joined([*keys, ":", *values], len(entries))
         return ["{", gathered(texts, lengths), "}"]
     texts = joined(["[", *keys, ",", *values, "]"], len(entries))
     return ["[", gathered(texts, lengths), "]"]
 
 
-def _has_text_keys(kind: Any) -> bool:
-    key = kind.key_type.value_type if pa.types.is_dictionary(kind.key_type) else kind.key_type
+def _is_text(key: Any) -> bool:
+    if pa.types.is_dictionary(key):
+        key = key.value_type
     return bool(pa.types.is_string(key) or pa.types.is_large_string(key) or pa.types.is_string_view(key))
 
 
@@ -138,3 +148,15 @@ def joined(pieces: Pieces, length: int) -> Any:
     if len(merged) == 1:
         return pa.array([merged[0]] * length, pa.string()) if isinstance(merged[0], str) else merged[0]
     return pc.binary_join_element_wise(*merged, "")
+
+
+def _variants(storage: Any, style: JsonFormat) -> Pieces:
+    return [variant_texts(storage, style, json_values)]
+
+
+_EXTENSIONS: Final[dict[str, Callable[[Any, JsonFormat], Pieces]]] = {
+    "arrow.uuid": uuid_pieces,
+    INT96: int96_pieces,
+    MAP: _entries,
+    VARIANT: _variants,
+}

@@ -102,7 +102,7 @@ def _bytes(array: Any, _style: JsonFormat) -> Pieces:
     return [_QUOTE, pa.array(encoded, pa.binary()).cast(pa.string()), _QUOTE]
 
 
-def uuid_pieces(storage: Any) -> Pieces:
+def uuid_pieces(storage: Any, _style: JsonFormat = JsonFormat.ISO) -> Pieces:
     """UUIDs of 16 bytes as text with hyphens."""
     texts = []
     for value in storage.to_pylist():

@@ -1,23 +1,29 @@
 """Parquet: rows of each row group in turn, read by ranges and in bounded memory, as JSON."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from ingest.columns import Column
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
 from spark.byte_source import ByteSource
 from spark.formats.arrow_rows import as_column, json_rows
 from spark.formats.parquet_avro import AvroRows
-from spark.formats.parquet_groups import BATCH_BYTES, RowGroups, Translated
+from spark.formats.parquet_groups import RowGroups, Translated
 from spark.formats.ranged_file import RangedFile
+from spark.formats.row_fault import RowFaultError
+from spark.formats.variant_rows import TextsTooLargeError
 from spark.records.decode_options import DecodeOptions
 from spark.records.record_builder import RecordBuilder, needs_fields
 from spark.records.registry import registry_prefix
 from spark.rows import BadRow, RowBatch
+
+# Batches above four times this are made into JSON part by part.
+_PART_BYTES: Final = 1024 * 1024
 
 
 def decode(
@@ -38,7 +44,7 @@ def decode(
     at = start or RowPosition(begin or 0, 0)
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
-        groups = RowGroups(source, file)
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
         writer = _Writer(groups.schema, options)
         last = len(groups) if end is None else min(end, len(groups))
         for group in range(at.group, last):
@@ -50,7 +56,7 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
     """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
-        groups = RowGroups(source, file)
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
         sizes = [groups.size(group) for group in range(len(groups))]
     behind = np.cumsum([0, *sizes])
     targets = behind[-1] * np.arange(pieces + 1) / pieces
@@ -66,14 +72,14 @@ def _group_rows(groups: RowGroups, group: int, skip: int, writer: "_Writer") -> 
     for batch in groups.batches(group):
         if row + batch.num_rows > skip:
             for first, part in _parts(batch, max(0, skip - row)):
-                yield writer.batch(part, group, row + first, count)
+                yield from writer.batches(part, group, row + first, count)
         row += batch.num_rows
 
 
 def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
     """The batch from row `skip` on, in slices that stay small where rows turn out large."""
     rows = batch.num_rows
-    step = max(1, rows * BATCH_BYTES // max(batch.nbytes // 4, BATCH_BYTES))
+    step = max(1, rows * _PART_BYTES // max(batch.nbytes // 4, _PART_BYTES))
     for first in range(skip, rows, step):
         yield first, batch.slice(first, step)
 
@@ -88,45 +94,90 @@ class _Writer:
         self._avro: AvroRows | None = None
         self._prefix = b""
         if options.format.value_format is ValueFormat.AVRO:
-            self._avro = AvroRows(schema)
+            self._avro = AvroRows(schema, self._style)
             self._prefix = registry_prefix(options, self._avro.schema)
             self._wants_json = needs_fields(options.format)
 
-    def batch(self, batch: Any, group: int, first: int, count: int) -> RowBatch:
+    def batches(self, batch: Any, group: int, first: int, count: int) -> Iterator[RowBatch]:
         """The rows of an Arrow batch whose first is row `first` of `count` in its group."""
+        try:
+            yield self._batch(batch, group, first, count)
+        except TextsTooLargeError:
+            half = batch.num_rows // 2
+            yield from self.batches(batch.slice(0, half), group, first, count)
+            yield from self.batches(batch.slice(half), group, first + half, count)
 
+    def _batch(self, batch: Any, group: int, first: int, count: int) -> RowBatch:
         def position(row: int) -> RowPosition:
             return RowPosition(group, row) if row < count else RowPosition(group + 1, 0)
 
-        faults = _faults(batch)
-        unfit = list(faults)
         after = position(first + batch.num_rows)
         rows = np.arange(first, first + batch.num_rows)
-        bad = tuple(
-            BadRow(
-                index=row - number,
-                position=position(first + row),
-                after=position(first + row + 1),
-                reason=faults[row][0],
-                message=faults[row][1],
-                # A row of columns has no bytes of its own to give: this is what it takes decoded.
-                size=batch.slice(row, 1).nbytes,
+        bad: tuple[BadRow, ...] = ()
+        try:
+            values, texts = self._made(batch)
+        except _FAULTS as error:
+            faults = self._faults(batch, error)
+            bad = tuple(
+                BadRow(
+                    index=row - number,
+                    position=position(first + row),
+                    after=position(first + row + 1),
+                    reason=reason,
+                    message=message,
+                    # A row of columns has no bytes of its own to give: this is what it takes decoded.
+                    size=batch.slice(row, 1).nbytes,
+                )
+                for number, (row, (reason, message)) in enumerate(faults.items())
             )
-            for number, row in enumerate(unfit)
-        )
-        if unfit:
-            rows = np.delete(rows, unfit)
-            batch = batch.take(pa.array(rows - first))
+            rows = np.delete(rows, list(faults))
+            values, texts = self._made(batch.take(pa.array(rows - first)))
 
         def positions(index: int, /) -> RowPosition:
             return position(int(rows[index])) if index < len(rows) else after
 
-        texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
-        values = texts if self._avro is None else self._avro.write(batch, self._prefix)
-        assert values is not None
         return self._record_builder.build(
             RowBatch(values=values, after=after, positions=positions, bad=bad), texts
         )
+
+    def _made(self, batch: Any) -> tuple[Column, Column | None]:
+        """The values of the rows, and their JSON where it is wanted. Raises _FAULTS, TextsTooLargeError."""
+        batch.validate(full=True)
+        texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
+        values = texts if self._avro is None else self._avro.write(batch, self._prefix)
+        assert values is not None
+        return values, texts
+
+    def _faults(self, batch: Any, error: Exception) -> dict[int, tuple[str, str]]:
+        """The rows for which the batch cannot be written, with reason and message of each."""
+        faults = {}
+        for row in range(batch.num_rows):
+            # Taken out, so that nothing of its neighbours is looked at.
+            alone = pa.RecordBatch.from_arrays(
+                [column.take(pa.array([row])) for column in batch.columns], schema=batch.schema
+            )
+            try:
+                self._made(alone)
+            except _FAULTS as fault:
+                faults[row] = _why(fault)
+        if not faults:
+            raise error
+        return faults
+
+
+# What is wrong with single rows: Parquet checks neither texts nor what else Arrow and our own types expect.
+_FAULTS: Final = (pa.ArrowInvalid, RowFaultError)
+
+
+def _why(fault: Exception) -> tuple[str, str]:
+    """Reason and message of a bad row; the message holds nothing of the row."""
+    if isinstance(fault, RowFaultError):
+        return fault.reason, str(fault)
+    if "UTF8" in str(fault):
+        return "not_utf8", "a text of the row is not UTF-8"
+    if "precision" in str(fault):
+        return "not_a_decimal", "a decimal of the row has more digits than its column's precision"
+    return "not_parquet", "a value of the row is none of its column's type"
 
 
 def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
@@ -151,26 +202,3 @@ def _content(kind: Any) -> Any:
             kind = kind.value_type
         else:
             return kind
-
-
-def _faults(batch: Any) -> dict[int, tuple[str, str]]:
-    """The rows with a value that its type cannot hold, which Parquet does not check: reason and sentence."""
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        found = {row: _fault(batch.slice(row, 1)) for row in range(batch.num_rows)}
-        return {row: fault for row, fault in found.items() if fault is not None}
-    return {}
-
-
-def _fault(row: Any) -> tuple[str, str] | None:
-    alone = [column.take(pa.array([0])) for column in row.columns]
-    try:
-        pa.RecordBatch.from_arrays(alone, schema=row.schema).validate(full=True)
-    except pa.ArrowInvalid as error:
-        if "UTF8" in str(error):
-            return "not_utf8", "a text of the row is not UTF-8"
-        if "precision" in str(error):
-            return "not_a_decimal", "a decimal of the row has more digits than its column's precision"
-        return "not_parquet", "a value of the row is none of its column's type"
-    return None

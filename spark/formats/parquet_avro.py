@@ -6,10 +6,18 @@ import re
 from typing import Any, Final
 
 import fastavro
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.columns import Column, column_of
+from ingest.settings.choices import JsonFormat
+from spark.formats.arrow_rows import json_values
 from spark.formats.parquet_int96 import NAME as INT96
+from spark.formats.parquet_int96 import int96_microseconds
+from spark.formats.parquet_maps import NAME as MAP
+from spark.formats.parquet_maps import checked_entries, map_type
+from spark.formats.variant_rows import NAME as VARIANT
 
 _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _TIMES: Final = {"s": ("millis", "ms"), "ms": ("millis", "ms"), "us": ("micros", "us"), "ns": ("nanos", "ns")}
@@ -22,15 +30,16 @@ class AvroRows:
     Raises NotImplementedError for an Arrow type that has no counterpart.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, style: JsonFormat) -> None:
+        self._style = style
         shape, self._kind = _Mapping().of(pa.struct(list(schema)), "row")
         self.schema: str = json.dumps(shape, separators=(",", ":"))
         self._parsed = fastavro.parse_schema(shape)
 
     def write(self, batch: Any, prefix: bytes) -> Column:
-        """Each row of a RecordBatch, with `prefix` before it."""
+        """Each row of a RecordBatch, with `prefix` before it. RowFaultError for a map with a null key."""
         # By way of the logical type, so that seconds become milliseconds before they become numbers.
-        rows = _without_extensions(batch).cast(self._kind).cast(_numbers(self._kind))
+        rows = self._without_extensions(batch.to_struct_array()).cast(self._kind).cast(_numbers(self._kind))
         rows = rows.to_pylist(maps_as_pydicts="lossy")
         values: list[bytes | None] = []
         for row in rows:
@@ -40,15 +49,56 @@ class AvroRows:
             values.append(out.getvalue())
         return column_of(values)
 
+    def _without_extensions(self, array: Any) -> Any:
+        """INT96 in microseconds, variants as JSON, maps as Arrow's own, others as they are stored."""
+        kind = array.type
+        if isinstance(kind, pa.BaseExtensionType):
+            return self._stored(array, kind.extension_name)
+        if not _has_extensions(kind):
+            return array
+        empty = array.is_null()
+        if pa.types.is_struct(kind):
+            names = [kind.field(index).name for index in range(kind.num_fields)]
+            fields = [self._without_extensions(array.field(index)) for index in range(kind.num_fields)]
+            return pa.StructArray.from_arrays(fields, names, mask=empty)
+        if pa.types.is_map(kind):
+            entry = pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])
+            return self._map(array.cast(pa.list_(entry)))
+        return pa.ListArray.from_arrays(
+            _offsets(array), self._without_extensions(array.flatten()), mask=empty
+        )
 
-def _without_extensions(batch: Any) -> Any:
-    """The rows with extension types as what they are stored as; INT96 in microseconds, which Avro keeps."""
-    columns = []
-    for column in batch.columns:
-        extension = column.type.extension_name if isinstance(column.type, pa.BaseExtensionType) else None
-        stored = column.storage if extension is not None else column
-        columns.append(stored.field("moment") if extension == INT96 else stored)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_struct_array()
+    def _stored(self, array: Any, name: str) -> Any:
+        if name == INT96:
+            return int96_microseconds(array.storage)
+        if name == VARIANT:
+            return pc.if_else(array.is_valid(), json_values(array, self._style), None)
+        return self._map(array.storage) if name == MAP else array.storage
+
+    def _map(self, lists: Any) -> Any:
+        entries = self._without_extensions(checked_entries(lists))
+        keys, values = entries.field(0), entries.field(1)
+        return pa.MapArray.from_arrays(_offsets(lists), keys, values, mask=lists.is_null())
+
+
+def _offsets(lists: Any) -> Any:
+    """Where the items of each list begin, nulls having none."""
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pa.array(offsets)
+
+
+def _has_extensions(kind: Any) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return True
+    return any(_has_extensions(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _stored_type(kind: Any) -> Any:
+    """The type of what `AvroRows` makes of an extension type."""
+    if kind.extension_name == MAP:
+        return map_type(kind.storage_type)
+    return {INT96: pa.timestamp("us"), VARIANT: pa.string()}.get(kind.extension_name, kind.storage_type)
 
 
 def _numbers(kind: Any) -> Any:
@@ -73,7 +123,7 @@ class _Mapping:
 
     def of(self, kind: Any, name: str) -> tuple[Any, Any]:
         if isinstance(kind, pa.BaseExtensionType):
-            return self.of(kind.storage_type, name)
+            kind = _stored_type(kind)
         if pa.types.is_dictionary(kind):
             return self.of(kind.value_type, name)
         if pa.types.is_struct(kind):

@@ -1,44 +1,54 @@
-"""The row groups of a Parquet object, read by ranges in small batches; Arrow's errors as ours."""
+"""The row groups of a Parquet object, read by ranges in batches that stay small once decoded."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from spark.byte_source import ByteSource
-from spark.formats.parquet_int96 import int96_columns, with_nanoseconds
+from spark.formats.parquet_footer import Footer
+from spark.formats.parquet_meanings import Meanings
+from spark.formats.parquet_weights import ColumnWeights
 from spark.formats.ranged_file import RangedFile
 
 BATCH_ROWS: Final = 10_000
-BATCH_BYTES: Final = 1024 * 1024
 
-# All columns of a row group are read side by side, each through a buffer of its own.
-_BUFFERS_BYTES: Final = 48 * 1024 * 1024
-_BUFFER_MIN_BYTES: Final = 16 * 1024
-_BUFFER_MAX_BYTES: Final = 4 * 1024 * 1024
+# What the rows of a batch may take once decoded, by the two weights of `parquet_weights`.
+_LIKELY_BYTES: Final = 4 * 1024 * 1024
+_MOST_BYTES: Final = 24 * 1024 * 1024
 
-# No honest row group is this many times as large as its object; where one is, batches get larger than meant.
-_RATIO_MAX: Final = 64
+# A batch where the pages cannot be followed: Arrow is about to find them damaged.
+_UNKNOWN_ROWS: Final = 64
 
-# Magic at both ends, and the length of the footer.
-_LEAST_BYTES: Final = 12
+# All columns of a row group are read side by side, each through a window of its own.
+_WINDOWS_BYTES: Final = 48 * 1024 * 1024
+_WINDOW_MIN_BYTES: Final = 16 * 1024
+_WINDOW_MAX_BYTES: Final = 4 * 1024 * 1024
+
+# Arrow's own buffer for each column: as little as it looks for a page header in.
+_ARROW_BUFFER_BYTES: Final = 16 * 1024
 
 
 class RowGroups:
     """A Parquet object whose footer is read; to be used within `Translated`."""
 
-    def __init__(self, source: ByteSource, file: RangedFile) -> None:
-        if source.size < _LEAST_BYTES:
-            raise ObjectCorrupt(f"{source.name}: {source.size} bytes are too few for a Parquet object.")
+    def __init__(self, source: ByteSource, file: RangedFile, *, unit_max_bytes: int) -> None:
+        self._name = source.name
         self._file = file
-        self._metadata = pq.read_metadata(file)
-        self._columns = self._metadata.num_columns
-        self._int96 = int96_columns(self._metadata.schema)
-        self._moments = self._opened("us")
-        # Only columns of INT96 are read twice.
-        self._digits = self._opened("ns") if self._int96 else None
+        self._unit_max_bytes = unit_max_bytes
+        self._footer = Footer(source.name, file)
+        self._metadata = self._footer.metadata
+        self._reader = pq.ParquetFile(
+            file,
+            metadata=self._metadata,
+            buffer_size=_ARROW_BUFFER_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        self._meanings = Meanings(self._footer.root, self._reader.schema_arrow)
 
     def __len__(self) -> int:
         return int(self._metadata.num_row_groups)
@@ -46,7 +56,7 @@ class RowGroups:
     @property
     def schema(self) -> Any:
         """The Arrow schema of the rows."""
-        return self._moments.schema_arrow
+        return self._meanings.schema
 
     def rows(self, group: int) -> int:
         """How many rows a group has."""
@@ -57,37 +67,63 @@ class RowGroups:
         return int(self._metadata.row_group(group).total_byte_size)
 
     def batches(self, group: int) -> Iterator[Any]:
-        """The group's rows as Arrow batches of about BATCH_BYTES; ValueError when their count is wrong."""
-        about = self._metadata.row_group(group)
-        if about.num_rows and not self._columns:
-            raise ValueError(f"row group {group} claims {about.num_rows} rows without columns")
-        # Nothing is asked of the group's columns here: pyarrow 26 ends the process (std::terminate) where the
-        # footer's entry for a column is damaged, while the reader below raises.
-        self._file.watch_pages()
-        # What the footer claims beyond all compression must not make batches of single rows.
-        size = max(1, min(about.total_byte_size, _RATIO_MAX * self._file.size()))
-        rows = int(min(BATCH_ROWS, max(1, BATCH_BYTES * about.num_rows // size)))
-        how = {"batch_size": rows, "row_groups": [group], "use_threads": False}
-        batches = self._moments.iter_batches(**how)
-        if self._digits is not None:
-            batches = with_nanoseconds(batches, self._digits.iter_batches(columns=self._int96, **how))
+        """The group's rows as Arrow batches; groups come in ascending order. ValueError for a wrong count."""
+        # Arrow is asked nothing of the group's columns: pyarrow 26 ends the process (std::terminate) where
+        # the footer's entry for a column is damaged, while the reader below raises.
+        claimed = self.rows(group)
+        if claimed and not self._footer.leaves:
+            raise ValueError(f"row group {group} claims {claimed} rows without columns")
+        columns = self._columns(group)
+        self._file.follow(column.pages for column in columns)
+        batches: Iterator[Any] | None = None
         seen = 0
-        for batch in batches:
+        while True:
+            rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - seen)))
+            if batches is None:
+                batches = self._reader.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
+            else:
+                # Arrow asks for it anew with each batch.
+                self._reader.reader.set_batch_size(rows)
+            batch = next(batches, None)
+            if batch is None:
+                break
             seen += batch.num_rows
-            yield batch
-        if seen != about.num_rows:
-            raise ValueError(f"row group {group} holds {seen} rows where the footer says {about.num_rows}")
+            for column in columns:
+                column.advance(batch.num_rows)
+            yield self._meanings.of(batch)
+        if seen != claimed:
+            raise ValueError(f"row group {group} holds {seen} rows where the footer says {claimed}")
 
-    def _opened(self, int96_unit: str) -> Any:
-        share = _BUFFERS_BYTES // max(1, self._columns)
-        return pq.ParquetFile(
-            self._file,
-            metadata=self._metadata,
-            buffer_size=max(_BUFFER_MIN_BYTES, min(_BUFFER_MAX_BYTES, share)),
-            pre_buffer=False,
-            coerce_int96_timestamp_unit=int96_unit,
-            page_checksum_verification=True,
-        )
+    def _columns(self, group: int) -> list[ColumnWeights]:
+        share = _WINDOWS_BYTES // max(1, len(self._footer.leaves))
+        window = max(_WINDOW_MIN_BYTES, min(_WINDOW_MAX_BYTES, share))
+        return [
+            ColumnWeights(
+                leaf,
+                chunk,
+                self._file.range,
+                window=chunk.end - chunk.begin if self._file.is_whole else window,
+                unit_max_bytes=self._unit_max_bytes,
+                name=self._name,
+            )
+            for leaf, chunk in zip(self._footer.leaves, self._footer.chunks(group), strict=True)
+        ]
+
+
+def _next_rows(columns: list[ColumnWeights], limit: int) -> int:
+    """How many rows to read next: none beyond what is known of every column."""
+    weights = np.zeros((2, limit))
+    for column in columns:
+        of_column = column.upcoming(weights.shape[1])
+        if not of_column.shape[1]:
+            return min(limit, _UNKNOWN_ROWS)
+        weights = weights[:, : of_column.shape[1]] + of_column
+    sums = np.cumsum(weights, axis=1)
+    fitting = (
+        np.searchsorted(sums[0], _LIKELY_BYTES, "right"),
+        np.searchsorted(sums[1], _MOST_BYTES, "right"),
+    )
+    return max(1, int(min(fitting)))
 
 
 class Translated:

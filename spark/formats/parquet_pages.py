@@ -1,137 +1,114 @@
-"""The sizes of Parquet pages, read from the bytes that pass by on their way to Arrow.
+"""Column chunks, and their pages as the headers describe them.
 
-Arrow allocates what a page header claims. So each column chunk that is read is followed here from header to
-header, and a page that is too large is refused before Arrow sees its header's end.
-https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift (PageHeader), in Thrift's
-compact protocol.
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift (PageHeader)
 """
 
-from typing import Final
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from spark.formats.parquet_thrift import Numbers, ThriftDamagedError, read_numbers
 
 # Statistics in a header hold a minimum and a maximum; beyond this it is no header.
-_HEADER_MAX_BYTES: Final = 16 * 1024 * 1024
-_DEPTH_MAX: Final = 16
-_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+HEADER_MAX_BYTES: Final = 16 * 1024 * 1024
+
+# Fields of PageHeader, and of the three structs of which one says more.
+_KIND, _UNCOMPRESSED, _COMPRESSED, _V1, _DICTIONARY, _V2 = 1, 2, 3, 5, 7, 8
+_VALUES: Final = 1
+_V1_ENCODING, _V1_DEF, _V1_REP = 2, 3, 4
+_V2_ENCODING, _V2_DEF_BYTES, _V2_REP_BYTES, _V2_IS_COMPRESSED = 4, 5, 6, 7
 
 
-class HeaderIncompleteError(Exception):
-    """More bytes are needed to read the header."""
+# Values of CompressionCodec.
+CODECS: Final = ("none", "snappy", "gzip", "lzo", "brotli", "lz4_hadoop", "zstd", "lz4")
 
 
-class HeaderDamagedError(Exception):
-    """These bytes are no page header; Arrow will say so in its own words."""
+class Chunk(NamedTuple):
+    """Where a column's values of one row group lie, and how many there are, nulls included."""
+
+    begin: int
+    end: int
+    values: int
+    codec: str
 
 
-def read_page_header(data: bytes) -> tuple[int, int, int]:
-    """Length of the header at the start of `data`, and compressed and uncompressed size of its page."""
-    reader = _Compact(data)
-    sizes = reader.struct()
-    if 2 not in sizes or 3 not in sizes or sizes[2] < 0 or sizes[3] < 0:  # noqa: PLR2004  # the field ids
-        raise HeaderDamagedError
-    return reader.at, sizes[3], sizes[2]
+class Kind(IntEnum):
+    """What a page holds."""
+
+    DATA, INDEX, DICTIONARY, DATA_V2 = range(4)
 
 
-class _Compact:
-    """As much of Thrift's compact protocol as skipping needs."""
+class Encoding(IntEnum):
+    """How values, or levels, are written."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    def struct(self, depth: int = 0) -> dict[int, int]:
-        """The struct's integer fields by id; everything else is skipped."""
-        if depth > _DEPTH_MAX:
-            raise HeaderDamagedError
-        numbers: dict[int, int] = {}
-        field = 0
-        while (head := self._byte()) & 0x0F != _STOP:
-            kind, delta = head & 0x0F, head >> 4
-            field = field + delta if delta else _zigzag(self._varint())
-            if kind in (_I16, _I32, _I64):
-                numbers[field] = _zigzag(self._varint())
-            elif kind not in (_TRUE, _FALSE):
-                self._skip(kind, depth)
-        return numbers
-
-    def _skip(self, kind: int, depth: int) -> None:
-        match kind:
-            case 1 | 2 | 3:
-                self._advance(1)
-            case 4 | 5 | 6:
-                self._varint()
-            case 7:
-                self._advance(8)
-            case 8:
-                self._advance(self._varint())
-            case 9 | 10:
-                head = self._byte()
-                count = head >> 4 if head >> 4 != 0x0F else self._varint()  # noqa: PLR2004
-                self._skip_many(head & 0x0F, count, depth)
-            case 12:
-                self.struct(depth + 1)
-            case _:
-                raise HeaderDamagedError
-
-    def _skip_many(self, kind: int, count: int, depth: int) -> None:
-        if count > _HEADER_MAX_BYTES or depth > _DEPTH_MAX:
-            raise HeaderDamagedError
-        for _ in range(count):
-            self._skip(kind, depth + 1)
-
-    def _byte(self) -> int:
-        if self.at >= len(self._data):
-            raise HeaderIncompleteError
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _advance(self, count: int) -> None:
-        if count > _HEADER_MAX_BYTES:
-            raise HeaderDamagedError
-        if self.at + count > len(self._data):
-            raise HeaderIncompleteError
-        self.at += count
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while (octet := self._byte()) & 0x80:
-            value |= (octet & 0x7F) << shift
-            shift += 7
-            if shift > 63:  # noqa: PLR2004  # ten bytes hold any integer
-                raise HeaderDamagedError
-        return value | octet << shift
+    PLAIN = 0
+    PLAIN_DICTIONARY = 2
+    RLE = 3
+    BIT_PACKED = 4
+    DELTA_BINARY_PACKED = 5
+    DELTA_LENGTH_BYTE_ARRAY = 6
+    DELTA_BYTE_ARRAY = 7
+    RLE_DICTIONARY = 8
+    BYTE_STREAM_SPLIT = 9
 
 
-def _zigzag(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
+INDICES: Final = (Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY)
 
 
-class PageWatch:
-    """Follows one column chunk, whose first page is at `begin`, through reads in ascending order."""
+class Page(NamedTuple):
+    """A header, of so many bytes, and what it says of the page behind it."""
 
-    def __init__(self, begin: int) -> None:
-        self._next: int | None = begin  # where the next header begins; None when the trail is lost
-        self._held = b""
+    header_bytes: int
+    compressed: int
+    uncompressed: int
+    kind: int
+    values: int
+    encoding: int
+    # Levels: their encoding in version 1, where they stand within the page; their lengths in version 2, where
+    # they stand before it and are never compressed.
+    rep_encoding: int = Encoding.RLE
+    def_encoding: int = Encoding.RLE
+    rep_bytes: int = 0
+    def_bytes: int = 0
+    is_compressed: bool = True
 
     @property
-    def is_lost(self) -> bool:
-        """True behind bytes that are no page header."""
-        return self._next is None
+    def is_data(self) -> bool:
+        """True for a page with values of rows."""
+        return self.kind in (Kind.DATA, Kind.DATA_V2)
 
-    def see(self, offset: int, data: bytes) -> int:
-        """The largest page that a header in `data`, read at `offset`, claims; in bytes, 0 for none."""
-        largest = 0
-        while self._next is not None and offset <= self._next + len(self._held) < offset + len(data):
-            held = self._held + data[self._next + len(self._held) - offset :]
-            try:
-                length, compressed, uncompressed = read_page_header(held)
-            except HeaderIncompleteError:
-                self._held = held
-                if len(held) > _HEADER_MAX_BYTES:
-                    self._next = None
-                return largest
-            except HeaderDamagedError:
-                self._next = None
-                return largest
-            largest = max(largest, compressed, uncompressed)
-            self._next, self._held = self._next + length + compressed, b""
-        return largest
+
+def read_page_header(data: bytes, at: int = 0) -> Page:
+    """The page whose header is at `at`. ThriftIncompleteError, ThriftDamagedError."""
+    header, end = read_numbers(data, at)
+    number = next((each for each in (_V1, _V2, _DICTIONARY) if each in header), None)
+    inner = {} if number is None else _inner(header, number)
+    page = Page(
+        header_bytes=end - at,
+        compressed=_count(header, _COMPRESSED),
+        uncompressed=_count(header, _UNCOMPRESSED),
+        kind=_count(header, _KIND),
+        values=0 if number is None else _count(inner, _VALUES),
+        encoding=Encoding.PLAIN,
+    )
+    if number == _V1:
+        encoding, reps, defs = (_count(inner, each) for each in (_V1_ENCODING, _V1_REP, _V1_DEF))
+        return page._replace(encoding=encoding, rep_encoding=reps, def_encoding=defs)
+    if number == _V2:
+        encoding, reps, defs = (_count(inner, each) for each in (_V2_ENCODING, _V2_REP_BYTES, _V2_DEF_BYTES))
+        is_compressed = bool(inner.get(_V2_IS_COMPRESSED, True))
+        return page._replace(encoding=encoding, rep_bytes=reps, def_bytes=defs, is_compressed=is_compressed)
+    return page
+
+
+def _inner(header: Numbers, number: int) -> Numbers:
+    inner = header[number]
+    if not isinstance(inner, dict):
+        raise ThriftDamagedError(f"field {number} of a page header is no struct")
+    return inner
+
+
+def _count(fields: Numbers, number: int) -> int:
+    value = fields.get(number)
+    if type(value) is not int or value < 0:
+        raise ThriftDamagedError(f"field {number} of a page header is no count")
+    return value

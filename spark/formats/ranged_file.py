@@ -1,16 +1,18 @@
 """A source as the seekable file that Arrow reads a Parquet object through."""
 
+import bisect
 import io
+from collections.abc import Iterable
 from typing import Final
 
 from ingest.errors import HeadraceError, InvalidObject
 from spark.byte_source import ByteSource
-from spark.formats.parquet_pages import PageWatch
+from spark.formats.parquet_chunk import ChunkPages
 
 # An object up to this size is fetched in one go: fewer requests than its footer and columns would take.
 WHOLE_BYTES: Final = 4 * 1024 * 1024
 
-# What Arrow may ask for at once beside a page: footers and its own buffers.
+# What is read at once beside a page: footers and buffers.
 _READ_SLACK_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -27,13 +29,19 @@ class RangedFile(io.RawIOBase):
         self._unit_max_bytes = unit_max_bytes
         self._at = 0
         self._whole = source.read_at(0, source.size) if source.size <= WHOLE_BYTES else None
-        # By where each chunk's next read begins; None until column chunks are read.
-        self._watches: dict[int, PageWatch] | None = None
+        self._begins: list[int] = []
+        self._chunks: list[ChunkPages] = []
         self.error: HeadraceError | None = None
 
-    def watch_pages(self) -> None:
-        """From now on every read is of a column chunk, each in ascending order from its first page."""
-        self._watches = {}
+    @property
+    def is_whole(self) -> bool:
+        """True when the object is in memory, so that reads cost nothing."""
+        return self._whole is not None
+
+    def follow(self, chunks: Iterable[ChunkPages]) -> None:
+        """From now on reads of these column chunks go through them; each is read in ascending order."""
+        self._chunks = sorted(chunks, key=lambda pages: pages.chunk.begin)
+        self._begins = [pages.chunk.begin for pages in self._chunks]
 
     def readable(self) -> bool:
         """Always."""
@@ -62,37 +70,29 @@ class RangedFile(io.RawIOBase):
         rest = max(0, self._source.size - self._at)
         length = rest if size < 0 else min(size, rest)
         try:
-            if length > self._unit_max_bytes + _READ_SLACK_BYTES:
-                raise self._too_large(length)
-            data = self._fetch(self._at, length)
-            self._check_pages(self._at, data)
+            data = self._followed(self._at, length)
         except HeadraceError as error:
             self.error = self.error or error
             raise
         self._at += len(data)
         return data
 
-    def _fetch(self, offset: int, length: int) -> bytes:
-        if not length:
+    def range(self, offset: int, length: int) -> bytes:
+        """The bytes at an offset, fewer only at the end of the object; blocks."""
+        length = min(length, self._source.size - offset)
+        if length > self._unit_max_bytes + _READ_SLACK_BYTES:
+            raise InvalidObject(
+                f"{self._source.name}: {length} bytes of the Parquet object have to be read at once, which "
+                f"exceeds decode.unit.max.bytes ({self._unit_max_bytes}). Raise the option, or write the "
+                "object with smaller pages and a smaller footer.",
+                reason="unit_too_large",
+            )
+        if length <= 0:
             return b""
         if self._whole is not None:
             return self._whole[offset : offset + length]
         return self._source.read_at(offset, length)
 
-    def _check_pages(self, offset: int, data: bytes) -> None:
-        if self._watches is None or not data:
-            return
-        # A read that goes on where none ended is the first one of its chunk.
-        watch = self._watches.pop(offset, None) or PageWatch(offset)
-        largest = watch.see(offset, data)
-        if not watch.is_lost:
-            self._watches[offset + len(data)] = watch
-        if largest > self._unit_max_bytes:
-            raise self._too_large(largest)
-
-    def _too_large(self, size: int) -> InvalidObject:
-        return InvalidObject(
-            f"{self._source.name}: a Parquet page of {size} bytes exceeds decode.unit.max.bytes "
-            f"({self._unit_max_bytes}). Raise the option, or write the object with smaller pages.",
-            reason="unit_too_large",
-        )
+    def _followed(self, offset: int, length: int) -> bytes:
+        index = bisect.bisect_right(self._begins, offset) - 1
+        return self._chunks[index].read(offset, length) if index >= 0 else self.range(offset, length)
