@@ -1,10 +1,11 @@
-"""Peak memory of a worker that reads objects of any size: `python -m bench.memory [--quick] [--decoders]`.
+"""Peak memory of a worker that reads objects of any size: `python -m bench.memory`.
 
 For each format an object is written to a temporary folder, 64 MiB and 2 GiB side by side; Parquet is one
-single row group, with pages of 8 MiB. It is decoded by a process of its own, and then brought from S3 to
-Kafka by a service of its own; printed are the peaks of resident memory, of that process and of the service's
-largest Spark worker. `--quick` takes 256 MiB for the larger size, `--decoders` leaves the services out. Exit
-code 1 when a peak exceeds the promise.
+single row group, with pages of 8 MiB, and what repeats there takes some KiB. It is decoded by a process of
+its own, and then brought from S3 to Kafka by a service of its own; printed are the peaks of resident memory,
+of that process and of the service's largest Spark worker. `--quick` takes 256 MiB for the larger size,
+`--decoders` leaves the services out, `--only parquet` the other formats. Exit code 1 when a peak exceeds the
+promise.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
@@ -126,7 +128,7 @@ def _write_parquet(path: Path, size: int) -> None:
         }
     )
     times = max(1, size // batch.nbytes)
-    how: dict[str, Any] = {"compression": "none", "use_dictionary": False, "data_page_size": 8 * MIB}
+    how: dict[str, Any] = {"compression": "none", "data_page_size": 8 * MIB}
     with pq.ParquetWriter(path, batch.schema, **how) as writer:
         writer.write_table(pa.Table.from_batches([batch] * times), row_group_size=rows * times)
 
@@ -138,8 +140,26 @@ def _write_wide_parquet(path: Path, size: int) -> None:
     columns |= {f"t{number}": [f"{n * number:030d}" for n in range(rows)] for number in range(10)}
     batch = pa.record_batch(columns)
     times = max(1, size // batch.nbytes)
-    with pq.ParquetWriter(path, batch.schema, compression="none", use_dictionary=False) as writer:
+    with pq.ParquetWriter(path, batch.schema, compression="none") as writer:
         writer.write_table(pa.Table.from_batches([batch] * times), row_group_size=rows * times)
+
+
+def _write_repeated_parquet(path: Path, size: int, length: int = 50_000) -> None:
+    """`size` bytes of texts that repeat, which a dictionary makes some KiB."""
+    count = size // length
+    texts = pa.array([letter * length for letter in "abcd"])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.arange(count) % 4, pa.int32()), texts)
+    pq.write_table(pa.table({"text": column}), path, row_group_size=count, store_schema=False)
+
+
+def _write_listed_parquet(path: Path, size: int) -> None:
+    """The same in lists, of which each has half a megabyte."""
+    length, of_each = 10_000, 50
+    count = size // length // of_each * of_each
+    texts = pa.array([letter * length for letter in "abcd"])
+    items = pa.DictionaryArray.from_arrays(pa.array(np.arange(count) % 4, pa.int32()), texts)
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, count + 1, of_each), pa.int32()), items)
+    pq.write_table(pa.table({"texts": lists}), path, row_group_size=count, store_schema=False)
 
 
 WRITERS: dict[str, tuple[InputFormat, Callable[[Path, int], None]]] = {
@@ -151,6 +171,8 @@ WRITERS: dict[str, tuple[InputFormat, Callable[[Path, int], None]]] = {
     "avro": (InputFormat.AVRO, _write_avro),
     "parquet, one row group": (InputFormat.PARQUET, _write_parquet),
     "parquet, twenty columns": (InputFormat.PARQUET, _write_wide_parquet),
+    "parquet, repeated texts": (InputFormat.PARQUET, _write_repeated_parquet),
+    "parquet, lists of them": (InputFormat.PARQUET, _write_listed_parquet),
 }
 
 
@@ -203,14 +225,15 @@ def _worker_peak(on_stage: Stage, path: Path, input_format: InputFormat) -> floa
     return peak
 
 
-def measure(sizes: tuple[int, ...], on_stage: Stage | None) -> float:
+def measure(sizes: tuple[int, ...], on_stage: Stage | None, only: str) -> float:
     """Print the peaks for objects of these MiB, with a stage those of services too; the worst one."""
     worst = 0.0
     heads = f"{'decoder MiB':>13}" + ("" if on_stage is None else f"{'worker MiB':>12}")
     print(f"{'':26}{'object MiB':>12}{'rows':>14}{'bad':>6}{heads}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "object"
-        for label, (input_format, write) in WRITERS.items():
+        chosen = {label: each for label, each in WRITERS.items() if label.startswith(only)}
+        for label, (input_format, write) in chosen.items():
             for size in sizes:
                 _run(write, path, size * MIB)
                 out = multiprocessing.get_context("spawn").SimpleQueue()
@@ -220,22 +243,23 @@ def measure(sizes: tuple[int, ...], on_stage: Stage | None) -> float:
                     peaks.append(_worker_peak(on_stage, path, input_format))
                 worst = max(worst, *peaks)
                 shown = "".join(f"{peak:{width},.0f}" for peak, width in zip(peaks, (13, 12), strict=False))
-                print(f"{label:26}{path.stat().st_size / MIB:12,.0f}{rows:14,}{bad:6}{shown}", flush=True)
+                print(f"{label:26}{path.stat().st_size / MIB:12,.1f}{rows:14,}{bad:6}{shown}", flush=True)
     return worst
 
 
 def main() -> int:
     """Print the peaks, and whether the promise holds."""
     arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", default="", help="the formats whose names begin so")
     arguments.add_argument("--quick", action="store_true", help="256 MiB instead of 2 GiB")
     arguments.add_argument("--decoders", action="store_true", help="only the decoders, without S3 and Kafka")
     chosen = arguments.parse_args()
     sizes = (64, 256 if chosen.quick else 2048)
     if chosen.decoders:
-        worst = measure(sizes, None)
+        worst = measure(sizes, None, chosen.only)
     else:
         with stage("memory") as on_stage:
-            worst = measure(sizes, on_stage)
+            worst = measure(sizes, on_stage, chosen.only)
     print(f"worst {worst:,.0f} MiB, promised {PROMISE_MIB} MiB")
     return 1 if worst > PROMISE_MIB else 0
 

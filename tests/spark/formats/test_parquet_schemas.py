@@ -14,7 +14,7 @@ import pytest
 
 from ingest.errors import InvalidObject
 from ingest.settings.choices import InputFormat, JsonFormat
-from spark.formats import CUTTERS
+from spark.formats import SPLITTERS
 from spark.formats.parquet_avro import AvroRows
 from spark.formats.parquet_groups import RowGroups
 from spark.formats.parquet_thrift import I32, Struct
@@ -251,10 +251,10 @@ def test_encryption_is_named(*, plaintext_footer: bool) -> None:
     assert "pload it again" not in str(caught.value)
 
 
-def test_an_encrypted_footer_is_named_when_cuts_are_looked_for() -> None:
+def test_an_encrypted_footer_is_named_when_splits_are_looked_for() -> None:
     """The planner asks before a task does."""
     with pytest.raises(InvalidObject, match="encrypted"):
-        CUTTERS[InputFormat.PARQUET](MemorySource(encrypted(plaintext_footer=False)), 4, options=PARQUET)
+        SPLITTERS[InputFormat.PARQUET](MemorySource(encrypted(plaintext_footer=False)), 4, options=PARQUET)
 
 
 def test_lzo_is_named() -> None:
