@@ -4,8 +4,8 @@ jsonl       JSON Lines: lines, json_check
 chunks      bytes
 avro        object container files: avro_container and avro_schema, avro_columns and avro_data read them,
             avro_rows writes JSON
-parquet     Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups reads through
-            ranged_file as many rows as parquet_weights allows, arrow_rows, arrow_scalars and variant_rows write JSON
+parquet     Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups reads
+            through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows write JSON
 """
 
 from collections.abc import Iterator
