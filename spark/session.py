@@ -129,7 +129,7 @@ def stop_session(session: SparkSession) -> None:
         session.sparkContext.setLogLevel("OFF")
         session.stop()
     except (PySparkException, Py4JError, OSError) as error:
-        log.info("spark_gone", error=str(error))
+        log.info("spark_lost", error=str(error))
     end_jvm(gateway)
 
 
@@ -149,7 +149,7 @@ def _forward(lines: IO[bytes]) -> None:
             if not line or line.startswith(_CHATTER):
                 continue
             if line.startswith("\tat "):
-                log.debug("spark", text=line)
+                log.debug("spark_logged", text=line)
                 continue
             if line.startswith("{"):
                 # A task's own log, structured already.
@@ -158,6 +158,6 @@ def _forward(lines: IO[bytes]) -> None:
             level, _, rest = line.partition(" ")
             if level in _LEVELS:
                 source, _, text = rest.partition(": ")
-                getattr(log, _LEVELS[level])("spark", logger=source, text=text)
+                getattr(log, _LEVELS[level])("spark_logged", logger=source, text=text)
             else:
-                log.info("spark", text=line)
+                log.info("spark_logged", text=line)

@@ -78,7 +78,7 @@ def run(
             style=(log_format or (LogFormat.CONSOLE if has_bar else LogFormat.JSON)).value,
         )
         for warning in settings.warnings:
-            _log.warning("configuration", warning=warning)
+            _log.warning("configuration_warned", warning=warning)
         # Spark and the clients take seconds to import: a wrong configuration is told before.
         from ingest.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, run_service

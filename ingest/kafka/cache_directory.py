@@ -47,14 +47,14 @@ def find_cache_directory(state_dir: Path | None, name: str) -> CacheDirectory:
         lock = (folder / "lock").open("ab")
     except OSError as error:
         _log.warning(
-            "cache_elsewhere", reason=f"state.dir cannot be used: {error}", detail="the ledger is read whole"
+            "cache_relocated", reason=f"state.dir cannot be used: {error}", detail="the ledger is read whole"
         )
         return _private_home()
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        _log.warning("cache_elsewhere", reason="another process uses it", detail="the ledger is read whole")
+        _log.warning("cache_relocated", reason="another process uses it", detail="the ledger is read whole")
         return _private_home()
     return CacheDirectory(path=folder / DATABASE, is_shared=True, _lock=lock)
 
@@ -70,6 +70,6 @@ def _private_home() -> CacheDirectory:
     try:
         folder = tempfile.TemporaryDirectory(prefix="headrace-")
     except OSError as error:
-        _log.warning("cache_in_memory", reason=str(error))
+        _log.warning("cache_moved_to_memory", reason=str(error))
         return CacheDirectory(path=None, is_shared=False)
     return CacheDirectory(path=Path(folder.name) / DATABASE, is_shared=False, _private=folder)

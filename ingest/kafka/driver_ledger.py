@@ -311,7 +311,7 @@ class DriverLedger:
             except LedgerEndHidden as error:
                 if time.monotonic() > deadline:
                     raise Unavailable(f"The ledger cannot be read to its end. {error}") from error
-                _log.warning("ledger_end_hidden", error=str(error), detail="all slots are fenced again")
+                _log.warning("ledger_end_blocked", error=str(error), detail="all slots are fenced again")
                 continue
             self._slots = max(self._slots, self._counted_slots())
             # A count that a driver of the past still got through means slots that were not fenced.

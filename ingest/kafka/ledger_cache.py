@@ -268,7 +268,7 @@ class LedgerCache:
                 self._counts[State(row_state(value))] += 1
 
     def _move_into_memory(self, error: sqlite3.DatabaseError) -> None:
-        _log.warning("cache_in_memory", reason=f"the cache cannot be written: {error}")
+        _log.warning("cache_moved_to_memory", reason=f"the cache cannot be written: {error}")
         memory = self._connected(None, schema=False)
         try:
             self._database.backup(memory)
@@ -295,7 +295,7 @@ class LedgerCache:
             database = self._connected(path)
             self._identify(database)
         except (sqlite3.DatabaseError, OSError) as error:
-            _log.warning("cache_in_memory", reason=f"state.dir cannot be written: {error}")
+            _log.warning("cache_moved_to_memory", reason=f"state.dir cannot be written: {error}")
             database = self._connected(None)
             self._identify(database)
         return database

@@ -180,7 +180,7 @@ class LedgerWriter:
         start_thread(ask, name="group-commit")
         error = answer.get()
         if isinstance(error, Unavailable):
-            _log.error("kafka_call_stuck", transactional_id=self._id, detail=str(error))
+            _log.error("kafka_call_stalled", transactional_id=self._id, detail=str(error))
             self._producer = None
         if error is not None:
             raise error

@@ -41,6 +41,6 @@ class EffectsApplier:
         for reason, count in effects.ignored.items():
             self._statistics.ignored(reason, count)
         for warning in effects.warnings:
-            _log.warning("catalogue_warning", warning=warning)
+            _log.warning("listing_warned", warning=warning)
         if effects.finished:
             self._statistics.ended(effects.finished, self._clock())

@@ -137,7 +137,7 @@ class _Composition:
                 if not past.has_run and began > self._deadline:
                     raise Unavailable(str(error)) from error
                 _log.warning(
-                    "lead_lost",
+                    "leadership_lost",
                     error=str(error),
                     detail="this process stands by and leads again when it can",
                 )

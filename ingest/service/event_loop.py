@@ -140,7 +140,7 @@ class EventLoop:
         try:
             self._handle(event)
         except LeadershipLost as error:
-            _log.info("lead_lost_while_stopping", error=str(error))
+            _log.info("leadership_lost_while_stopping", error=str(error))
 
     def _handle_waiting(self, take: Callable[[Event], None]) -> None:
         """Take up to a bounded number of further events before anything is planned."""

@@ -60,7 +60,7 @@ class LeadWait:
     def _stand_by(self, lead: Leadership) -> None:
         process = self._process
         if not self._past.is_standing_by:
-            _log.info("standby", group=lead.group, detail="another instance leads")
+            _log.info("standby_entered", group=lead.group, detail="another instance leads")
             self._past.is_standing_by = True
         self._past.has_run = True
         process.statistics.trouble("lead", None)

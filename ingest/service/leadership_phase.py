@@ -94,7 +94,7 @@ class LeadershipPhase:
             wait = LeadWait(self._process, self._past)
             slot_pool = wait.await_lead(leadership, lambda: self._new_slot_pool(closing))
             self._past.members.add(parse_group_metadata(leadership.metadata()).member)
-            _log.info("leading", group=leadership.group)
+            _log.info("leadership_taken", group=leadership.group)
             with self._leading_again_later():
                 ledger = self._take_over(leadership, closing)
                 baseline = self._baseline(ledger)

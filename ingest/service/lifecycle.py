@@ -130,7 +130,7 @@ class Lifecycle:
             return CommandStep(effects=Effects(), record=(PAUSE, record))
 
         def written(_step: CommandStep) -> None:
-            _log.info("steered", target=str(target), before=str(self.target))
+            _log.info("target_changed", target=str(target), before=str(self.target))
             self._move_to(target)
             self._waiting.append(told)
 
@@ -144,7 +144,7 @@ class Lifecycle:
             self._slot_pool.end(slot)
         if lists:
             self._listeners.request_listing()
-        _log.info("restarted", slots=len(alive.intersection(slots)), lists=lists)
+        _log.info("slots_restarted", slots=len(alive.intersection(slots)), lists=lists)
 
     def alter(
         self,

@@ -69,7 +69,7 @@ class Recovery:
             try:
                 self._ledger.recover(None if len(slots) == self._all_slots else slots)
             except LedgerEndHidden as error:
-                _log.warning("ledger_end_hidden", error=str(error), detail="all slots are voided and fenced")
+                _log.warning("ledger_end_blocked", error=str(error), detail="all slots are voided and fenced")
                 self._post(LedgerEndBlocked(slots))
                 return True
             except (LeadershipLost, InvalidLedger) as error:

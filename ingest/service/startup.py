@@ -113,7 +113,7 @@ class Startup:
                     raise Unavailable(str(error)) from error
                 if not warned:
                     seconds = round(self._deadline - time.monotonic())
-                    _log.warning("start_waits", error=str(error), seconds=seconds)
+                    _log.warning("start_delayed", error=str(error), seconds=seconds)
                 warned = True
                 self._statistics.trouble("start", str(error))
                 self._snapshot_holder.show(

@@ -66,7 +66,7 @@ def library() -> ctypes.CDLL | None:
                 if loaded.rd_kafka_version() == confluent_kafka.libversion()[1]:
                     return loaded
                 reason = "two versions of librdkafka are loaded"
-    log.warning("buffer_path_off", reason=reason, effect="rows are produced one by one, at a lower rate")
+    log.warning("batch_produce_disabled", reason=reason, effect="rows are produced one by one")
     return None
 
 
@@ -92,7 +92,9 @@ def handle_of(producer: Producer) -> int | None:
         and loaded.rd_kafka_opaque(handle) == id(producer)
     ):
         return int(handle)
-    log.warning("buffer_path_off", reason="confluent-kafka keeps its handle elsewhere", effect="a lower rate")
+    log.warning(
+        "batch_produce_disabled", reason="confluent-kafka keeps its handle elsewhere", effect="a lower rate"
+    )
     return None
 
 

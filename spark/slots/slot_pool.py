@@ -83,7 +83,7 @@ class SlotPool:
         """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
         function = warm_function(self._settings)
         for error in self._jobs.run(function, pool="warm", group="headrace-warm", tasks=workers):
-            log.warning("warm_failed", error=error)
+            log.warning("warmup_failed", error=error)
 
     def check_way(self) -> None:
         """Let a task look whether it finds this process; blocks. Unavailable when it does not; JobFailed."""
@@ -381,7 +381,7 @@ class SlotPool:
         if start.stage is not AttemptState.LOST:
             start.clean = False
             start.error = f"its task is connected and has said nothing for {SILENT_SECONDS:.0f} s: it hangs"
-            log.warning("task_hangs", slot=start.slot, worker=start.worker, stage=start.stage.name)
+            log.warning("task_stalled", slot=start.slot, worker=start.worker, stage=start.stage.name)
         self._over(start)
         return start.group
 
@@ -390,7 +390,7 @@ class SlotPool:
             self.warm(1)
         except JobFailed as error:
             if not self._closed:
-                log.warning("warm_failed", error=str(error).partition("\n")[0])
+                log.warning("warmup_failed", error=str(error).partition("\n")[0])
 
     def _cancel_job(self, group: str) -> None:
         # Its slot is void either way: whatever its task still asks for is refused.

@@ -97,7 +97,7 @@ def _leave(link: DriverConnection, batch: Batch) -> None:
     The driver hears of it first, or it would take the objects of the batch for what killed the worker.
     """
     error = "a call of librdkafka does not return; the worker ends, and the slot begins anew in another"
-    log.error("kafka_call_stuck", slot=batch.slot, detail=error)
+    log.error("kafka_call_stalled", slot=batch.slot, detail=error)
     with contextlib.suppress(SlotRevoked):
         link.send(Finished(batch=batch.number, outcome=BatchOutcome.ABORTED, error=error))
     os._exit(1)

@@ -80,7 +80,7 @@ def test_it_works_read_only_without_rights_and_stops_as_process_1(tmp_path: Path
         assert time.monotonic() - began < 30
     said = log.read_text()
     assert "Read-only file system" not in said
-    assert "cache_elsewhere" not in said, "the state folder was not used"
+    assert "cache_relocated" not in said, "the state folder was not used"
     assert list((tmp_path / "writable" / "headrace").glob("*/ledger.sqlite3"))
 
 

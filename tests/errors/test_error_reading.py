@@ -339,7 +339,7 @@ class TestGone:
         assert (end["outcome"], end["reason"]) == ("skipped", "superseded")
         assert 0 < end["records"] < 4000
         assert one.values(topic) == body.splitlines()[: end["records"]]
-        said = [line["warning"] for line in log_lines(one.service, "catalogue_warning")]
+        said = [line["warning"] for line in log_lines(one.service, "listing_warned")]
         (warning,) = [line for line in said if key in line]
         assert str(end["records"]) in warning
 

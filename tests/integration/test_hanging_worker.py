@@ -46,14 +46,14 @@ def test_a_worker_that_hangs_is_replaced(road: Road, service: Service) -> None:
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
-        until_sync(lambda: log_lines(service, "task_hangs"), seconds=180, what="the silence noticed")
-        busy = log_lines(service, "task_hangs")[0]["worker"]
+        until_sync(lambda: log_lines(service, "task_stalled"), seconds=180, what="the silence noticed")
+        busy = log_lines(service, "task_stalled")[0]["worker"]
         until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=180, what="the object done")
     finally:
         for pid in stopped:
             if Path(f"/proc/{pid}").exists():
                 os.kill(pid, signal.SIGCONT)
-    assert len(log_lines(service, "task_hangs")) == 1
+    assert len(log_lines(service, "task_stalled")) == 1
     assert [line["slot"] for line in log_lines(service, "slot_lost")] == [0]
     assert await_gone([int(busy.split("-")[-2])]), "Spark has thrown the worker away"
     assert road.account() == (0, 0)

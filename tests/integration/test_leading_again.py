@@ -102,7 +102,7 @@ def test_a_broker_that_is_silent_for_longer_than_the_session(
         until_sync(lambda: role(service) == "leader", seconds=90, what="the leader again")
         await_done(service, 30 * round_)
         until_sync(service.is_ready, seconds=30, what="a service that is ready")
-    assert len(log_lines(service, "leading")) == 3
+    assert len(log_lines(service, "leadership_taken")) == 3
     assert service.pid == pid
     assert service.stop() == 0
     each_row_is_there_once(road, broker)
