@@ -7,13 +7,13 @@ libraries are the `logging` module's. The processes of Spark's workers keep the 
 import logging
 import sys
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
+from ingest.clock import wall_ms
 from ingest.errors import HeadraceError
 
 ROOT: Final = "root"
@@ -90,7 +90,7 @@ class LoggerLevels:
             )
         with self._lock:
             before = self.all()
-            changed = LoggerLevel(word, time.time_ns() // 1_000_000)
+            changed = LoggerLevel(word, wall_ms())
             kept = {one: held for one, held in self._set.items() if not _is_below(one, name)}
             self._set = {**kept, name: changed}
             self._set_libraries(name, _NUMBERS[word])
@@ -139,6 +139,11 @@ def _libraries() -> list[str]:
 
 LEVELS: Final = LoggerLevels()
 """The levels of this process."""
+
+
+def is_debug(name: str) -> bool:
+    """Whether the logger of this name writes DEBUG lines: asked before what they show is gathered."""
+    return LEVELS.number_of(name) <= logging.DEBUG
 
 
 class NamedLogger(structlog.WriteLogger):

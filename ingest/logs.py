@@ -3,6 +3,7 @@
 WARN is unexpected but nothing is lost; ERROR is loss, or a person must act.
 """
 
+import json
 import logging
 import select
 import sys
@@ -134,6 +135,22 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     root.setLevel(max(LEVELS[level], logging.WARNING))
     # py4j reports every dropped callback connection of a JVM that is just being stopped.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def relay(line: str) -> None:
+    """Write a JSON line that another process of ours has logged, as this process shows its own."""
+    out = _TolerantStream(sys.stderr)
+    if isinstance(structlog.get_config()["processors"][-1], structlog.processors.JSONRenderer):
+        _write_whole(out, [line + "\n"])
+        return
+    try:
+        event: dict[str, Any] = json.loads(line)
+        level, name = event.pop("level"), event.pop("event")
+    except (ValueError, KeyError):
+        _write_whole(out, [line + "\n"])
+        return
+    event.pop("timestamp", None)
+    structlog.get_logger("spark.task").log(LEVELS.get(level, logging.INFO), name, **event)
 
 
 def escape_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

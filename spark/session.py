@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import Unavailable
+from ingest.logs import relay
 from ingest.settings.secret import is_secret_name
 from spark.code_archive import build_code_archive
 from spark.jvm import Jvm, end_jvm
@@ -153,7 +154,7 @@ def _forward(lines: IO[bytes]) -> None:
                 continue
             if line.startswith("{"):
                 # A task's own log, structured already.
-                sys.stderr.write(line + "\n")
+                relay(line)
                 continue
             level, _, rest = line.partition(" ")
             if level in _LEVELS:

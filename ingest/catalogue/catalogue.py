@@ -60,10 +60,10 @@ class Catalogue:
         owed: set[Owed] = set()
         for event in events:
             if event.bucket != self._bucket:
-                effects.ignored["other_bucket"] += 1
+                effects.ignore("other_bucket", event.key)
                 self.states.messages.abandon(message_id)
             elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
-                effects.ignored[event.kind.value] += 1
+                effects.ignore(event.kind.value, event.key)
             elif (item := self._object_of_event(event, now, effects)) is not None:
                 owed.add(item)
         self.states.messages.hold(message_id, owed, effects)
@@ -88,12 +88,12 @@ class Catalogue:
         item = None
         if is_forbidden and (question.event.etag is None or question.event.size is None):
             # Neither identity nor size: the queue keeps the message until somebody grants the permission.
-            effects.ignored["forbidden"] += 1
+            effects.ignore("forbidden", question.event.key)
             messages.abandon_all(token)
         else:
             seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
             if isinstance(seen, str):
-                effects.ignored[seen] += 1
+                effects.ignore(seen, question.event.key)
             else:
                 item = self._pending_after_event(seen, question.source, now, effects)
         if item is None:
@@ -242,7 +242,7 @@ class Catalogue:
             if not isinstance(self._object_filter.route_or_reason(key), ExclusionReason)
         ]
         if not keys:
-            effects.ignored[str(self._object_filter.route_or_reason(event.key))] += 1
+            effects.ignore(str(self._object_filter.route_or_reason(event.key)), event.key)
             return None
         source = source_of(event)
         if event.etag is not None:
@@ -253,7 +253,7 @@ class Catalogue:
                         as_announced(event, object_id, now.wall_ms), source, now, effects
                     )
             if source is Source.RESTORE:
-                effects.ignored["restored"] += 1
+                effects.ignore("restored", event.key)
                 return None
         if event.etag is None or self._questions.is_needed(event, now.wall_ms):
             question = self._questions.open(event, keys)
@@ -273,11 +273,11 @@ class Catalogue:
         entry = self.states.ledger.get(seen.id)
         is_at = verdict_of(entry, seen, source, now.wall_ms)
         if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
-            effects.ignored["known" if entry is not None else "restored"] += 1
+            effects.ignore("known" if entry is not None else "restored", seen.id.key)
             return None
         route = self._object_filter.route_or_reason(seen.id.key)
         if isinstance(route, ExclusionReason):
-            effects.ignored[route.value] += 1
+            effects.ignore(route.value, seen.id.key)
             return None
         if entry is not None:
             seen = replace(seen, size=entry.size)
@@ -338,7 +338,7 @@ class Catalogue:
         judge = self._object_filter.listed_route_or_reason if entry is None else self._judge_known
         route = judge(seen)
         if isinstance(route, ExclusionReason):
-            effects.ignored[route.value] += 1
+            effects.ignore(route.value, seen.id.key)
         else:
             self._begin(seen, route, entry, now, effects, is_fresh=False)
 

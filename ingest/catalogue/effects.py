@@ -62,6 +62,8 @@ class Effects:
     pending: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    decisions: tuple[tuple[str, str | None], ...] = ()
+    """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
 
     def joined(self, other: "Effects") -> "Effects":
         """Both, to be carried out as one."""
@@ -74,6 +76,7 @@ class Effects:
             pending=self.pending + other.pending,
             ignored=Counter(self.ignored) + Counter(other.ignored),
             warnings=self.warnings + other.warnings,
+            decisions=self.decisions + other.decisions,
         )
 
 
@@ -89,6 +92,17 @@ class EffectsBuilder:
     pending: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    decisions: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def ignore(self, reason: str, key: str) -> None:
+        """Leave an object out, for this reason."""
+        self.ignored[reason] += 1
+        self.decisions.append((key, reason))
+
+    def begin(self, key: str) -> None:
+        """An object became pending."""
+        self.pending += 1
+        self.decisions.append((key, None))
 
     def effects(self) -> Effects:
         """Everything gathered, frozen."""
@@ -101,4 +115,5 @@ class EffectsBuilder:
             pending=self.pending,
             ignored=dict(self.ignored),
             warnings=tuple(self.warnings),
+            decisions=tuple(self.decisions),
         )

@@ -63,7 +63,7 @@ class ObjectStates:
             if entry.reason == WORKER_DIED:
                 pending.suspicion = Suspicion.SUSPECT
         self.table.add(pending)
-        effects.pending += 1
+        effects.begin(seen.id.key)
         if seen.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
         elif seen.size == 0 and entry is None:
@@ -88,7 +88,7 @@ class ObjectStates:
             return
         route = self.object_filter.route_or_reason(object_id.key)
         if isinstance(route, ExclusionReason):
-            effects.ignored[route.value] += 1
+            effects.ignore(route.value, object_id.key)
             return
         seen = S3Object(
             id=object_id,

@@ -15,6 +15,7 @@ from ingest.cli.progress_bar import is_terminal
 from ingest.cli.until_idle import until_idle_bar
 from ingest.exits import Exit
 from ingest.probes.running_service import NoAnswer, read_running_status
+from ingest.service.stop import Stop
 from ingest.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +48,7 @@ RunFormat = Annotated[
     LogFormat | None,
     typer.Option(
         "--log-format",
-        help="One JSON line an event, or columns. Default: json; beside a progress bar, console.",
+        help="One JSON line an event, or columns. Default: console on a terminal, else json.",
     ),
 ]
 
@@ -75,17 +76,16 @@ def run(
     with _bar(settings) if has_bar else nullcontext():
         logs.configure(
             level=(log_level or (LogLevel.WARNING if has_bar else LogLevel.INFO)).value,
-            style=(log_format or (LogFormat.CONSOLE if has_bar else LogFormat.JSON)).value,
+            style=(log_format or (LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON)).value,
         )
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
+        stop = Stop()
+        stop.install()
         # Spark and the clients take seconds to import: a wrong configuration is told before.
         from ingest.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, run_service
-        from ingest.service.stop import Stop
 
-        stop = Stop()
-        stop.install()
         options = RunOptions(
             until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
         )

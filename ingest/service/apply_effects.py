@@ -1,14 +1,37 @@
 """What the catalogue and the planner decide, carried out: ledger writes, settled messages, HEADs, counts."""
 
+from collections.abc import Iterable, Mapping
+from typing import Final
+
 import structlog
 
 from ingest.catalogue import Effects
 from ingest.clock import Clock
+from ingest.log_levels import is_debug
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.statistics import Statistics
 from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
+
+# Why a key is none of ours, in the words of whoever can change it.
+_DETAILS: Final[Mapping[str, str]] = {
+    "outside_prefix": "it lies outside aws.s3.prefix",
+    "folder": "a key that ends in / is a folder",
+    "internal": "other tools keep their own files under such keys",
+    "excluded": "object.include or object.exclude leaves it out",
+    "unmatched": "file.name.template does not match; `headrace explain CONFIG KEY` says why",
+    "start_key": "it is not above native.start.key",
+    "existing": "it was there before the first start, and include.existing is false",
+    "known": "the ledger has its end, by this ETag; see `headrace status CONFIG --key KEY`",
+    "missing": "it was deleted since",
+    "outdated": "other content has taken its place since",
+    "forbidden": "a HEAD of it is refused: grant s3:GetObject",
+    "removed": "the event tells of a deletion",
+    "other": "the event tells of no content",
+    "restored": "nothing waited for this restore",
+    "other_bucket": "the event is about another bucket than aws.s3.bucket.name",
+}
 
 
 class EffectsApplier:
@@ -42,5 +65,16 @@ class EffectsApplier:
             self._statistics.ignored(reason, count)
         for warning in effects.warnings:
             _log.warning("listing_warned", warning=warning)
+        if effects.decisions and is_debug(__name__):
+            _explain(effects.decisions)
         if effects.finished:
             self._statistics.ended(effects.finished, self._clock())
+
+
+def _explain(decisions: Iterable[tuple[str, str | None]]) -> None:
+    """A line for each object that was decided on: why it does not arrive begins here."""
+    for key, reason in decisions:
+        if reason is None:
+            _log.debug("object_pending", key=key)
+        else:
+            _log.debug("object_ignored", key=key, reason=reason, detail=_DETAILS.get(reason))

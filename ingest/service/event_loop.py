@@ -43,6 +43,7 @@ from listeners.discovery_events import (
     ListingBegun,
     ListingFailed,
     ListingKind,
+    Mode,
     ModeChanged,
     Received,
 )
@@ -206,6 +207,7 @@ class EventLoop:
     # -- what listeners tell ---------------------------------------------------------------------------------
 
     def _on_messages(self, received: Received) -> None:
+        _log.debug("messages_received", messages=len(received.messages))
         if self._until_idle is not None:
             self._until_idle.received(len(received.messages))
         for message in received.messages:
@@ -229,7 +231,15 @@ class EventLoop:
         parts = self._parts
         self._has_listed = True
         parts.statistics.trouble("bucket", None)
-        self._applier.apply(parts.catalogue.on_listing_page(page, clock.now()))
+        effects = parts.catalogue.on_listing_page(page, clock.now())
+        _log.debug(
+            "page_listed",
+            objects=len(page.objects),
+            pending=effects.pending,
+            ignored=dict(effects.ignored),
+            detail="what is neither is done, skipped or quarantined in the ledger, or pending already",
+        )
+        self._applier.apply(effects)
         parts.listeners.page_done()
         if page.is_last and page.is_full:
             parts.statistics.full_listing_done(clock.wall_ms())
@@ -287,15 +297,27 @@ class EventLoop:
         if self._until_idle.is_over(is_idle=self._is_idle()):
             self._is_over = True
             return
-        troubles = parts.catalogue.waiting_reasons()
-        waits = bool(troubles) and not parts.planner.has_live_plans and not parts.catalogue.counts["active"]
-        if self._until_idle.is_out_of_patience(waits_outside=waits, now=now):
-            left = ", ".join(f"{reason} ({count} objects)" for reason, count in sorted(troubles.items()))
+        waits_for = self._waits_for(self._until_idle)
+        if self._until_idle.is_out_of_patience(waits_outside=bool(waits_for), now=now):
             raise Unavailable(
-                f"--until-idle: what is left waits for something outside: {left}. "
+                f"--until-idle: what is left waits for something outside: {'; '.join(waits_for)}. "
                 f"The last error: {parts.statistics.last_error or 'see the log'}"
             )
 
+    def _waits_for(self, until_idle: UntilIdle) -> list[str]:
+        """What `--until-idle` waits for and only others can change; empty while something goes on."""
+        parts = self._parts
+        if parts.planner.has_live_plans or parts.catalogue.counts["active"]:
+            return []
+        reasons = sorted(parts.catalogue.waiting_reasons().items())
+        found = [f"{reason} ({count} objects)" for reason, count in reasons]
+        bucket = parts.statistics.problems.get("bucket")
+        if bucket is not None:
+            found.append(bucket)
+        # While the listing goes on there may be news from there.
+        if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
+            found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
+        return found
 
 def _ending(error: HeadraceError) -> HeadraceError:
     """What an error ends: a ledger that is lost the process, any other this leadership."""

@@ -10,7 +10,8 @@ _EMPTY_ANSWERS = 2
 class UntilIdle:
     """Watches for: a full listing since the start is complete, an empty queue twice, nothing left.
 
-    What is left but waits for something outside (a missing topic, a 403) may do so for `patience_seconds`.
+    What is left but waits for something outside (a missing topic, a 403, a queue that fails) may do so for
+    `patience_seconds`.
     """
 
     has_queue: bool
@@ -22,6 +23,11 @@ class UntilIdle:
     def listed(self) -> None:
         """A full listing that began after the start has reached its end."""
         self._listed = True
+
+    @property
+    def has_listed(self) -> bool:
+        """True when all that is left to hear of comes from the queue."""
+        return self._listed
 
     def received(self, messages: int) -> None:
         """The queue answered with so many messages."""

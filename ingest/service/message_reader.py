@@ -5,6 +5,7 @@ from typing import Final
 
 import structlog
 
+from ingest.log_levels import is_debug
 from ingest.notification import (
     Ignored,
     ObjectEvent,
@@ -36,14 +37,19 @@ class MessageReader:
         """The events that it tells of; None when it told of none, and has been settled or left."""
         match parse_notification(message.body):
             case ObjectEvents(events=events):
+                if is_debug(__name__):
+                    told = [f"{event.name} {event.key}" for event in events]
+                    _log.debug("message_parsed", message_id=message.id, events=told)
                 foreign = {event.bucket for event in events} - {self._bucket}
                 if not foreign:
                     return events
                 self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")
             case TestEvent():
+                _log.debug("message_ignored", message_id=message.id, reason="test_event")
                 self._statistics.ignored("test_event")
                 self._listeners.settle([message.id])
             case Ignored(reason=reason):
+                _log.debug("message_ignored", message_id=message.id, reason=reason)
                 self._statistics.ignored(reason)
                 self._listeners.settle([message.id])
             case Unreadable(shape=shape, reason=reason):

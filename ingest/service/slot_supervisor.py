@@ -1,7 +1,7 @@
 """The slots as the service's thread drives them: started, given batches, voided and recovered."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -9,7 +9,9 @@ import structlog
 from ingest.catalogue import Effects
 from ingest.clock import Clock, Instant
 from ingest.error_policy import FailureScope, policy_of
-from ingest.model.objects import Route
+from ingest.log_levels import is_debug
+from ingest.model.ledger_entry import LedgerKey, SplitKey
+from ingest.model.objects import ObjectId, Route
 from ingest.model.slot_protocol import Batch, BatchOutcome, Finished
 from ingest.planner import Planner
 from ingest.service.recovery import Recovery
@@ -86,6 +88,13 @@ class SlotSupervisor:
 
     def _committed(self, event: BatchCommitted) -> None:
         self._parts.statistics.committed(event.committed)
+        committed = event.committed
+        _explain(
+            "batch_committed",
+            event.slot,
+            committed.batch,
+            (_key_of(one.key) for one in committed.checkpoints),
+        )
         for topic in event.committed.records_by_topic:
             self._parts.remember(topic)
         self._parts.apply(
@@ -143,6 +152,7 @@ class SlotSupervisor:
         if self.slots.of(SlotState.READY, SlotState.STARTING):
             return
         for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
+            _log.debug("slot_starting", slot=slot)
             self.slots.started(slot, self._parts.slot_pool.start(slot))
 
     def _plan_for(self, slot: int, now: Instant) -> bool:
@@ -161,11 +171,30 @@ class SlotSupervisor:
             splits=works,
             max_seconds=self._max_batch_seconds,
         )
+        _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
         if parts.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
+            _log.debug("batch_granted", slot=slot, batch=plan)
         else:
+            _log.debug("batch_not_granted", slot=slot, batch=plan, detail="its task has just ended")
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
             never = Finished(batch=plan, outcome=BatchOutcome.ABORTED)
             parts.apply(parts.planner.on_finished(plan, never, now))
         return True
+
+
+def _explain(event: str, slot: int, batch: int, keys: Iterable[str]) -> None:
+    """A DEBUG line with the objects of a batch."""
+    if is_debug(__name__):
+        _log.debug(event, slot=slot, batch=batch, keys=list(keys))
+
+
+def _key_of(key: LedgerKey) -> str:
+    match key:
+        case ObjectId():
+            return key.key
+        case SplitKey():
+            return key.id.key
+        case _:
+            return key.name

@@ -17,7 +17,7 @@ import structlog
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.logs import buffered_lines, configure, escape_values
+from ingest.logs import buffered_lines, configure, escape_values, relay
 from ingest.sanitize import printable
 
 _SCRIPT = """
@@ -209,3 +209,22 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_printable(name): _printable(one) for name, one in value.items()}
     return [_printable(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_line_of_a_worker_is_shown_as_all_others(
+    stream: _Stream, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it came into a pipe; in columns on a terminal."""
+    configure(stream=stream, style=style)
+    monkeypatch.setattr(sys, "stderr", stream)
+    line = '{"position": {"byte": 7}, "event": "bad_record", "level": "warning", "timestamp": "2026-01-01"}'
+
+    relay(line)
+    relay('{"no": "event"}')
+
+    first, second = stream.lines
+    assert second == '{"no": "event"}'
+    assert (first == line) is (style == "json")
+    assert "bad_record" in first
+    assert ("[warning" in first) is (style == "console")

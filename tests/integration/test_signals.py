@@ -1,61 +1,21 @@
 """A stop reaches every process of the service, or comes while it starts: it ends cleanly all the same."""
 
-import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import aws, kafka
+from tests.support import kafka
+from tests.support.run import Run, descendants, start_run
 from tests.support.service import Road, new_road, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
-
-
-@dataclass(slots=True)
-class Run:
-    """A `headrace run` that leads a process group of its own, as a service manager or a shell starts it."""
-
-    file: Path
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        """Its log so far."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-
-    def events(self) -> list[str]:
-        """What its log says, without the rest."""
-        return [line["event"] for line in self.lines]
-
-    def to_the_group(self, number: signal.Signals) -> None:
-        """As `timeout`, and a terminal."""
-        os.killpg(self.process.pid, number)
-
-    def to_every_process(self, number: signal.Signals) -> None:
-        """As systemd, whose default is all processes of the control group, at once."""
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
-            os.kill(pid, number)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that this one started, and those that they did."""
-    found: list[int] = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            found += [int(child), *descendants(int(child))]
-    return found
 
 
 @contextmanager
@@ -76,21 +36,13 @@ def start(road: Road) -> Iterator[Callable[..., Run]]:
     """Starts a run with these options; ended afterwards."""
     made: list[Run] = []
 
-    def begin(*arguments: str, name: str | None = None, **options: object) -> Run:
-        named = name or aws.unique("signals")
-        file, log = road.folder / f"{named}.json", road.folder / f"{named}-{len(made)}.log"
-        file.write_text(json.dumps({"name": named, **road.options(**{"http__listen": "", **options})}))
-        argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file), *arguments]
-        with log.open("wb") as output:
-            process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
-        made.append(Run(file, log, process))
+    def begin(*arguments: str, **options: Any) -> Run:
+        made.append(start_run(road, *arguments, **options))
         return made[-1]
 
     yield begin
     for run in made:
-        if run.process.poll() is None:
-            run.process.kill()
-            run.process.wait()
+        run.end()
 
 
 def is_clean(run: Run, seconds: float) -> None:

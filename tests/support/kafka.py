@@ -65,9 +65,10 @@ def new_topic(
     partitions: int = 1,
     config: Mapping[str, str] | None = None,
     bootstrap: str | None = None,
+    name: str | None = None,
 ) -> str:
-    """The name of a new topic that no other test uses, ready to be written to."""
-    name = unique(stem)
+    """The name of a new topic that no other test uses, ready to be written to; `name` is one made before."""
+    name = name or unique(stem)
     admin = AdminClient({"bootstrap.servers": bootstrap or address()})
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     admin.create_topics([wanted])[name].result(30)

@@ -56,10 +56,10 @@ def test_however_it_is_known_it_is_ingested_once() -> None:
     ],
 )
 def test_what_is_ignored_settles_at_once(named: ObjectEvent, reason: str) -> None:
-    """And is counted; the ledger hears nothing."""
+    """And is counted, and explained by its key; the ledger hears nothing."""
     desk = Desk()
     effects = desk.announce("m", named)
-    assert effects == Effects(settled=("m",), ignored={reason: 1})
+    assert effects == Effects(settled=("m",), ignored={reason: 1}, decisions=((named.key, reason),))
     assert desk.ledger.log == []
 
 

@@ -1,0 +1,77 @@
+"""`run --until-idle` ends, too, when what is left waits for something outside, and names it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import aws
+from tests.support.proxy import Answer, Proxy
+from tests.support.run import start_run
+from tests.support.service import Road, new_road, rows
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> Road:
+    """A road with one object on it."""
+    made = new_road(tmp_path)
+    made.upload("a.jsonl", rows("a", 3))
+    return made
+
+
+def ended(road: Road, *arguments: str, **options: Any) -> tuple[int, str]:
+    """Exit code and log of a run until idle."""
+    run = start_run(road, "--until-idle", *arguments, **options)
+    try:
+        return run.process.wait(170), run.log.read_text()
+    finally:
+        run.end()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"sqs__queue__url": "http://127.0.0.1:{port}/queue/us-east-1/000000000000/gone"}, "does not exist"),
+        ({"sqs__endpoint": "http://127.0.0.1:1", "events__fallback__after__ms": 1000}, "cannot be reached"),
+    ],
+    ids=["deleted", "away"],
+)
+def test_a_queue_that_fails(road: Road, options: dict[str, object], why: str) -> None:
+    """What the listing found is in Kafka; then it waits for --startup-timeout, and no longer."""
+    port = aws.address().rpartition(":")[2]
+    filled = {
+        name: value.format(port=port) if isinstance(value, str) else value for name, value in options.items()
+    }
+    code, log = ended(road, "--startup-timeout", "4", **filled)
+
+    assert code == 3, log[-2000:]
+    assert "--until-idle: what is left waits for something outside: sqs.queue.url: the queue fails: " in log
+    assert why in log
+    assert "Traceback" not in log
+    assert road.account() == (0, 0)
+
+
+@pytest.mark.long
+def test_a_bucket_that_cannot_be_listed_to_its_end(road: Road) -> None:
+    """Its first page came; the second never does."""
+    for number in range(1000):
+        aws.s3().put_object(Bucket=road.bucket, Key=f"b/{number:04}", Body=b"1\n")
+    with Proxy(aws.address().removeprefix("http://")) as proxy:
+        proxy.on(
+            Answer(status=503),
+            when=lambda request: "start-after" in request.path or "continuation-token" in request.path,
+        )
+
+        code, log = ended(
+            road,
+            "--startup-timeout",
+            "4",
+            aws__s3__endpoint=proxy.url,
+            sqs__queue__url=None,
+            aws__s3__backoff__max__retries=1,
+        )
+
+    assert code == 3, log[-2000:]
+    assert f"waits for something outside: aws.s3.bucket.name = '{road.bucket}' cannot be listed" in log
