@@ -28,6 +28,7 @@ LEVELS: Final = (
     ("ingest.kafka", "ingest.key_routes", "spark.compression", "spark.records", "spark.s3", "layouts"),
     (
         "ingest.aws_credentials",
+        "ingest.content",
         "ingest.error_policy",
         "ingest.options_hash",
         "spark.byte_source",

@@ -319,6 +319,7 @@ class EventLoop:
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
         return found
 
+
 def _ending(error: HeadraceError) -> HeadraceError:
     """What an error ends: a ledger that is lost the process, any other this leadership."""
     if isinstance(error, InvalidLedger | LeadershipLost):
