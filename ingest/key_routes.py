@@ -1,5 +1,7 @@
-"""Where the records of a key go: the file name template and `topic`, applied."""
+"""Where the records of a key go: the file name template or the archive's layout, and `topic`, applied."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -7,11 +9,19 @@ import structlog
 from ingest.model.objects import Route
 from ingest.sanitize import printable
 from ingest.template import KeyTemplate
+from layouts.detect import Detection
+from layouts.key_names import ArchiveNames
+from layouts.names import ArchiveName, Inexact, LayoutName, NamePart, ObjectKind
 
 _log = structlog.get_logger(__name__)
 
 # Keys with a value out of range tend to come in series; a person needs to see the first few.
 _MAX_WARNINGS: Final = 20
+# Patterns of keys whose layout is logged; a bucket of more kinds of keys is no archive.
+_MAX_PATTERNS: Final = 1000
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+# Parts of a name whose doubt is told once for each kind of name.
+_TOLD: Final = frozenset({NamePart.TOPIC, NamePart.PARTITION, NamePart.ORDER})
 
 
 class KeyRoutes:
@@ -43,3 +53,93 @@ class KeyRoutes:
         if self._warned < _MAX_WARNINGS:
             self._warned += 1
             _log.warning("key_value_ignored", key=printable(key), warning=warning)
+
+
+class ArchiveRoutes:
+    """`route(key)` by the names of an archive; `is_internal(key)` for what of it is no data of its own."""
+
+    def __init__(self, names: ArchiveNames, *, topic: str | None, topic_map: Mapping[str, str]) -> None:
+        self._names = names
+        self._topic = topic
+        self._topic_map = topic_map
+        self._seen: set[tuple[str, str]] = set()
+
+    def is_internal(self, key: str) -> bool:
+        """True for index objects, and for the side objects and tombstones that nothing joins."""
+        found = self._names.read(key)
+        if found.is_index:
+            return True
+        name = name_in(found)
+        if name is None or (name.kind is ObjectKind.VALUES and not name.tombstones):
+            return False
+        if self._is_first("archive_objects_not_restored", found.pattern):
+            what = "tombstones" if name.tombstones else name.kind.value
+            _log.warning(
+                "archive_objects_not_restored",
+                key=printable(key),
+                warning=f"objects such as this hold {what}, which are not joined to values in this release",
+            )
+        return True
+
+    def route(self, key: str) -> Route | None:
+        """Topic, partition and place in the layout's order; None, said once for each pattern, for no name."""
+        found = self._names.read(key)
+        name = name_in(found)
+        if name is None:
+            self._note("archive_key_unread", key, found)
+            return None
+        topic = self._topic_of(name)
+        if topic is None or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+            self._refuse_topic(key, found, name)
+            return None
+        if self._names.needs_content:
+            self._note("archive_layout_detected", key, found, name)
+        for doubt in name.inexact:
+            self._warn(key, name, doubt)
+        return Route(
+            topic=topic,
+            partition=name.partition,
+            start_offset=name.offset,
+            timestamp_ms=name.first_timestamp_ms,
+            may_be_empty=name.layout is LayoutName.AIVEN,
+        )
+
+    def _topic_of(self, name: ArchiveName) -> str | None:
+        if self._topic is not None or name.topic is None:
+            return self._topic
+        return self._topic_map.get(name.topic, name.topic)
+
+    def _is_first(self, event: str, what: str) -> bool:
+        if (event, what) in self._seen or len(self._seen) >= _MAX_PATTERNS:
+            return False
+        self._seen.add((event, what))
+        return True
+
+    def _note(self, event: str, key: str, found: Detection, name: ArchiveName | None = None) -> None:
+        if not self._is_first(event, found.pattern):
+            return
+        if name is None:
+            _log.warning(event, key=printable(key), warning=found.reason)
+        else:
+            _log.info(event, key=printable(key), layout=name.layout.value, reason=found.reason)
+
+    def _refuse_topic(self, key: str, found: Detection, name: ArchiveName) -> None:
+        if self._is_first("archive_topic_missing", found.pattern):
+            called = (
+                "no topic" if name.topic is None else f"the topic {name.topic!r}, which Kafka cannot have"
+            )
+            warning = f"the key names {called}; set topic or restore.topic.map"
+            _log.warning("archive_topic_missing", key=printable(key), warning=warning)
+
+    def _warn(self, key: str, name: ArchiveName, doubt: Inexact) -> None:
+        is_named = doubt.part is NamePart.TOPIC and (self._topic is not None or name.topic in self._topic_map)
+        if doubt.part in _TOLD and not is_named and self._is_first(name.rule, f"{doubt.part}{name.topic}"):
+            _log.warning("archive_name_inexact", key=printable(key), part=doubt.part.value, warning=doubt.why)
+
+
+def name_in(found: Detection) -> ArchiveName | None:
+    """The name, or what all candidates agree on: which of them it is decides the content, when it is read."""
+    if found.name is not None or not found.needs_content:
+        return found.name
+    places = {(name.topic, name.partition, name.offset, name.kind) for name in found.candidates}
+    return found.candidates[0] if len(places) == 1 else None

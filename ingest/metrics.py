@@ -67,6 +67,12 @@ class Metrics:
         self.bad_records = Counter(
             "headrace_bad_records", "Bad records, by reason.", ["reason"], registry=registry
         )
+        self.restore_inexact = Counter(
+            "headrace_restore_inexact",
+            "Rows of an archive of which a part could not be restored as it was, by what.",
+            ["what"],
+            registry=registry,
+        )
         self.pending_objects = Gauge(
             "headrace_pending_objects", "Objects known and not yet done.", registry=registry
         )

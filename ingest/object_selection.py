@@ -1,30 +1,51 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import control_records
 from ingest.kafka.ledger_cache import LedgerCache
-from ingest.key_routes import KeyRoutes
+from ingest.key_routes import ArchiveRoutes, KeyRoutes
+from ingest.model.objects import Route
 from ingest.settings import Settings
 from ingest.template import KeyTemplate
+from layouts.key_names import ArchiveNames
+
+ReadRoute = Callable[[str], Route | None]
+IsInternal = Callable[[str], bool]
 
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
     """The intake of these settings."""
-    template = KeyTemplate.compile(
-        settings.routing.file_name_template,
-        match=settings.routing.file_name_match,
-        prefix=settings.s3.prefix,
-    )
+    route, is_internal = key_readers(settings)
     return ObjectFilter(
-        route=KeyRoutes(template, topic=settings.routing.topic).route,
+        route=route,
+        is_internal=is_internal,
         prefix=settings.s3.prefix,
         include=settings.discovery.include,
         exclude=settings.discovery.exclude,
         baseline=baseline,
         min_age_ms=settings.discovery.min_age_ms,
     )
+
+
+def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
+    """Where a key's records go, and (of an archive) whether it is no data at all."""
+    restore, routing = settings.format.restore, settings.routing
+    if restore is not None:
+        names = ArchiveNames(restore.layout, restore.names, restore.template)
+        archive = ArchiveRoutes(names, topic=routing.topic, topic_map=dict(restore.topic_map))
+        return archive.route, archive.is_internal
+    return KeyRoutes(key_template(settings), topic=routing.topic).route, None
+
+
+def key_template(settings: Settings) -> KeyTemplate:
+    """`file.name.template` of settings without a layout."""
+    template = settings.routing.file_name_template
+    assert template is not None, "without input.layout a template is required"
+    return KeyTemplate.compile(template, match=settings.routing.file_name_match, prefix=settings.s3.prefix)
 
 
 def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> Baseline:

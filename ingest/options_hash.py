@@ -26,4 +26,7 @@ def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> s
         meaning["chunk_bytes"] = format_settings.chunk_bytes
         # Only here the setting decides: everywhere else the first bytes of the object do.
         meaning["stored"] = format_settings.compression is Compression.NONE
+    if format_settings.restore is not None:
+        # Which rows an object has, and which of them are records, hangs on all that the restore was told.
+        meaning["restore"] = format_settings.restore
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

@@ -36,8 +36,8 @@ class Detection:
     """What was found of a key: its name, or why there is none.
 
     `reason` is a sentence. `pattern` is the same for keys that differ in numbers only: a decision is logged
-    once for each. `needs_content` says that the object's first bytes would decide; `is_index` that it is no
-    data.
+    once for each. `needs_content` says that the object's first bytes would decide between the `candidates`;
+    `is_index` that it is no data.
     """
 
     name: ArchiveName | None
@@ -45,6 +45,12 @@ class Detection:
     pattern: str
     needs_content: bool = False
     is_index: bool = False
+    candidates: tuple[ArchiveName, ...] = ()
+
+
+def pattern_of(key: str) -> str:
+    """The key with a sign for each number: the same for keys that differ in numbers only."""
+    return _DIGITS.sub("#", key)
 
 
 def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detection:
@@ -54,7 +60,7 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
     layout than the name, there is no name but a sentence with the remedy. Keys that one layout alone writes
     need no content.
     """
-    pattern = _DIGITS.sub("#", key)
+    pattern = pattern_of(key)
     if is_index(key, options.indexes):
         return Detection(
             name=None, reason="the key is below layout.indexes: no data", pattern=pattern, is_index=True
@@ -69,7 +75,13 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
             seen = "" if shown is None else " and so has its content"
             reason = f"the key has the form of {name.layout.value} ({name.rule}){seen}"
             return Detection(name=name, reason=reason, pattern=pattern)
-    return Detection(name=None, reason=_undecided(names, shown), pattern=pattern, needs_content=head is None)
+    return Detection(
+        name=None,
+        reason=_undecided(names, shown),
+        pattern=pattern,
+        needs_content=head is None,
+        candidates=tuple(names),
+    )
 
 
 def _undecided(names: list[ArchiveName], shown: LayoutName | None) -> str:

@@ -1,5 +1,6 @@
 """The batch shape of every format and both produce paths: one buffer, with arrays of starts and lengths."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,7 +43,8 @@ class RowBatch:
     `keys` None means the object's constant key for every row. `headers` holds the headers of each row that
     differ from row to row (None: only the constant ones). `timestamps_ms` None means the constant one, and a
     value below 0 the time of producing. `after` is the position behind the last row, bad ones included: a
-    checkpoint there loses and repeats nothing. `positions(i)` is where row i begins.
+    checkpoint there loses and repeats nothing. `positions(i)` is where row i begins. `inexact` counts what a
+    restore could not give back as it was.
     """
 
     values: Column
@@ -52,6 +54,7 @@ class RowBatch:
     headers: tuple[tuple[tuple[str, bytes | None], ...], ...] | None = None
     timestamps_ms: Numbers | None = None
     bad: tuple[BadRow, ...] = field(default=())
+    inexact: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -25,7 +25,7 @@ LEVELS: Final = (
     ("ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
     ("ingest.catalogue", "spark.source"),
     ("ingest.notification", "spark.formats", "spark.producer", "spark.reader", "spark.session"),
-    ("ingest.kafka", "ingest.key_routes", "spark.compression", "spark.records", "spark.s3", "layouts"),
+    ("ingest.kafka", "ingest.key_routes", "spark.compression", "spark.records", "spark.s3"),
     (
         "ingest.aws_credentials",
         "ingest.content",
@@ -40,6 +40,7 @@ LEVELS: Final = (
         "spark.socket_protocol",
     ),
     ("ingest.aws_errors", "ingest.exits", "ingest.http", "ingest.logs", "ingest.settings", "spark.memory"),
+    ("layouts",),
     ("ingest.log_levels", "ingest.model", "ingest.template"),
     (
         "ingest.clock",

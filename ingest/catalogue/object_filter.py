@@ -40,12 +40,16 @@ class Baseline:
 
 
 class ObjectFilter:
-    """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key."""
+    """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key.
+
+    `is_internal` knows the bookkeeping of the archive's layout.
+    """
 
     def __init__(
         self,
         *,
         route: Callable[[str], Route | None],
+        is_internal: Callable[[str], bool] | None = None,
         prefix: str = "",
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -55,6 +59,7 @@ class ObjectFilter:
         self.prefix = prefix
         self.min_age_ms = min_age_ms
         self._route = route
+        self._is_internal = is_internal
         self._include = _any_of(include)
         self._exclude = _any_of(exclude)
         self._existing_before_ms = baseline.existing_before_ms
@@ -68,6 +73,8 @@ class ObjectFilter:
         if key.endswith("/"):
             return ExclusionReason.FOLDER
         if any(segment in f"/{key}" for segment in _INTERNAL):
+            return ExclusionReason.INTERNAL
+        if self._is_internal is not None and self._is_internal(key):
             return ExclusionReason.INTERNAL
         if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
             return ExclusionReason.EXCLUDED

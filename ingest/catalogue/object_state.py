@@ -66,7 +66,7 @@ class ObjectStates:
         effects.begin(seen.id.key)
         if seen.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
-        elif seen.size == 0 and entry is None:
+        elif seen.size == 0 and entry is None and not route.may_be_empty:
             self.propose(
                 pending, entry_for(pending, State.SKIPPED, now_ms=now.wall_ms, reason="empty"), effects
             )

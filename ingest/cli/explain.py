@@ -1,7 +1,7 @@
 """`headrace explain`: what the configuration makes of a key, without contacting anything."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,9 +9,12 @@ import typer
 
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
+from ingest.key_routes import name_in
+from ingest.object_selection import key_template
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
-from ingest.template import Explanation, KeyTemplate
+from ingest.template import Explanation
+from layouts.key_names import ArchiveNames
 
 Keys = Annotated[
     list[str],
@@ -24,25 +27,45 @@ def explain(
 ) -> None:
     """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing."""
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
-    template = KeyTemplate.compile(
-        settings.routing.file_name_template,
-        match=settings.routing.file_name_match,
-        prefix=settings.s3.prefix,
-    )
+    read = _reader(settings)
     for key in _keys(keys):
-        explanation = explained(template, settings, key)
+        explanation = explained(read, settings, key)
         if as_json:
             typer.echo(json_text(explanation.as_dict()))
         else:
             typer.echo(as_text(explanation))
 
 
-def explained(template: KeyTemplate, settings: Settings, key: str) -> Explanation:
-    """What the template says of a key, with the prefix and the option `topic` applied as `run` does."""
+def _reader(settings: Settings) -> Callable[[str], Explanation]:
+    restore = settings.format.restore
+    if restore is None:
+        return key_template(settings).explain
+    names = ArchiveNames(restore.layout, restore.names, restore.template)
+    topics = dict(restore.topic_map)
+
+    def read(key: str) -> Explanation:
+        found = names.read(key)
+        name = name_in(found)
+        if name is None:
+            return Explanation(key=key, matched=False, reason=found.reason)
+        return Explanation(
+            key=key,
+            matched=True,
+            topic=None if name.topic is None else topics.get(name.topic, name.topic),
+            partition=name.partition,
+            start_offset=name.start_offset,
+            reason="; ".join([found.reason, *(doubt.why for doubt in name.inexact)]),
+        )
+
+    return read
+
+
+def explained(read: Callable[[str], Explanation], settings: Settings, key: str) -> Explanation:
+    """What template or layout say of a key, with the prefix and the option `topic` applied as `run` does."""
     if not key.startswith(settings.s3.prefix):
         reason = f"the key does not begin with aws.s3.prefix {settings.s3.prefix!r}, so it is never listed"
         return Explanation(key=key, matched=False, reason=reason)
-    explanation = template.explain(key)
+    explanation = read(key)
     if explanation.matched and settings.routing.topic is not None:
         return replace(explanation, topic=settings.routing.topic)
     return explanation

@@ -52,12 +52,15 @@ class S3Object:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where the records of an object go, by the template and `topic`.
+    """Where the records of an object go, by the template or the archive's layout, and `topic`.
 
-    `partition` None leaves it to the producer's partitioner. `timestamp_ms` is what `{{timestamp}}` gave.
+    `partition` None leaves it to the producer's partitioner. `start_offset` orders the objects of a
+    partition; `timestamp_ms`, what `{{timestamp}}` or the layout's name gave, orders those of one offset.
+    `may_be_empty`: an object of no bytes is a row and has to be read.
     """
 
     topic: str
     partition: int | None = None
     start_offset: int | None = None
     timestamp_ms: int | None = None
+    may_be_empty: bool = False

@@ -153,6 +153,8 @@ class Committed:
     fetched: dict[ObjectId, int]
     seconds: float
     """From begin to acknowledged commit."""
+    inexact: dict[str, int] = field(default_factory=dict)
+    """What of a restore could not be given back as it was, by what."""
 
 
 @fast_pickle

@@ -14,11 +14,11 @@ _NO_OFFSET = -1
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """One topic-partition: its waiting keys by start offset, then key."""
+    """One topic-partition: its waiting keys by start offset, then the time in the key, then key."""
 
     topic: str
     partition: int | None
-    heap: list[tuple[int, str]] = field(default_factory=list)
+    heap: list[tuple[int, int, str]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     is_held: bool = False
     is_queued: bool = False
@@ -29,10 +29,10 @@ class _Partition:
         key = pending.object.id.key
         if key not in self.keys:
             self.keys.add(key)
-            heapq.heappush(self.heap, (_offset_of(pending), key))
+            heapq.heappush(self.heap, (_offset_of(pending), pending.route.timestamp_ms or 0, key))
 
     def pop(self) -> None:
-        self.keys.discard(heapq.heappop(self.heap)[1])
+        self.keys.discard(heapq.heappop(self.heap)[2])
 
 
 class PartitionQueue:
@@ -143,7 +143,7 @@ class PartitionQueue:
     def _head_of(self, partition: _Partition) -> PendingObject | None:
         """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
-            versions = self._table.of_key(partition.heap[0][1])
+            versions = self._table.of_key(partition.heap[0][2])
             if versions:
                 pending = next((each for each in versions if self._table.is_clear(each)), None)
                 if pending is not None and pending.phase is Phase.SPLIT:

@@ -136,7 +136,7 @@ class Preview:
                 case _:
                     share.skipped.add(seen)
             return
-        if entry is None and seen.size == 0:
+        if entry is None and seen.size == 0 and not route.may_be_empty:
             share.skipped.add(seen)
             return
         if seen.is_archived:

@@ -97,6 +97,8 @@ class Statistics:
         for reason, count in committed.bad_by_reason.items():
             self._metrics.bad_records.labels(reason).inc(count)
             self.bad_records[reason] += count
+        for what, count in committed.inexact.items():
+            self._metrics.restore_inexact.labels(what).inc(count)
         fetched = self._read(committed.fetched)
         self.records += records
         self._window.append((time.monotonic(), records, fetched))

@@ -17,6 +17,7 @@ from ingest.settings.given import Entry
 from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
+from ingest.settings.restore_forms import restore_settings
 from ingest.settings.routing_checks import ordering
 from ingest.settings.secret import Secret, properties
 from ingest.settings.value_types import HostPort
@@ -225,6 +226,7 @@ def _format(values: Values) -> settings.FormatSettings:
         envelope=values[record_options.ENVELOPE],
         envelope_base64=() if fields is None else fields,
         registry=_registry(values),
+        restore=restore_settings(values),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance
 from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.record_checks import check_records
+from ingest.settings.restore_forms import check_restore
 from ingest.settings.routing_checks import check_routing
 from ingest.settings.values import Values
 
@@ -29,6 +30,7 @@ def check(values: Values) -> None:
     _check_listing(values)
     check_routing(values)
     check_records(values)
+    check_restore(values)
     _check_delays(values)
     _check_endpoints(values)
 

@@ -78,6 +78,26 @@ class Envelope(StrEnum):
     AIVEN = "aiven"
 
 
+class InputLayout(StrEnum):
+    """Whose names and rows the objects have, where they are an archive of Kafka's records."""
+
+    NONE = "none"
+    AIVEN = "aiven"
+    CONFLUENT = "confluent"
+    LENSES = "lenses"
+    QUIX = "quix"
+    HEADRACE = "headrace"
+    AUTO = "auto"
+
+
+class RestorePartition(StrEnum):
+    """Which partition a restored record goes to."""
+
+    ORIGINAL = "original"
+    MODULO = "modulo"
+    PARTITIONER = "partitioner"
+
+
 class EnvelopeField(StrEnum):
     """A field of an envelope row that may hold base64."""
 

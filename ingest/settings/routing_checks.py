@@ -3,6 +3,7 @@
 from ingest.settings.choices import Distribution, FileNameMatch, Ordering
 from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.record_sources import TemplateSource, TemplateTime
+from ingest.settings.restore_forms import is_restore, template_variables
 from ingest.settings.values import Values
 from ingest.template import KeyTemplate, TemplateError
 from ingest.template.template_source import Placeholder, read_template
@@ -43,10 +44,17 @@ def _variables(values: Values) -> frozenset[str] | None:
         record_options.FILE_NAME_TEMPLATE, record_options.FILE_NAME_MATCH, reading_options.PREFIX
     ):
         return None
+    if is_restore(values):
+        return template_variables(values)
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        form = record_options.FILE_NAME_TEMPLATE.form
+        values.refuse(record_options.FILE_NAME_TEMPLATE, f"is missing; expected {form.expected}")
+        return None
     match: FileNameMatch = values[record_options.FILE_NAME_MATCH]
     try:
         return KeyTemplate.compile(
-            values[record_options.FILE_NAME_TEMPLATE],
+            template,
             match=match.value,
             prefix=values[reading_options.PREFIX],
         ).names

@@ -18,6 +18,7 @@ from ingest.settings.choices import (
     JsonFormat,
     Ordering,
     PollListing,
+    RestorePartition,
     SubjectNameStrategy,
     Tolerance,
     ValueFormat,
@@ -25,6 +26,8 @@ from ingest.settings.choices import (
 from ingest.settings.record_sources import HeaderSource, KeySource, TimestampSource, ValueSource
 from ingest.settings.secret import Property, Secret, revealed
 from ingest.settings.value_types import HostPort
+from layouts.names import LayoutName
+from layouts.options import NameOptions, RestoreOptions
 
 Role = Literal["producer", "consumer", "admin"]
 
@@ -177,9 +180,12 @@ class DiscoverySettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutingSettings:
-    """Where records go. `topic` wins over the template's; one of both is there."""
+    """Where records go. `topic` wins over the template's; one of both is there, unless keys are a layout's.
 
-    file_name_template: str
+    `file_name_template` is None only beside a layout.
+    """
+
+    file_name_template: str | None
     file_name_match: FileNameMatch
     topic: str | None
     ordering: Ordering
@@ -201,8 +207,26 @@ class RegistrySettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreSettings:
+    """Whose archive the objects are, and what becomes of its records.
+
+    `layout` None: found out for each key. `is_format_given`: `input.format` decides how rows are cut out, and
+    not the object. `separator` stands behind each value of Confluent's bytes.
+    """
+
+    layout: LayoutName | None
+    template: str | None
+    names: NameOptions
+    rows: RestoreOptions
+    topic_map: tuple[tuple[str, str], ...]
+    partition: RestorePartition
+    is_format_given: bool
+    separator: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FormatSettings:
-    """What objects hold, and what a record is made of."""
+    """What objects hold, and what a record is made of. `restore` is None unless they are an archive."""
 
     input_format: InputFormat
     compression: Compression
@@ -219,6 +243,7 @@ class FormatSettings:
     envelope: Envelope
     envelope_base64: tuple[EnvelopeField, ...]
     registry: RegistrySettings | None
+    restore: RestoreSettings | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

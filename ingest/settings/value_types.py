@@ -149,6 +149,7 @@ def _any_text(text: str) -> str:
     return text
 
 
+CHARACTERS: Final = Form(kind="STRING", expected="characters of any kind", parse=str)
 TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_any_text)
 
 
@@ -246,3 +247,21 @@ def _globs(text: str) -> tuple[str, ...]:
 
 
 GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
+
+
+def _topic_map(text: str) -> tuple[tuple[str, str], ...]:
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        before, colon, after = part.rpartition(":")
+        if not colon or not before.strip() or before.strip() in pairs:
+            raise FormError
+        pairs[before.strip()] = _topic(after)
+    return tuple(pairs.items())
+
+
+TOPIC_MAP: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of from:to, each `from` once",
+    parse=_topic_map,
+    empty=True,
+)

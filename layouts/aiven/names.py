@@ -74,6 +74,11 @@ class TemplateNames:
         self._templates: dict[int, KeyTemplate] = {}
         self._template(0)
 
+    @property
+    def variables(self) -> frozenset[str]:
+        """What a key of the template names: topic, partition, start_offset, timestamp."""
+        return self._template(0).names
+
     def _template(self, slashes: int) -> KeyTemplate:
         """The template for record keys with so many slashes, which make directories of their own."""
         if slashes not in self._templates:

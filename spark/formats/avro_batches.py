@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from ingest.errors import InvalidObject
 from ingest.model.positions import BlockPosition
 from ingest.settings.choices import ValueFormat
+from layouts.records import Faults
+from spark.formats.archive_arrow import AvroArchive
 from spark.formats.arrow_rows import as_column
 from spark.formats.avro_columns import ColumnReader
 from spark.formats.avro_container import Block
@@ -53,11 +55,13 @@ class BlockReader:
         self._prefix = prefix
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
         self._wants_json = not self._wants_data or needs_fields(settings)
+        self._archive = None if options.archive is None else AvroArchive(node, options.archive, self._style)
         self._may_be_null = node.kind not in ("record", "array", "map")
         # What comes out as it stands need not be understood.
         is_strict = self._wants_json and has_unions(node)
         self._data = DatumReader(node, limit=settings.decode_unit_max_bytes, is_strict=is_strict)
-        self._columns = None if self._wants_data or not ColumnReader.serves(node) else ColumnReader(node)
+        by_datum = self._wants_data or (self._archive is not None and not self._archive.is_json)
+        self._columns = None if by_datum or not ColumnReader.serves(node) else ColumnReader(node)
 
     @property
     def joins_blocks(self) -> bool:
@@ -102,7 +106,7 @@ class BlockReader:
                 return first  # a datum that takes more than a batch may: it is read by itself
             try:
                 texts = column_texts(array.slice(first, last - first), self._node, self._style)
-                batch = self._record_builder.build(_good_batch(self._as_values(texts), first, position))
+                batch = self._built(_good_batch(self._as_values(texts), first, position), None)
             except (ValueFault, pa.ArrowInvalid):
                 return first  # some value is wrong; one by one it is found
             yield batch
@@ -143,7 +147,13 @@ class BlockReader:
 
         faults = {index: datum.fault for index, datum in enumerate(data) if datum.fault is not None}
         good = [index for index in range(len(data)) if index not in faults]
-        texts = self._texts([data[index].value for index in good]) if self._wants_json else None
+        if self._archive is not None and not self._archive.is_json:
+            unfit = self._unfit([data[index].value for index in good])
+            faults |= {good[index]: "a value is none of its type" for index in unfit}
+            good = [index for index in good if index not in faults]
+            texts = None
+        else:
+            texts = self._texts([data[index].value for index in good]) if self._wants_json else None
         if texts is not None:
             for index, text in zip(good, texts, strict=True):
                 if text is None:
@@ -164,15 +174,35 @@ class BlockReader:
         rows = None
         if texts is not None:
             rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()))
-        values = self._datum_column(content, [data[index] for index in good]) if self._wants_data else rows
-        assert values is not None
+        values = rows
+        if self._wants_data or values is None:
+            values = self._datum_column(content, [data[index] for index in good])
         after = position(first + len(data))
 
         def positions(index: int, /) -> BlockPosition:
             return position(first + good[index]) if index < len(good) else after
 
         batch = RowBatch(values=values, after=after, positions=positions, bad=bad)
-        return self._record_builder.build(batch, rows)
+        return self._built(batch, rows, [data[index].value for index in good])
+
+    def _built(self, batch: RowBatch, rows: Column | None, data: list[Any] | None = None) -> RowBatch:
+        """The batch as records; of an archive from its data, unless their JSON is the value."""
+        if self._archive is None:
+            return self._record_builder.build(batch, rows)
+        if self._archive.is_json or data is None:
+            return self._record_builder.restored(batch, Faults().records(batch.values))
+        return self._record_builder.restored(batch, self._archive.read(self._archive.array(data)))
+
+    def _unfit(self, values: list[Any]) -> list[int]:
+        """The data of an archive that their schema's type cannot hold."""
+        assert self._archive is not None
+        try:
+            self._archive.array(values)
+        except (ValueFault, pa.ArrowException, OverflowError):
+            if len(values) == 1:
+                return [0]
+            return [index for index, value in enumerate(values) if self._unfit([value])]
+        return []
 
     def _texts(self, values: list[Any]) -> list[str | None]:
         """JSON of each value, None for one that its schema's type cannot hold."""

@@ -169,7 +169,9 @@ def _batches(stretch: LineBlock, options: DecodeOptions, end: int | None, head: 
     if 0 in faults:
         reason, message = faults[0]
         faults[0] = reason, _guessed(message, stretch.offset, head)
-    lengths = _nulled(buffer, ends - starts, trimmed_starts, trimmed_lengths)
+    lengths = ends - starts
+    if options.archive is None:
+        lengths = _nulled(buffer, lengths, trimmed_starts, trimmed_lengths)
     good = filled
     if faults:
         good = filled.copy()

@@ -6,12 +6,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ingest.columns import Column
+from ingest.columns import Column, null_column
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
+from layouts.readers import RowShape
+from layouts.records import RecordColumns
 from spark.byte_source import ByteSource
-from spark.formats.arrow_rows import as_column, json_rows
+from spark.formats.archive_arrow import archive_reader
+from spark.formats.arrow_rows import as_column, json_rows, json_values
 from spark.formats.parquet_avro import AvroRows
 from spark.formats.parquet_groups import RowGroups, Translated
 from spark.formats.ranged_file import RangedFile
@@ -45,7 +48,7 @@ def decode(
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
-        writer = _Writer(groups.schema, options)
+        writer = _Writer(groups.schema, options, groups.shape)
         last = len(groups) if end is None else min(end, len(groups))
         for group in range(at.group, last):
             skip = at.row if group == at.group else 0
@@ -87,10 +90,13 @@ def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
 class _Writer:
     """Makes rows of Arrow batches into records' values; one for each object."""
 
-    def __init__(self, schema: Any, options: DecodeOptions) -> None:
+    def __init__(self, schema: Any, options: DecodeOptions, shape: RowShape) -> None:
         self._style = options.format.json_format
         self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path))
         self._wants_json = True
+        self._reader = None
+        if options.archive is not None:
+            self._reader = archive_reader(options.archive, self._json, shape)
         self._avro: AvroRows | None = None
         self._prefix = b""
         if options.format.value_format is ValueFormat.AVRO:
@@ -115,7 +121,7 @@ class _Writer:
         rows = np.arange(first, first + batch.num_rows)
         bad: tuple[BadRow, ...] = ()
         try:
-            values, texts = self._made(batch)
+            values, texts, columns = self._made(batch)
         except _FAULTS as error:
             faults = self._faults(batch, error)
             bad = tuple(
@@ -131,22 +137,31 @@ class _Writer:
                 for number, (row, (reason, message)) in enumerate(faults.items())
             )
             rows = np.delete(rows, list(faults))
-            values, texts = self._made(batch.take(pa.array(rows - first)))
+            values, texts, columns = self._made(batch.take(pa.array(rows - first)))
 
         def positions(index: int, /) -> RowPosition:
             return position(int(rows[index])) if index < len(rows) else after
 
-        return self._record_builder.build(
-            RowBatch(values=values, after=after, positions=positions, bad=bad), texts
-        )
+        made = RowBatch(values=values, after=after, positions=positions, bad=bad)
+        if columns is not None:
+            return self._record_builder.restored(made, columns)
+        return self._record_builder.build(made, texts)
 
-    def _made(self, batch: Any) -> tuple[Column, Column | None]:
-        """The values of the rows, and their JSON where it is wanted. Raises _FAULTS, TextsTooLargeError."""
+    def _json(self, array: Any) -> Any:
+        return json_values(array, self._style)
+
+    def _made(self, batch: Any) -> tuple[Column, Column | None, RecordColumns | None]:
+        """The values of the rows, their JSON where it is wanted, and of an archive their records.
+
+        Raises _FAULTS, TextsTooLargeError.
+        """
         batch.validate(full=True)
+        if self._reader is not None:
+            return null_column(batch.num_rows), None, self._reader(batch)
         texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
         values = texts if self._avro is None else self._avro.write(batch, self._prefix)
         assert values is not None
-        return values, texts
+        return values, texts, None
 
     def _faults(self, batch: Any, error: Exception) -> dict[int, tuple[str, str]]:
         """The rows for which the batch cannot be written, with reason and message of each."""

@@ -17,6 +17,7 @@ from ingest.settings.record_sources import (
 from ingest.settings.settings import FormatSettings
 from ingest.template.key_fields import KeyFields, write_field
 from ingest.template.template_source import Text, read_template
+from layouts.options import TimestampFrom
 from spark.records.registry import key_framing
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -44,7 +45,7 @@ def constant_key(s3_object: S3Object, route: Route, settings: FormatSettings) ->
 
 
 def _constant_text(s3_object: S3Object, route: Route, settings: FormatSettings) -> str | None:
-    if settings.envelope is not Envelope.NONE:
+    if settings.envelope is not Envelope.NONE or settings.restore is not None:
         return None
     match settings.key_source:
         case ObjectKeySource():
@@ -89,7 +90,8 @@ def constant_headers(s3_object: S3Object, route: Route, settings: FormatSettings
     ]
     if s3_object.version_id is not None:
         headers.append(("headrace.version_id", s3_object.version_id.encode()))
-    if route.start_offset is not None:
+    # Of an archive the offset that orders its objects may be another one: rows say where they were.
+    if route.start_offset is not None and settings.restore is None:
         headers.append(("headrace.start_offset", b"%d" % route.start_offset))
     return tuple(headers)
 
@@ -104,6 +106,9 @@ def constant_timestamp(s3_object: S3Object, route: Route, settings: FormatSettin
 
     With `record.timestamp=template` a key without a timestamp leaves it to the producer's clock.
     """
+    if settings.restore is not None:
+        is_object = settings.restore.rows.timestamp is TimestampFrom.OBJECT
+        return s3_object.last_modified_ms if is_object else PRODUCE_TIME
     match settings.timestamp:
         case ObjectTime():
             return s3_object.last_modified_ms

@@ -3,6 +3,24 @@
 from dataclasses import dataclass
 
 from ingest.settings.settings import FormatSettings
+from layouts.content import RowFormat
+from layouts.names import ArchiveName
+from layouts.options import RestoreOptions
+from layouts.readers import TextReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRestore:
+    """How the rows of one object of an archive become records.
+
+    `text` reads rows that are texts; None where rows are Arrow's, for which the format makes a reader.
+    """
+
+    name: ArchiveName
+    row_format: RowFormat
+    options: RestoreOptions
+    text: TextReader | None
+    separator: bytes = b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,13 +29,14 @@ class DecodeOptions:
 
     `topic` names the subjects of the schema registry. `overhead_bytes` is what the key and headers that are
     the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
-    where it is the lower one.
+    where it is the lower one. `archive` says how rows of an archive become records.
     """
 
     format: FormatSettings
     topic: str = ""
     overhead_bytes: int = 0
     topic_max_bytes: int | None = None
+    archive: ObjectRestore | None = None
 
     @property
     def record_max_bytes(self) -> int:

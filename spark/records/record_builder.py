@@ -10,11 +10,13 @@ from ingest.columns import column_of, picked
 from ingest.settings.choices import Envelope, EnvelopeField
 from ingest.settings.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from ingest.settings.settings import FormatSettings
+from layouts.records import RecordColumns
 from spark.records.constant import position_header
 from spark.records.decode_options import DecodeOptions
 from spark.records.envelope import EnvelopeReader
 from spark.records.record_parts import RecordFault, RecordParts, Row
 from spark.records.registry import KeyFraming, key_framing
+from spark.records.restored import RestoredRecords, faults_of
 from spark.records.row_fields import FieldReader, Path
 from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 
@@ -42,6 +44,8 @@ class RecordBuilder:
     def of(cls, options: DecodeOptions, is_bytes: IsBytes = lambda _path: False) -> "RecordBuilder":
         """A shaper for what the options ask for."""
         settings = options.format
+        if options.archive is not None:
+            return cls(options, None)
         if settings.envelope is not Envelope.NONE:
             key_is_bytes = is_bytes(("key",)) or EnvelopeField.KEY in settings.envelope_base64
             framing = key_framing(settings, options.topic, is_bytes=key_is_bytes)
@@ -58,12 +62,23 @@ class RecordBuilder:
 
         `rows` is the JSON of each row where `batch.values` is something else.
         """
+        if self.options.archive is not None:
+            # Without a reader of texts the decoder gives columns of its own.
+            reader = self.options.archive.text
+            return batch if reader is None else self.restored(batch, reader(batch.values))
         if self.read is not None:
             batch = self._with_parts(batch, batch.values if rows is None else rows)
         if isinstance(self.options.format.headers, ObjectHeaders):
             headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
             batch = replace(batch, headers=headers)
         return self._within_limit(batch)
+
+    def restored(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
+        """The batch with the records that a layout's reader made of its rows; its faults are bad rows."""
+        assert self.options.archive is not None
+        batch = _without(batch, faults_of(columns, batch), keep_raw=True)
+        records = RestoredRecords.of(self.options.format, self.options.archive.name)
+        return self._within_limit(records.fill(batch, columns))
 
     def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
         assert self.read is not None
@@ -164,4 +179,5 @@ def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_r
         headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
         bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
+        inexact=batch.inexact,
     )

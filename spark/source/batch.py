@@ -225,6 +225,9 @@ class BatchRun:
         except (TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
             progress.fail(error)
             return
+        if rows.inexact:
+            self._transaction.make_room()
+            self._transaction.count_inexact(rows.inexact)
         at = 0
         for bad in rows.bad:
             self._send(index, progress, target, rows, at, bad.index, then=bad.position)
@@ -271,12 +274,15 @@ class BatchRun:
         known = self._targets.get(index)
         if known is None:
             known = self._decoding.target(split)
-            wanted = 0 if known.partition is None else known.partition + 1
+            wanted = self._decoding.partitions_wanted(known.partition)
             count = self._producer.partitions(known.topic, at_least=wanted)
+            known = replace(known, partition=self._decoding.partition_among(known.partition, count))
             if known.partition is not None and known.partition >= count:
+                is_archive = self._settings.format.restore is not None
+                remedy = "restore.partition" if is_archive else "file.name.template"
                 raise InvalidObject(
                     f"{split.object.id.url}: partition {known.partition} does not exist, "
-                    f"topic {known.topic!r} has {count}. Add partitions, or correct file.name.template.",
+                    f"topic {known.topic!r} has {count}. Add partitions, or correct {remedy}.",
                     reason="unknown_partition",
                 )
             self._targets[index] = known
@@ -317,7 +323,7 @@ class BatchRun:
         self._transaction.open()
         self._transaction.touch(progress)
         found = progress.split.object
-        if found.size == 0 or found.id.key.endswith("/"):
+        if (found.size == 0 or found.id.key.endswith("/")) and not progress.now.records:
             progress.finish(State.SKIPPED, reason="empty")
         else:
             progress.finish(State.DONE)

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+from ingest.errors import InvalidObject
 from ingest.model.slot_protocol import Split
-from ingest.settings.choices import InputFormat
+from ingest.settings.choices import InputFormat, RestorePartition
 from ingest.settings.settings import FormatSettings
+from layouts.names import NamePart
 from spark.byte_source import ByteSource
 from spark.compression import stored_codec
 from spark.formats import DECODERS, SPLITTERS, DecodeOptions
+from spark.formats.archives import ArchiveDecoder
 from spark.producer import RecordTarget
 from spark.reader import S3Source
 from spark.records.constant import (
@@ -27,10 +30,13 @@ class Decoding:
     def __init__(self, settings: FormatSettings, limits: TopicLimits) -> None:
         self._settings = settings
         self._limits = limits
+        self._archive = None if settings.restore is None else ArchiveDecoder(settings.restore)
 
     @property
     def streams(self) -> bool:
-        """True when objects are read from front to back, not by ranges."""
+        """True when objects are read from front to back, not by ranges; of archives each may be another."""
+        if self._archive is not None:
+            return False
         return self._settings.input_format is not InputFormat.PARQUET
 
     def target(self, split: Split) -> RecordTarget:
@@ -38,19 +44,59 @@ class Decoding:
         timestamp = constant_timestamp(split.object, split.route, self._settings)
         return RecordTarget(
             topic=split.route.topic,
-            partition=split.route.partition,
+            partition=self._partition(split),
             key=constant_key(split.object, split.route, self._settings),
             headers=constant_headers(split.object, split.route, self._settings),
             timestamp_ms=None if timestamp == PRODUCE_TIME else timestamp,
         )
 
+    def partitions_wanted(self, partition: int | None) -> int:
+        """How many partitions a topic has to have for rows of this one; 0 where any number does."""
+        restore = self._settings.restore
+        is_modulo = restore is not None and restore.partition is RestorePartition.MODULO
+        return 0 if partition is None or is_modulo else partition + 1
+
+    def partition_among(self, partition: int | None, count: int) -> int | None:
+        """The partition, in a topic of `count`, that rows of this one go to."""
+        restore = self._settings.restore
+        is_modulo = restore is not None and restore.partition is RestorePartition.MODULO
+        return partition % count if is_modulo and partition is not None and count else partition
+
+    def _partition(self, split: Split) -> int | None:
+        restore = self._settings.restore
+        if restore is None or self._archive is None:
+            return split.route.partition
+        if restore.partition is RestorePartition.PARTITIONER:
+            return None
+        name = self._archive.name(split.object.id.key)
+        if name is not None and not name.is_exact(NamePart.PARTITION):
+            why = next(doubt.why for doubt in name.inexact if doubt.part is NamePart.PARTITION)
+            raise InvalidObject(
+                f"{split.object.id.url}: its partition is not certain: {why}. Set restore.partition to "
+                "partitioner, and replay it.",
+                reason="unknown_partition",
+            )
+        return split.route.partition
+
     def decode(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
         """The rows of the work, from where it starts."""
+        if self._archive is not None:
+            return self._archive.decode(
+                source,
+                split.start,
+                key=split.object.id.key,
+                options=self._options(split),
+                begin=split.begin,
+                end=split.end,
+            )
         decoder = DECODERS[self._settings.input_format]
         return decoder(source, split.start, options=self._options(split), begin=split.begin, end=split.end)
 
     def cuts(self, source: S3Source, split: Split) -> tuple[int, ...]:
         """Where the object can be cut in the pieces wanted; empty when it cannot be."""
+        if self._archive is not None:
+            # Objects of an archive are small, and what they are is found out when they are read.
+            return ()
         cutter = SPLITTERS.get(self._settings.input_format)
         if cutter is None:
             return ()
@@ -61,10 +107,11 @@ class Decoding:
         return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 
     def _options(self, split: Split) -> DecodeOptions:
-        target = self.target(split)
+        key = constant_key(split.object, split.route, self._settings)
+        headers = constant_headers(split.object, split.route, self._settings)
         return DecodeOptions(
             format=self._settings,
             topic=split.route.topic,
-            overhead_bytes=overhead_bytes(target.key, target.headers),
+            overhead_bytes=overhead_bytes(key, headers),
             topic_max_bytes=self._limits.of(split.route.topic),
         )

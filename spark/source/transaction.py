@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import Batch, Committed
@@ -38,6 +38,7 @@ class SlotTransaction:
         self._touched: dict[int, SplitProgress] = {}
         self._records: Counter[str] = Counter()
         self._bad: Counter[str] = Counter()
+        self._inexact: Counter[str] = Counter()
         self.limit = settings.kafka.transaction_records
         """Records after which it closes; lowered while a refused record is searched for."""
         self.sent = 0
@@ -88,6 +89,10 @@ class SlotTransaction:
         """One more bad row is accounted for in it."""
         self._bad[reason] += 1
 
+    def count_inexact(self, counts: Mapping[str, int]) -> None:
+        """So much of it could not be restored as it was, by what."""
+        self._inexact.update(counts)
+
     def commit(self) -> None:
         """Commit it with its checkpoints and tell the driver; nothing when none is open."""
         if not self._producer.is_open:
@@ -101,6 +106,7 @@ class SlotTransaction:
             checkpoints=checkpoints,
             records_by_topic=dict(self._records),
             bad_by_reason=dict(self._bad),
+            inexact=dict(self._inexact),
             fetched=self.unreported_bytes(),
             seconds=time.monotonic() - self._opened_at,
         )
@@ -129,4 +135,5 @@ class SlotTransaction:
         self._touched.clear()
         self._records.clear()
         self._bad.clear()
+        self._inexact.clear()
         self.sent = 0

@@ -19,11 +19,10 @@ from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
 from ingest.model.snapshot import RecentObject, Snapshot
-from ingest.object_selection import object_filter_of
+from ingest.object_selection import key_template, object_filter_of
 from ingest.probes.preview import Preview
 from ingest.probes.status_reader import entry_shape
 from ingest.setup import Step
-from ingest.template import KeyTemplate
 from tests.checks.configured import configured
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
@@ -80,10 +79,7 @@ def _replay() -> Any:
 
 def _explain() -> Any:
     settings = configured({"topic": None, "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}"})
-    template = KeyTemplate.compile(
-        settings.routing.file_name_template, match=settings.routing.file_name_match, prefix=""
-    )
-    return explained(template, settings, "orders-3-42").as_dict()
+    return explained(key_template(settings).explain, settings, "orders-3-42").as_dict()
 
 
 ACTUAL = {

@@ -1,14 +1,14 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them; `elsewhere` the names of other tools that are accepted, refused with a remedy, or not yet
-served.
+becomes of them, `restore` what an archive is; `elsewhere` the names of other tools that are accepted, refused
+with a remedy, or not yet served.
 """
 
 from types import ModuleType
 from typing import Any, Final
 
-from ingest.settings.options import connection_options, reading_options, record_options
+from ingest.settings.options import connection_options, reading_options, record_options, restore_options
 from ingest.settings.options.option import Family, Option
 
 
@@ -20,6 +20,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(connection_options),
     *_declared(reading_options),
     *_declared(record_options),
+    *_declared(restore_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = connection_options.FAMILIES
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}

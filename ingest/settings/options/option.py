@@ -22,6 +22,7 @@ class Group(StrEnum):
     DISCOVERY = "Discovery"
     ROUTING = "Routing"
     RECORDS = "Formats and records"
+    RESTORE = "Archives"
     DELIVERY = "Transactions and work"
     ERRORS = "Errors"
     SPARK = "Spark"

@@ -13,17 +13,20 @@ from ingest.settings.choices import (
     ValueFormat,
 )
 from ingest.settings.converter_forms import KEY_CONVERTER, SUBJECT_NAME_STRATEGY, VALUE_CONVERTER
-from ingest.settings.options.option import Group, option, optional, required
+from ingest.settings.options.option import Group, option, optional
 from ingest.settings.registry_forms import CREDENTIALS_SOURCE, REGISTRY_URLS, USER_INFO
 from ingest.settings.source_forms import HEADER_SOURCE, KEY_SOURCE, TIMESTAMP_SOURCE, VALUE_SOURCE
 from ingest.settings.value_types import BOOLEAN, TEXT, TOPIC, choice, choices, integer, long
 
-FILE_NAME_TEMPLATE = required(
+FILE_NAME_TEMPLATE = optional(
     "file.name.template",
     TEXT,
     Group.ROUTING,
     "How a key names its topic, partition and offset: `{{topic}}`, `{{partition}}`, `{{start_offset}}`, "
-    "`{{timestamp}}`. `.*` takes every key; `headrace explain` shows what a template makes of a key.",
+    "`{{timestamp}}`. `.*` takes every key; `headrace explain` shows what a template makes of a key. With "
+    "`input.layout` only where the sink had a template of its own, which is read letter by letter.",
+    default_says="none, it has to be given unless `input.layout` is",
+    importance="HIGH",
 )
 FILE_NAME_MATCH = option(
     "file.name.match",

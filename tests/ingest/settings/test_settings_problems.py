@@ -443,7 +443,8 @@ def test_an_empty_configuration_misses_what_is_required() -> None:
         load("{}", kind="json", environment={}, read_file=no_file)
 
     assert [problem.option for problem in caught.value.problems] == [
-        option.name for option in OPTIONS if option.required
+        *(option.name for option in OPTIONS if option.required),
+        "file.name.template",
     ]
 
 

@@ -1,0 +1,145 @@
+"""What a restore is told: its options held against the others, and as one value."""
+
+from typing import Any, Final
+
+from ingest.settings.choices import FileNameMatch, InputLayout
+from ingest.settings.options import reading_options, record_options, restore_options
+from ingest.settings.options.option import Option
+from ingest.settings.record_sources import NoSource, ObjectHeaders
+from ingest.settings.settings import RestoreSettings
+from ingest.settings.values import Values
+from ingest.template import TemplateError
+from layouts.aiven.csv_rows import CsvRows
+from layouts.aiven.names import TemplateNames
+from layouts.names import LayoutName
+from layouts.options import NameOptions, RestoreOptions
+
+# The options that mean nothing where objects are no archive.
+_OF_ARCHIVES: Final = tuple(
+    option
+    for option in vars(restore_options).values()
+    if isinstance(option, Option) and option is not restore_options.LAYOUT
+)
+# What the archive decides: a record comes back as it was.
+_OF_OTHER_OBJECTS: Final = (
+    record_options.KEY_FROM,
+    record_options.VALUE_FROM,
+    record_options.VALUE_FORMAT,
+    record_options.TIMESTAMP_FROM,
+    record_options.ENVELOPE,
+    record_options.ENVELOPE_BASE64,
+    record_options.KEY_CONVERTER_CLASS,
+    record_options.VALUE_CONVERTER_CLASS,
+)
+
+
+def is_restore(values: Values) -> bool:
+    """Return whether the objects are an archive with names and rows of its own."""
+    layout = restore_options.LAYOUT
+    return values.are_good(layout) and values[layout] is not InputLayout.NONE
+
+
+def check_restore(values: Values) -> None:
+    """Note what a restore cannot do as it is told."""
+    if not values.are_good(restore_options.LAYOUT):
+        return
+    if not is_restore(values):
+        for option in _OF_ARCHIVES:
+            if values.is_given(option):
+                values.refuse(option, "means nothing without input.layout")
+        return
+    for option in _OF_OTHER_OBJECTS:
+        if values.is_given(option):
+            values.refuse(option, _remedy(option))
+    headers = record_options.HEADERS_FROM
+    if values.are_good(headers) and not isinstance(values[headers], NoSource | ObjectHeaders):
+        values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
+    _check_columns(values)
+
+
+def _remedy(option: Option[Any]) -> str:
+    match option:
+        case record_options.TIMESTAMP_FROM:
+            other = "restore.timestamp"
+        case record_options.ENVELOPE | record_options.ENVELOPE_BASE64:
+            other = "restore.envelope, restore.key and restore.value"
+        case record_options.KEY_FROM | record_options.KEY_CONVERTER_CLASS:
+            other = "restore.key"
+        case _:
+            other = "restore.value"
+    return f"has no part in a restore, where input.layout says what rows hold; use {other}"
+
+
+def _check_columns(values: Values) -> None:
+    parts = (restore_options.VALUE, restore_options.KEY, restore_options.HEADER, restore_options.TIMESTAMP)
+    columns = (restore_options.ENVELOPED, restore_options.CSV_FIELDS, restore_options.CSV_ENCODING)
+    if not values.are_good(*parts, *columns):
+        return
+    try:
+        CsvRows(_row_options(values))
+    except ValueError:
+        values.refuse(
+            restore_options.CSV_FIELDS, "expected a list of key, value, offset, timestamp, headers, each once"
+        )
+
+
+def template_variables(values: Values) -> frozenset[str] | None:
+    """Return what keys of the archive name; None, its problem noted, where its template does not compile."""
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        return frozenset({"topic", "partition", "start_offset"})
+    if values[restore_options.LAYOUT] is InputLayout.AUTO:
+        values.refuse(
+            record_options.FILE_NAME_TEMPLATE,
+            "says how keys of one layout are read; name it in input.layout instead of auto",
+        )
+        return None
+    if (
+        values.is_given(record_options.FILE_NAME_MATCH)
+        and values.are_good(record_options.FILE_NAME_MATCH)
+        and values[record_options.FILE_NAME_MATCH] is FileNameMatch.SEARCH
+    ):
+        values.refuse(
+            record_options.FILE_NAME_MATCH,
+            "must be exact beside input.layout: a sink's template is no pattern",
+        )
+    try:
+        return TemplateNames(template).variables
+    except TemplateError as error:
+        values.refuse(record_options.FILE_NAME_TEMPLATE, str(error))
+        return None
+
+
+def restore_settings(values: Values) -> RestoreSettings | None:
+    """Return what the restore was told; None where objects are no archive."""
+    layout: InputLayout = values[restore_options.LAYOUT]
+    if layout is InputLayout.NONE:
+        return None
+    separator = values[restore_options.SEPARATOR]
+    return RestoreSettings(
+        layout=None if layout is InputLayout.AUTO else LayoutName(layout.value),
+        template=values[record_options.FILE_NAME_TEMPLATE],
+        names=NameOptions(
+            prefix=values[reading_options.PREFIX],
+            indexes=values[restore_options.INDEXES],
+            file_delimiter=values[restore_options.FILE_DELIMITER],
+        ),
+        rows=_row_options(values),
+        topic_map=values[restore_options.TOPIC_MAP_OPTION],
+        partition=values[restore_options.PARTITION],
+        is_format_given=values.is_given(record_options.INPUT_FORMAT),
+        separator=b"\n" if separator is None else separator.encode(),
+    )
+
+
+def _row_options(values: Values) -> RestoreOptions:
+    fields = values[restore_options.CSV_FIELDS].split(",")
+    return RestoreOptions(
+        value=values[restore_options.VALUE],
+        key=values[restore_options.KEY],
+        header=values[restore_options.HEADER],
+        timestamp=values[restore_options.TIMESTAMP],
+        envelope=values[restore_options.ENVELOPED],
+        csv_fields=tuple(field.strip().lower() for field in fields),
+        csv_encoding=values[restore_options.CSV_ENCODING],
+    )

@@ -1,0 +1,134 @@
+"""Objects of archives: which layout and format one has, and its rows as the records that were in Kafka."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ingest.errors import InvalidObject, ObjectCorrupt
+from ingest.model.positions import Position
+from ingest.settings.choices import InputFormat
+from ingest.settings.settings import RestoreSettings
+from layouts.content import RowFormat, first_row, row_format
+from layouts.key_names import ArchiveNames
+from layouts.names import ArchiveName, LayoutName
+from layouts.registry import text_reader
+from spark.byte_source import ByteSource
+from spark.compression import stored_codec
+from spark.compression.codecs import decompressed
+from spark.formats import avro, cut_rows, jsonl, parquet
+from spark.records.decode_options import DecodeOptions, ObjectRestore
+from spark.rows import RowBatch
+
+_HEAD_BYTES: Final = 64 * 1024
+
+_DECODERS: Final = {
+    RowFormat.JSONL: jsonl.decode,
+    RowFormat.AVRO: avro.decode,
+    RowFormat.PARQUET: parquet.decode,
+    RowFormat.JSON: cut_rows.decode,
+    RowFormat.LINES: cut_rows.decode,
+    RowFormat.TEXT: cut_rows.decode,
+    RowFormat.SEPARATED: cut_rows.decode,
+    RowFormat.WHOLE: cut_rows.decode,
+}
+_BINARY: Final = (b"Obj\x01", b"PAR1")
+_ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
+
+
+class ArchiveDecoder:
+    """Decodes objects of one archive; `key` is that of the object, whose name says how."""
+
+    def __init__(self, restore: RestoreSettings) -> None:
+        self._restore = restore
+        self._names = ArchiveNames(restore.layout, restore.names, restore.template)
+
+    def name(self, key: str) -> ArchiveName | None:
+        """What the key says; None where the content decides, or nothing does."""
+        return self._names.read(key).name
+
+    def decode(
+        self,
+        source: ByteSource,
+        start: Position | None,
+        *,
+        key: str,
+        options: DecodeOptions,
+        begin: int | None,
+        end: int | None,
+    ) -> Iterator[RowBatch]:
+        """The records of the object's rows, as a format's `decode` gives rows.
+
+        InvalidObject with the reason `layout_undecided` or `format_undecided` where neither name nor content
+        nor options tell what the rows are. Blocks on reads.
+        """
+        archive = self._archive(source, key, options)
+        options = replace(options, archive=archive)
+        decoder = _DECODERS[archive.row_format]
+        return decoder(source, start, options=options, begin=begin, end=end)
+
+    def _archive(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
+        head = _head(source, options.row_max_bytes)
+        name = self._name(source, key, head)
+        found = self._row_format(source, name, head, options)
+        restore = self._restore
+        text = None
+        if found not in _ARROW:
+            first = first_row(head.removeprefix(b"[\n")) if found is RowFormat.JSON else first_row(head)
+            if found is RowFormat.JSON and first is not None:
+                first = first.removesuffix(b",")
+            text = text_reader(name, found, restore.rows, first)
+        return ObjectRestore(
+            name=name,
+            row_format=found,
+            options=restore.rows,
+            text=text,
+            separator=restore.separator,
+        )
+
+    def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
+        found = self._names.read(key, head)
+        if found.name is None:
+            raise InvalidObject(f"{source.name}: {found.reason}.", reason="layout_undecided")
+        return found.name
+
+    def _row_format(
+        self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
+    ) -> RowFormat:
+        found = row_format(name, head)
+        if self._restore.is_format_given:
+            found = _told(options.format.input_format, name)
+        if found is None:
+            raise InvalidObject(
+                f"{source.name}: its rows may be JSON lines or csv; set input.format.",
+                reason="format_undecided",
+            )
+        if found not in _DECODERS:
+            raise InvalidObject(
+                f"{source.name}: objects of {found.value} cannot be restored in this release.",
+                reason="unsupported",
+            )
+        return found
+
+
+def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
+    """How rows are cut where `input.format` says it."""
+    if input_format is not InputFormat.BYTES:
+        return RowFormat(input_format.value)
+    return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
+
+
+def _head(source: ByteSource, limit: int) -> bytes:
+    """The plain beginning: its first rows, or as much of it as may be one. Damage behind it shows later."""
+    chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
+    codec = stored_codec(source) if source.size else None
+    if codec is not None:
+        chunks = decompressed(codec, chunks, name=source.name)
+    head = b""
+    with contextlib.suppress(ObjectCorrupt):
+        for chunk in chunks:
+            head += chunk
+            # An array's first row is its second line.
+            if head.startswith(_BINARY) or b"\n" in head[2:] or len(head) > max(limit, _HEAD_BYTES):
+                break
+    return head

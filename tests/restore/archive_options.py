@@ -1,0 +1,42 @@
+"""What an operator writes to restore each archive, from the configuration of the sink that wrote it."""
+
+from typing import Final
+
+from layouts.content import RowFormat
+from layouts.options import RestoreOptions
+from tests.layouts.archive import Archive
+from tests.layouts.restoring import options_of, wanted_format
+
+# The archives in whose bucket no key can be read without being told more.
+_MORE: Final[dict[str, dict[str, str]]] = {
+    "aiven-key_only": {"topic": "changelog"},
+    "aiven-prefix_legacy_bytes_none": {"aws.s3.prefix": "legacy-"},
+    "lenses-indexes_name": {"layout.indexes": ".indexes/,.temp-upload/,logs/indexes/"},
+}
+
+
+def restore_config(archive: Archive) -> dict[str, str | None]:
+    """The options of Headrace that restore the archive; None leaves one of the test's own out."""
+    rows = options_of(archive)
+    wanted = wanted_format(archive)
+    config: dict[str, str | None] = {
+        "topic": None,
+        "file.name.template": archive.config.get("file.name.template"),
+        "input.layout": archive.vendor,
+        "input.format": wanted.value if wanted is not None and _is_known(wanted) else None,
+        "restore.value": rows.value.value,
+        "restore.key": rows.key.value,
+        "restore.header": rows.header.value,
+        "restore.envelope": rows.envelope.value,
+        "format.output.fields": ",".join(rows.csv_fields),
+        "format.output.fields.value.encoding": rows.csv_encoding.value,
+        "format.bytearray.separator": archive.config.get("format.bytearray.separator"),
+    }
+    plain = RestoreOptions()
+    if rows.csv_fields == plain.csv_fields:
+        config["format.output.fields"] = None
+    return config | _MORE.get(archive.name, {})
+
+
+def _is_known(wanted: RowFormat) -> bool:
+    return wanted in {RowFormat.JSONL, RowFormat.AVRO, RowFormat.PARQUET}
