@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ _QUIX_FORMS: Final = {"json": Form.JSON, "string": Form.STRING}
 _KCQL_COLUMNS: Final = ("id", "name", "region", "amount")
 
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]{2}")
+_MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 
 Partition = tuple[str, int]
 
@@ -189,6 +191,35 @@ def differences(archive: Archive) -> set[str]:
     return found | {f"{count} {what}" for what, count in counts.items() if count}
 
 
+def differences_in_kafka(archive: Archive, restored: dict[Partition, list[Restored]]) -> set[str]:
+    """The same for what a consumer got, by the archive's topic and the partition of the new one."""
+    found: set[str] = set()
+    unused = list(archive.records)
+    strange = 0
+    names = [name for key in archive.objects if (name := name_of(archive, key)) is not None]
+    is_certain = all(name.partition is not None and name.is_exact(NamePart.PARTITION) for name in names)
+    for (topic, partition), rows in restored.items():
+        offsets = [-1]
+        for each in rows:
+            own = [
+                record
+                for record in unused
+                if (record.topic == topic or archive.vendor == "quix")
+                and (record.partition == partition or not is_certain)
+            ]
+            record = _counterpart(archive, each, own)
+            if record is None:
+                strange += 1
+                continue
+            unused.remove(record)
+            found |= set(_compared(archive, record, each))
+            offsets.append(record.offset)
+        if offsets != sorted(offsets):
+            found.add("order")
+    counts = {"rows that are no records": strange, "records missing": len(unused)}
+    return found | {f"{count} {what}" for what, count in counts.items() if count}
+
+
 def _of_objects(objects: list[_Object], counts: Counter[str]) -> set[str]:
     counts["objects refused"] += sum(each.refused for each in objects)
     found = {"order may differ" for each in objects if not each.name.is_exact(NamePart.ORDER)}
@@ -312,6 +343,8 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return datetime.fromisoformat(value).timestamp() * 1000
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
