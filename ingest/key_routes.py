@@ -1,6 +1,5 @@
 """Where the records of a key go: the file name template or the archive's layout, and `topic`, applied."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -19,7 +18,6 @@ _log = structlog.get_logger(__name__)
 _MAX_WARNINGS: Final = 20
 # Patterns of keys whose layout is logged; a bucket of more kinds of keys is no archive.
 _MAX_PATTERNS: Final = 1000
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Parts of a name whose doubt is told once for each kind of name.
 _TOLD: Final = frozenset({NamePart.TOPIC, NamePart.PARTITION, NamePart.ORDER})
 
@@ -89,8 +87,8 @@ class ArchiveRoutes:
             self._note("archive_key_unread", key, found)
             return None
         topic = self._topic_of(name)
-        if topic is None or not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
-            self._refuse_topic(key, found, name)
+        if topic is None:
+            self._refuse_topic(key, found)
             return None
         if self._names.needs_content:
             self._note("archive_layout_detected", key, found, name)
@@ -123,12 +121,9 @@ class ArchiveRoutes:
         else:
             _log.info(event, key=printable(key), layout=name.layout.value, reason=found.reason)
 
-    def _refuse_topic(self, key: str, found: Detection, name: ArchiveName) -> None:
+    def _refuse_topic(self, key: str, found: Detection) -> None:
         if self._is_first("archive_topic_missing", found.pattern):
-            called = (
-                "no topic" if name.topic is None else f"the topic {name.topic!r}, which Kafka cannot have"
-            )
-            warning = f"the key names {called}; set topic or restore.topic.map"
+            warning = "the key names no topic; set topic"
             _log.warning("archive_topic_missing", key=printable(key), warning=warning)
 
     def _warn(self, key: str, name: ArchiveName, doubt: Inexact) -> None:
