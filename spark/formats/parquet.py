@@ -10,6 +10,7 @@ from ingest.columns import Column, null_column
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
+from layouts.names import LayoutName
 from layouts.readers import RowShape
 from layouts.records import RecordColumns
 from spark.byte_source import ByteSource
@@ -48,7 +49,7 @@ def decode(
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
-        writer = _Writer(groups.schema, options, groups.shape)
+        writer = _Writer(groups.schema, options, _shape(groups, options))
         last = len(groups) if end is None else min(end, len(groups))
         for group in range(at.group, last):
             skip = at.row if group == at.group else 0
@@ -85,6 +86,15 @@ def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
     step = max(1, rows * _PART_BYTES // max(batch.nbytes // 4, _PART_BYTES))
     for first in range(skip, rows, step):
         yield first, batch.slice(first, step)
+
+
+def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
+    """The columns, and for the one layout that is read by them those that have nulls.
+
+    No other object's statistics are asked for: pyarrow ends the process where an entry of them is damaged.
+    """
+    is_asked = options.archive is not None and options.archive.name.layout is LayoutName.QUIX
+    return RowShape(frozenset(groups.schema.names), groups.with_nulls() if is_asked else frozenset())
 
 
 class _Writer:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
-from layouts.readers import RowShape
 from spark.byte_source import ByteSource
 from spark.formats.parquet_footer import Footer
 from spark.formats.parquet_meanings import Meanings
@@ -59,17 +58,15 @@ class RowGroups:
         """The Arrow schema of the rows."""
         return self._meanings.schema
 
-    @property
-    def shape(self) -> RowShape:
-        """The columns, and those of them that the footer's statistics show with a null in some row."""
-        names = self.schema.names
+    def with_nulls(self) -> frozenset[str]:
+        """The columns that the footer's statistics show with a null in some row."""
         nulls = set()
         for group in range(len(self)):
             about = self._metadata.row_group(group)
             for column in map(about.column, range(about.num_columns)):
                 if column.is_stats_set and column.statistics.null_count:
                     nulls.add(column.path_in_schema.partition(".")[0])
-        return RowShape(frozenset(names), frozenset(nulls))
+        return frozenset(nulls)
 
     def rows(self, group: int) -> int:
         """How many rows a group has."""
