@@ -85,3 +85,38 @@ def _changes(bucket: Archive, topics: Mapping[str, str]) -> dict[str, object]:
     more: dict[str, object] = {"sqs.queue.url": None, "poll.interval.ms": 1000}
     options = options_for(bucket, topics) | more
     return {option.replace(".", "__"): value for option, value in options.items()}
+
+
+def test_an_object_without_bytes_is_a_tombstone_and_partitions_fold(tmp_path: Path) -> None:
+    """Both ways around: an empty object is one row, and `modulo` finds a partition for each."""
+    topic = kafka.new_topic("restored", partitions=2)
+    place = aws.new_bucket()
+    for key, content in {
+        f"{topic}-5-0": b"",
+        f"{topic}-5-1": b"YQ==\n!!!\nYg==",
+        f"{topic}-4-0": b"Yw==",
+    }.items():
+        aws.s3().put_object(Bucket=place, Key=key, Body=content)
+    road = Road(folder=tmp_path, bucket=place, queue_url="", topic=topic)
+    layout: dict[str, object] = {
+        "input__layout": "aiven",
+        "restore__partition": "modulo",
+        "input__format": None,
+    }
+    names: dict[str, object] = {"file__name__template": None, "topic": None, "sqs__queue__url": None}
+    more: dict[str, object] = {"ordering": "partition", "errors__tolerance": "all"}
+    service = road.service(aws.unique("restore"), **layout, **names, **more)
+    service.start(ready_seconds=180)
+    try:
+        until_sync(lambda: service.status()["objects"].get("done") == 3, seconds=90, what="all objects done")
+        assert metric(service, "headrace_bad_records_total", reason="not_base64") == 1
+    finally:
+        assert service.stop() == 0
+
+    found = sorted((record.partition, record.offset, record.value) for record in kafka.committed(topic))
+    assert [(partition, value) for partition, _, value in found] == [
+        (0, b"c"),
+        (1, None),
+        (1, b"a"),
+        (1, b"b"),
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from ingest.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
 from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.objects import Route
 from ingest.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.notification import EventKind, ObjectEvent
 from ingest.planner import BatchLimits
@@ -83,6 +84,16 @@ def test_an_empty_object_is_skipped_for_good() -> None:
     assert entry is not None
     assert (entry.state, entry.reason, entry.topic) == (State.SKIPPED, "empty", "topic")
     assert desk.observe(page(listed("a", size=0))).writes == ()
+
+
+def test_an_empty_object_that_is_a_row_is_read() -> None:
+    """In an archive a tombstone alone has no bytes."""
+    route = Route(topic="topic", may_be_empty=True)
+    desk = Desk(intake=ObjectFilter(route=lambda _key: route))
+    effects = desk.announce("m", event("a", size=0))
+    assert effects.writes == ()
+    (work,) = desk.works[desk.plan()]
+    assert work.object.id.key == "a"
 
 
 class TestHead:
