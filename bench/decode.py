@@ -4,11 +4,15 @@ Rows of about 200 bytes, from memory, no Kafka. Seconds are CPU seconds of this 
 machine disturbs little; every figure is the best of several runs.
 """
 
+import csv
 import gzip
 import io
 import json
 import os
+import re
+import struct
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.settings.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
+from ingest.settings.choices import Compression, CsvType, Envelope, InputFormat, JsonFormat, ValueFormat
 from ingest.settings.record_sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
+from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.settings import FormatSettings
 from spark.formats import DECODERS, DecodeOptions
 
 ROWS = 200_000
+TYPED = CsvSettings(types=(("id", CsvType.LONG), ("amount", CsvType.DECIMAL), ("rate", CsvType.DOUBLE)))
+STARTS = TextSettings(start="^{")
 RUNS = 3
 
 AVRO_SCHEMA = {
@@ -129,6 +136,25 @@ def _avro(rows: list[dict[str, Any]]) -> bytes:
     return out.getvalue()
 
 
+def _csv(rows: list[dict[str, Any]]) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def _bgzip(data: bytes) -> bytes:
+    out = []
+    for at in range(0, len(data), 65_280):
+        part = data[at : at + 65_280]
+        packer = zlib.compressobj(6, wbits=-15)
+        body = packer.compress(part) + packer.flush()
+        out += [b"\x1f\x8b\x08\x04" + bytes(5) + b"\xff\x06\x00BC\x02\x00"]
+        out += [struct.pack("<H", len(body) + 25), body, struct.pack("<II", zlib.crc32(part), len(part))]
+    return b"".join(out)
+
+
 def _parquet(arrow: Any) -> bytes:
     out = io.BytesIO()
     pq.write_table(arrow, out)
@@ -142,6 +168,11 @@ def main() -> None:
     lines = b"".join(json.dumps(row, default=str, separators=(",", ":")).encode() + b"\n" for row in rows)
     jsonl, packed = Memory(lines), Memory(gzip.compress(lines, 6))
     avro, parquet = Memory(_avro(rows)), Memory(_parquet(arrow))
+    array, table_text = (
+        Memory(b"[\n" + lines.rstrip(b"\n").replace(b"\n", b",\n") + b"\n]"),
+        Memory(_csv(rows)),
+    )
+    bgzip = Memory(_bgzip(lines))
     print(f"{len(lines) / ROWS:.0f} bytes a line, {ROWS:,} rows, best of {RUNS}, rows a CPU second")
 
     def loads() -> int:
@@ -154,12 +185,35 @@ def main() -> None:
         found = pq.read_table(io.BytesIO(parquet.content)).to_pylist()
         return sum(len(json.dumps(row, default=str)) > 0 for row in found)
 
-    plain = {"jsonl": best(loads), "avro": best(read_avro), "parquet": best(read_parquet)}
+    def read_csv() -> int:
+        reader = csv.DictReader(io.StringIO(table_text.content.decode(), newline=""))
+        return sum(len(json.dumps(row)) > 0 for row in reader)
+
+    def read_array() -> int:
+        return sum(len(json.dumps(row)) > 0 for row in json.loads(array.content))
+
+    def read_lines() -> int:
+        return sum(1 for line in io.BytesIO(lines) if line)
+
+    def read_starts() -> int:
+        start = re.compile(b"^{")
+        return sum(1 for line in io.BytesIO(lines) if start.search(line))
+
+    plain = {"json": best(read_array), "csv": best(read_csv)}
+    plain |= {"text": best(read_lines), "start": best(read_starts)}
+    plain |= {"jsonl": best(loads), "avro": best(read_avro), "parquet": best(read_parquet)}
+    typed = options(InputFormat.CSV, csv=TYPED)
     keyed = options(InputFormat.JSONL, key_source=FieldSource(("id",)))
     cases = [
         ("jsonl, checked", "jsonl", "json.loads", jsonl, options(InputFormat.JSONL)),
         ("jsonl, gzip, checked", "jsonl", "json.loads, without gzip", packed, options(InputFormat.JSONL)),
+        ("jsonl, bgzip, checked", "jsonl", "json.loads, without gzip", bgzip, options(InputFormat.JSONL)),
         ("jsonl, key from a field", "jsonl", "json.loads", jsonl, keyed),
+        ("json array, checked", "json", "json.loads, dumps", array, options(InputFormat.JSON)),
+        ("csv to JSON", "csv", "csv.DictReader, dumps", table_text, options(InputFormat.CSV)),
+        ("csv to JSON, typed", "csv", "csv.DictReader, dumps", table_text, typed),
+        ("text, lines", "text", "for line in file", jsonl, options(InputFormat.TEXT)),
+        ("text, start pattern", "start", "re.search a line", jsonl, options(InputFormat.TEXT, text=STARTS)),
         ("avro to JSON", "avro", "fastavro.reader, dumps", avro, options(InputFormat.AVRO)),
         ("parquet to JSON", "parquet", "to_pylist, dumps", parquet, options(InputFormat.PARQUET)),
     ]

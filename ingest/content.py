@@ -1,7 +1,7 @@
 """What an object holds, by its first bytes: said where the configured format does not fit. Pure."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest.settings.choices import InputFormat
@@ -11,30 +11,42 @@ _LINES: Final = 20
 _FEW_LINES: Final = 2
 _BOM: Final = b"\xef\xbb\xbf"
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELLED: Final = {"\t": "\\t"}
 _CONVERT: Final = "convert it to JSON Lines, Avro or Parquet, or set input.format=bytes to bring it unread"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do."""
+    """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do.
+
+    `also` are formats that may read it as well, and `options` what the format needs beside itself.
+    """
 
     words: str
     format: InputFormat | None = None
     otherwise: str = _CONVERT
+    also: frozenset[InputFormat] = frozenset()
+    options: str = ""
 
     def is_read_by(self, input_format: InputFormat) -> bool:
         """Whether objects like this are rows to this format."""
-        return input_format in {InputFormat.BYTES, self.format}
+        if input_format is InputFormat.AUTO:
+            return self.format is not None
+        return input_format in {InputFormat.BYTES, self.format, *self.also}
 
     @property
     def remedy(self) -> str:
         """What to do when the configured format does not read it."""
-        return self.otherwise if self.format is None else f"set input.format={self.format}"
+        return self.otherwise if self.format is None else f"set input.format={self.format}{self.options}"
 
 
-_JSONL: Final = Content("JSON Lines", InputFormat.JSONL)
+_TEXT: Final = frozenset({InputFormat.TEXT})
+_JSONL: Final = Content("JSON Lines", InputFormat.JSONL, also=_TEXT)
+# An array on one line is a line of JSON, too.
+_ARRAYS: Final = replace(_JSONL, also=_TEXT | {InputFormat.JSON})
+_ARRAY: Final = Content("one JSON array over several lines", InputFormat.JSON, also=_TEXT)
 _DOCUMENT: Final = Content(
-    "one JSON document over several lines", None, "write one JSON value a line (jq -c does, or jq -c '.[]')"
+    "one JSON document over several lines", None, "write one JSON value a line (jq -c does)", _TEXT
 )
 _MAGIC: Final = (
     (b"PAR1", Content("Parquet", InputFormat.PARQUET)),
@@ -56,7 +68,7 @@ def recognise(head: bytes) -> Content | None:
     text = _text(head.removeprefix(_BOM))
     if text is None:
         return Content("binary data")
-    return Content("XML or HTML") if text.lstrip()[:1] == "<" else _of_text(text)
+    return Content("XML or HTML", also=_TEXT) if text.lstrip()[:1] == "<" else _of_text(text)
 
 
 def _of_text(text: str) -> Content | None:
@@ -66,11 +78,12 @@ def _of_text(text: str) -> Content | None:
     if not lines:
         return None
     good = [_is_json(line) for line in lines]
+    first = text.lstrip()[0]
     if all(good):
-        return _JSONL
+        return _ARRAYS if first == "[" else _JSONL
     if any(good[:_FEW_LINES]) or len(lines) < _FEW_LINES:
         return None  # lines of JSON with a broken one among them, or too little to tell
-    return _DOCUMENT if text.lstrip()[0] in "{[" else _of_lines(lines)
+    return {"[": _ARRAY, "{": _DOCUMENT}.get(first) or _of_lines(lines)
 
 
 def _text(head: bytes) -> str | None:
@@ -96,5 +109,7 @@ def _of_lines(lines: list[str]) -> Content:
     for separator, name in _SEPARATORS.items():
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and counts != {0}:
-            return Content(f"CSV (columns between {name})")
-    return Content("lines of text that are not JSON")
+            needs = "" if separator == "," else f" and csv.delimiter={_SPELLED.get(separator, separator)}"
+            return Content(f"CSV (columns between {name})", InputFormat.CSV, also=_TEXT, options=needs)
+    # Of one column, or with quotes, CSV looks like this as well.
+    return Content("lines of text that are not JSON", InputFormat.TEXT, also=frozenset({InputFormat.CSV}))

@@ -29,4 +29,10 @@ def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> s
     if format_settings.restore is not None:
         # Which rows an object has, and which of them are records, hangs on all that the restore was told.
         meaning["restore"] = format_settings.restore
+    if format_settings.input_format in {InputFormat.CSV, InputFormat.AUTO}:
+        # What bounds rows; names and types only change how they look.
+        csv = format_settings.csv
+        meaning["csv"] = [csv.delimiter.decode(), csv.quote.decode(), csv.header]
+    if format_settings.input_format in {InputFormat.TEXT, InputFormat.AUTO}:
+        meaning["text"] = [format_settings.text.start, format_settings.text.end]
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

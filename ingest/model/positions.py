@@ -9,8 +9,17 @@ from ingest.model.fast_pickle import fast_pickle
 @fast_pickle
 @dataclass(frozen=True, slots=True, order=True)
 class BytePosition:
-    """JSON Lines and bytes: the byte, of the decompressed stream, where the next row begins."""
+    """JSON Lines, CSV, text and bytes: the byte, of the decompressed stream, where the next row begins."""
 
+    byte: int = 0
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class ElementPosition:
+    """JSON: number of the array's next element, from 0, and the byte of the decompressed stream it is at."""
+
+    element: int = 0
     byte: int = 0
 
 
@@ -32,7 +41,7 @@ class RowPosition:
     row: int = 0
 
 
-Position = BytePosition | BlockPosition | RowPosition
+Position = BytePosition | ElementPosition | BlockPosition | RowPosition
 
 
 def position_as_dict(position: Position) -> dict[str, int]:
@@ -40,6 +49,8 @@ def position_as_dict(position: Position) -> dict[str, int]:
     match position:
         case BytePosition(byte):
             return {"byte": byte}
+        case ElementPosition(element, byte):
+            return {"element": element, "byte": byte}
         case BlockPosition(block, record):
             return {"block": block, "record": record}
         case RowPosition(group, row):
@@ -52,6 +63,7 @@ def position_from_dict(shape: Mapping[str, object]) -> Position:
     Keys beside the known ones are left alone: the hash of the options travels in the same JSON object.
     """
     for kind, names in (
+        (ElementPosition, ("element", "byte")),  # before what has one of the two
         (BytePosition, ("byte",)),
         (BlockPosition, ("block", "record")),
         (RowPosition, ("group", "row")),

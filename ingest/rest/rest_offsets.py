@@ -1,9 +1,10 @@
 """The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
 
 A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect wants offsets to be:
-`state`, where work goes on (`byte`, `block` and `record`, or `group` and `row`, with `options`, the hash of
-the settings that give it meaning), `records` and `bad` so far, `reason`, and `size` and `last_modified_ms`
-of the object, which let a saved offset be brought back to a ledger that has never heard of it.
+`state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`, with
+`options`, the hash of the settings that give it meaning), `records` and `bad` so far, `reason`, and `size`
+and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger that has never
+heard of it.
 """
 
 from collections.abc import Mapping
@@ -13,16 +14,28 @@ from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
-from ingest.model.positions import BlockPosition, BytePosition, Position, RowPosition, position_as_dict
+from ingest.model.positions import (
+    BlockPosition,
+    BytePosition,
+    ElementPosition,
+    Position,
+    RowPosition,
+    position_as_dict,
+)
 from ingest.rest.port import Change, LedgerObject
 from ingest.settings.choices import InputFormat
 
 _PARTITION: Final = ("bucket", "key", "etag")
-_KINDS: Final[Mapping[InputFormat, type[Position]]] = {
-    InputFormat.JSONL: BytePosition,
-    InputFormat.BYTES: BytePosition,
-    InputFormat.AVRO: BlockPosition,
-    InputFormat.PARQUET: RowPosition,
+# With `auto` the object decides, so that any is a position.
+_KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
+    InputFormat.JSONL: (BytePosition,),
+    InputFormat.JSON: (ElementPosition,),
+    InputFormat.CSV: (BytePosition,),
+    InputFormat.TEXT: (BytePosition,),
+    InputFormat.BYTES: (BytePosition,),
+    InputFormat.AVRO: (BlockPosition,),
+    InputFormat.PARQUET: (RowPosition,),
+    InputFormat.AUTO: (BytePosition, ElementPosition, BlockPosition, RowPosition),
 }
 _NUMBERS: Final = ("records", "bad", "size", "last_modified_ms")
 _SLICES: Final = ("slices", "slices_done")
@@ -67,7 +80,7 @@ class OffsetsReader:
 
     def __init__(self, *, bucket: str, input_format: InputFormat, options: str) -> None:
         self._bucket = bucket
-        self._kind = _KINDS[input_format]
+        self._kinds = _KINDS[input_format]
         self._options = options
 
     def read(self, items: list[Any]) -> list[Change]:
@@ -113,7 +126,7 @@ class OffsetsReader:
         return ObjectId(partition["bucket"], partition["key"], partition["etag"].strip('"'))
 
     def _check_fields(self, offset: dict[str, Any]) -> None:
-        place = self._kind.__slots__
+        place = self._places
         split = [name for name in _SLICES if name in offset]
         if split:
             raise InvalidOffsets(
@@ -151,14 +164,19 @@ class OffsetsReader:
             options=None if position is None else offset.get("options", self._options),
         )
 
+    @property
+    def _places(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for kind in self._kinds for name in kind.__slots__))
+
     def _position(self, offset: dict[str, Any]) -> Position | None:
-        place = self._kind.__slots__
-        given = [name for name in place if name in offset]
+        given = [name for name in self._places if name in offset]
         if not given:
             return None
-        if len(given) < len(place):
-            raise InvalidOffsets(f"a position has to hold {' and '.join(place)}")
-        return self._kind(**{name: offset[name] for name in place})
+        for kind in self._kinds:
+            if set(kind.__slots__) == set(given):
+                return kind(**{name: offset[name] for name in given})
+        shapes = " or ".join(" and ".join(kind.__slots__) for kind in self._kinds)
+        raise InvalidOffsets(f"a position has to hold {shapes}")
 
 
 def check_known(change: Change, known: LedgerObject | None) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from ingest.settings import settings
 from ingest.settings.choices import (
     CredentialsProvider,
+    CsvType,
     EnvelopeField,
     ExactlyOnce,
     JsonFormat,
@@ -14,11 +15,12 @@ from ingest.settings.choices import (
     ValueFormat,
 )
 from ingest.settings.given import Entry
-from ingest.settings.options import connection_options, reading_options, record_options
+from ingest.settings.options import connection_options, format_options, reading_options, record_options
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.restore_forms import restore_settings
 from ingest.settings.routing_checks import ordering
+from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
@@ -208,6 +210,7 @@ def _format(values: Values) -> settings.FormatSettings:
     by_converter = values[record_options.VALUE_CONVERTER_CLASS] is ValueFormat.JSON
     json_format = values[record_options.JSON_FORMAT]
     fields: tuple[EnvelopeField, ...] | None = values[record_options.ENVELOPE_BASE64]
+    types: tuple[tuple[str, CsvType], ...] | None = values[format_options.CSV_TYPES]
     if by_converter and not values.is_given(record_options.JSON_FORMAT):
         json_format = JsonFormat.CONNECT
     return settings.FormatSettings(
@@ -227,6 +230,14 @@ def _format(values: Values) -> settings.FormatSettings:
         envelope_base64=() if fields is None else fields,
         registry=_registry(values),
         restore=restore_settings(values),
+        csv=CsvSettings(
+            delimiter=values[format_options.CSV_DELIMITER],
+            quote=values[format_options.CSV_QUOTE],
+            header=values[format_options.CSV_HEADER],
+            columns=values[format_options.CSV_COLUMNS],
+            types=() if types is None else types,
+        ),
+        text=TextSettings(start=values[format_options.TEXT_START], end=values[format_options.TEXT_END]),
     )
 
 

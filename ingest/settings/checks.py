@@ -8,6 +8,7 @@ from ingest.settings.options import connection_options, reading_options, record_
 from ingest.settings.record_checks import check_records
 from ingest.settings.restore_forms import check_restore
 from ingest.settings.routing_checks import check_routing
+from ingest.settings.row_checks import check_rows
 from ingest.settings.values import Values
 
 _OF_THE_QUEUE: Final = (
@@ -31,6 +32,7 @@ def check(values: Values) -> None:
     check_routing(values)
     check_records(values)
     check_restore(values)
+    check_rows(values)
     _check_delays(values)
     _check_endpoints(values)
 

@@ -38,8 +38,22 @@ class InputFormat(StrEnum):
 
     BYTES = "bytes"
     JSONL = "jsonl"
+    JSON = "json"
+    CSV = "csv"
+    TEXT = "text"
     AVRO = "avro"
     PARQUET = "parquet"
+    AUTO = "auto"
+
+
+class CsvType(StrEnum):
+    """What the fields of a CSV column become in JSON."""
+
+    STRING = "string"
+    LONG = "long"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    BOOLEAN = "boolean"
 
 
 class Compression(StrEnum):

@@ -14,8 +14,12 @@ IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
     (InputFormat.BYTES, ValueFormat.JSON): "a chunk of bytes is no JSON; use auto or raw",
     (InputFormat.BYTES, ValueFormat.AVRO): "a chunk of bytes has no schema; use auto or raw",
     (InputFormat.JSONL, ValueFormat.AVRO): "a line of JSON has no schema; use auto, raw or json",
+    (InputFormat.JSON, ValueFormat.AVRO): "an element of JSON has no schema; use auto, raw or json",
+    (InputFormat.CSV, ValueFormat.AVRO): "a CSV row has no schema; use auto, raw or json",
+    (InputFormat.TEXT, ValueFormat.AVRO): "a line of text has no schema; use auto, raw or json",
 }
-_NO_FIELDS: Final = "a chunk of bytes has no fields; set input.format to jsonl, avro or parquet"
+# Formats whose rows are no JSON, by what a row is called.
+_WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
 
 
 def check_records(values: Values) -> None:
@@ -79,10 +83,8 @@ def _check_chunks(values: Values) -> None:
 
 
 def _check_fields(values: Values) -> None:
-    if (
-        not values.are_good(record_options.INPUT_FORMAT)
-        or values[record_options.INPUT_FORMAT] is not InputFormat.BYTES
-    ):
+    without = _without_fields(values)
+    if without is None:
         return
     for option in (
         record_options.KEY_FROM,
@@ -91,7 +93,17 @@ def _check_fields(values: Values) -> None:
         record_options.TIMESTAMP_FROM,
     ):
         if values.are_good(option) and isinstance(values[option], (FieldSource, FieldHeaders)):
-            values.refuse(option, _NO_FIELDS)
+            values.refuse(option, without)
+
+
+def _without_fields(values: Values) -> str | None:
+    """Why rows of the format have no fields; None where they have."""
+    if not values.are_good(record_options.INPUT_FORMAT):
+        return None
+    row = _WITHOUT_FIELDS.get(values[record_options.INPUT_FORMAT])
+    return (
+        None if row is None else f"{row} has no fields; set input.format to jsonl, json, csv, avro or parquet"
+    )
 
 
 def _check_envelope(values: Values) -> None:
@@ -101,11 +113,9 @@ def _check_envelope(values: Values) -> None:
         if values.is_given(record_options.ENVELOPE_BASE64):
             values.refuse(record_options.ENVELOPE_BASE64, "means nothing without input.envelope=aiven")
         return
-    if (
-        values.are_good(record_options.INPUT_FORMAT)
-        and values[record_options.INPUT_FORMAT] is InputFormat.BYTES
-    ):
-        values.refuse(record_options.ENVELOPE, _NO_FIELDS)
+    without = _without_fields(values)
+    if without is not None:
+        values.refuse(record_options.ENVELOPE, without)
     if values.are_good(record_options.VALUE_FROM) and isinstance(
         values[record_options.VALUE_FROM], FieldSource
     ):

@@ -127,7 +127,9 @@ def restore_settings(values: Values) -> RestoreSettings | None:
         rows=_row_options(values),
         topic_map=values[restore_options.TOPIC_MAP_OPTION],
         partition=values[restore_options.PARTITION],
-        is_format_given=values.is_given(record_options.INPUT_FORMAT),
+        # Found out for each object is what a layout does by itself.
+        is_format_given=values.is_given(record_options.INPUT_FORMAT)
+        and values[record_options.INPUT_FORMAT] is not InputFormat.AUTO,
         separator=b"\n" if separator is None else separator.encode(),
     )
 

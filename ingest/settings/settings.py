@@ -24,6 +24,7 @@ from ingest.settings.choices import (
     ValueFormat,
 )
 from ingest.settings.record_sources import HeaderSource, KeySource, TimestampSource, ValueSource
+from ingest.settings.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
 from ingest.settings.secret import Property, Secret, revealed
 from ingest.settings.value_types import HostPort
 from layouts.names import LayoutName
@@ -244,6 +245,8 @@ class FormatSettings:
     envelope_base64: tuple[EnvelopeField, ...]
     registry: RegistrySettings | None
     restore: RestoreSettings | None = None
+    csv: CsvSettings = PLAIN_CSV
+    text: TextSettings = PLAIN_LINES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

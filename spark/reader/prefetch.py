@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ingest.model.positions import BytePosition
+from ingest.model.positions import BytePosition, ElementPosition
 from ingest.model.slot_protocol import Split
 from spark.reader.rate_limiter import RateLimiter
 from spark.reader.s3_source import S3Source
@@ -78,5 +78,6 @@ class Prefetch:
                 if size:
                     source.use_whole(self._pool.submit(source.whole))
             elif self._streams and not split.is_part and not split.splits_wanted:
-                source.fetch_ahead(split.start.byte if isinstance(split.start, BytePosition) else 0)
+                at = split.start
+                source.fetch_ahead(at.byte if isinstance(at, BytePosition | ElementPosition) else 0)
             self._ready.append(source)

@@ -104,6 +104,7 @@ class Decoding:
 
     def can_resume(self, source: ByteSource) -> bool:
         """True when reading can go on in the middle of the object without reading what is before."""
+        # With `auto` Parquet is not compressed as a whole either.
         return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 
     def _options(self, split: Split) -> DecodeOptions:

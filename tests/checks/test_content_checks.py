@@ -33,7 +33,7 @@ def sample(content: Content | None, codec: str | None = None, key: str = "a") ->
             [sample(CSV)],
             Verdict.FAIL,
             "CSV (columns between commas)",
-            "Convert it to JSON",
+            "Set input.format=csv.",
         ),
         (InputFormat.PARQUET, [sample(PARQUET, "gzip")], Verdict.FAIL, "gzip", "Upload Parquet files unc"),
         (

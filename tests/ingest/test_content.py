@@ -17,13 +17,13 @@ from ingest.settings.choices import InputFormat
         (b"PAR1\x15\x04", "Parquet", InputFormat.PARQUET),
         (b"Obj\x01\x04\x14avro.codec", "an Avro object container file", InputFormat.AVRO),
         (b"ORC\x08\x03", "ORC", None),
-        (b"id,name\n1,a\n2,b\n3", "CSV (columns between commas)", None),
-        (b"id;name\r\n1;a,b\r\n", "CSV (columns between semicolons)", None),
-        (b"1\ta\n2\tb\n", "CSV (columns between tabs)", None),
+        (b"id,name\n1,a\n2,b\n3", "CSV (columns between commas)", InputFormat.CSV),
+        (b"id;name\r\n1;a,b\r\n", "CSV (columns between semicolons)", InputFormat.CSV),
+        (b"1\ta\n2\tb\n", "CSV (columns between tabs)", InputFormat.CSV),
         (b'{\n  "a": 1,\n  "b": 2\n}\n', "one JSON document over several lines", None),
-        (b'[\n{"a":1},\n{"a":2}\n]\n', "one JSON document over several lines", None),
+        (b'[\n{"a":1},\n{"a":2}\n]\n', "one JSON array over several lines", InputFormat.JSON),
         (b"<?xml version='1.0'?>\n<a/>", "XML or HTML", None),
-        (b"2026-01-01 ERROR something\n2026-01-02 INFO else\n", "lines of text that are not JSON", None),
+        (b"2026-01-01 ERROR something\n2026-01-02 INFO else\n", "lines of text that are not JSON", InputFormat.TEXT),
         (b"\x00\x01\x02\xff", "binary data", None),
         ("a,b\n".encode("utf-16"), "UTF-16 text", None),
     ],
@@ -52,3 +52,32 @@ def test_what_it_looks_like(head: bytes, words: str, input_format: InputFormat |
 def test_what_cannot_be_told_is_not_guessed(head: bytes) -> None:
     """A wrong guess sends people the wrong way."""
     assert recognise(head) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "formats"),
+    [
+        (b'{"a":1}\n', {InputFormat.JSONL, InputFormat.TEXT}),
+        (b"[1,2]", {InputFormat.JSONL, InputFormat.JSON, InputFormat.TEXT}),
+        (b"[\n1,\n2\n]\n", {InputFormat.JSON, InputFormat.TEXT}),
+        (b"a,b\n1,2\n", {InputFormat.CSV, InputFormat.TEXT}),
+        (b"one\ntwo\n", {InputFormat.CSV, InputFormat.TEXT}),
+        (b"PAR1", {InputFormat.PARQUET}),
+        (b"Obj\x01", {InputFormat.AVRO}),
+    ],
+)
+def test_each_is_read_by_what_reads_it(head: bytes, formats: set[InputFormat]) -> None:
+    """And as bytes, and by what looks at each object itself."""
+    found = recognise(head)
+    assert found is not None
+    assert {each for each in InputFormat if found.is_read_by(each)} == formats | {
+        InputFormat.BYTES,
+        InputFormat.AUTO,
+    }
+
+
+def test_the_remedy_names_what_the_format_needs() -> None:
+    """A delimiter that is not the default."""
+    found = recognise(b"1\ta\n2\tb\n")
+    assert found is not None
+    assert found.remedy == "set input.format=csv and csv.delimiter=\\t"

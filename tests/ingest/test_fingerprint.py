@@ -4,8 +4,17 @@ from typing import Any
 import pytest
 
 from ingest.options_hash import options_hash
-from ingest.settings.choices import Compression, Envelope, FileNameMatch, InputFormat, JsonFormat, Ordering
+from ingest.settings.choices import (
+    Compression,
+    CsvType,
+    Envelope,
+    FileNameMatch,
+    InputFormat,
+    JsonFormat,
+    Ordering,
+)
 from ingest.settings.record_sources import ObjectKeySource
+from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.settings import RoutingSettings
 from tests.spark.formats.decode_options import decode_options
 
@@ -35,6 +44,31 @@ def test_another_route_is_another_meaning(change: dict[str, Any]) -> None:
 def test_another_cut_of_bytes_is_another_meaning(change: dict[str, Any]) -> None:
     """A position of bytes means a chunk of one size."""
     assert options_hash(replace(BYTES, **change), ROUTING) != options_hash(BYTES, ROUTING)
+
+
+@pytest.mark.parametrize(
+    ("input_format", "change", "is_other"),
+    [
+        (InputFormat.CSV, {"csv": CsvSettings(delimiter=b";")}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(quote=b"")}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(header=False)}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(types=(("a", CsvType.LONG),))}, False),
+        (InputFormat.CSV, {"text": TextSettings(start="x")}, False),
+        (InputFormat.TEXT, {"text": TextSettings(start="x")}, True),
+        (InputFormat.TEXT, {"text": TextSettings(end="x")}, True),
+        (InputFormat.TEXT, {"csv": CsvSettings(delimiter=b";")}, False),
+        (InputFormat.AUTO, {"csv": CsvSettings(delimiter=b";")}, True),
+        (InputFormat.AUTO, {"text": TextSettings(end="x")}, True),
+        (InputFormat.JSON, {"csv": CsvSettings(delimiter=b";")}, False),
+    ],
+)
+def test_what_bounds_rows_is_meaning(
+    input_format: InputFormat, change: dict[str, Any], *, is_other: bool
+) -> None:
+    """A position means a row of CSV or text by what separates rows, and only of these formats."""
+    plain = decode_options(input_format).format
+    changed = options_hash(replace(plain, **change), ROUTING)
+    assert (changed != options_hash(plain, ROUTING)) is is_other
 
 
 def test_another_envelope_is_another_meaning() -> None:

@@ -56,6 +56,7 @@ def test_all_that_travels_is_found() -> None:
         "ObjectId",
         "Route",
         "BytePosition",
+        "ElementPosition",
         "BlockPosition",
         "RowPosition",
     } | {"Committed", "Checkpoint", "SplitKey", "ControlKey", "LedgerEntry", "Finished", "Failure"} == {

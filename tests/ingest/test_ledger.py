@@ -18,7 +18,7 @@ from ingest.model.ledger_entry import (
     encode_key,
 )
 from ingest.model.objects import ObjectId
-from ingest.model.positions import BlockPosition, BytePosition, RowPosition
+from ingest.model.positions import BlockPosition, BytePosition, ElementPosition, RowPosition
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 COUNT = st.integers(0, 2**63 - 1)
@@ -28,6 +28,7 @@ KEYS: st.SearchStrategy[LedgerKey] = st.one_of(
 )
 POSITIONS = st.one_of(
     st.builds(BytePosition, COUNT),
+    st.builds(ElementPosition, COUNT, COUNT),
     st.builds(BlockPosition, COUNT, COUNT),
     st.builds(RowPosition, COUNT, COUNT),
 )

@@ -19,7 +19,8 @@ def test_the_flights_arrive_field_by_field(tmp_path: Path, input_format: InputFo
     """Every row once, in its order, every field with its value; of bytes the chunks are the object."""
     road = new_road(tmp_path)
     content = flights.WRITERS[input_format](flights.table())
-    service = road.service(aws.unique("flights"), input__format=input_format)
+    options = {name.replace(".", "__"): value for name, value in flights.options(input_format).items()}
+    service = road.service(aws.unique("flights"), input__format=input_format, **options)
     service.start(ready_seconds=180)
     try:
         aws.s3().put_object(Bucket=road.bucket, Key="flights", Body=content)
@@ -33,7 +34,7 @@ def test_the_flights_arrive_field_by_field(tmp_path: Path, input_format: InputFo
         assert b"".join(values) == content
     else:
         for value, row in zip(values, flights.table().to_pylist(), strict=True):
-            flights.assert_same(value, row)
+            flights.assert_same(value, flights.expected(row, input_format))
         assert line["records"] == flights.ROWS
     assert (line["outcome"], line["bytes"]) == ("done", len(content))
     # Parquet is read by ranges, and the others as a stream: about once either way.

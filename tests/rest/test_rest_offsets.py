@@ -10,9 +10,10 @@ from ingest.catalogue.alter_offsets import Offset
 from ingest.kafka.control_records import TargetState
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
-from ingest.model.positions import BytePosition
+from ingest.model.positions import BlockPosition, BytePosition, ElementPosition, Position, RowPosition
 from ingest.rest.port import Change, LedgerObject
-from ingest.rest.rest_offsets import as_item, has_offset
+from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, has_offset
+from ingest.settings.choices import InputFormat
 from tests.rest.asked import READER, FakeConnector, ask
 
 PATH = "/connectors/uploads/offsets"
@@ -283,3 +284,43 @@ def test_delete_resets_all() -> None:
         {"message": "The offsets for this connector have been reset successfully"},
     )
     assert connector.calls == ["reset"]
+
+
+@pytest.mark.parametrize(
+    ("input_format", "offset", "position"),
+    [
+        (InputFormat.JSON, {"element": 3, "byte": 40}, ElementPosition(3, 40)),
+        (InputFormat.CSV, {"byte": 40}, BytePosition(40)),
+        (InputFormat.TEXT, {"byte": 40}, BytePosition(40)),
+        (InputFormat.AUTO, {"byte": 40}, BytePosition(40)),
+        (InputFormat.AUTO, {"element": 3, "byte": 40}, ElementPosition(3, 40)),
+        (InputFormat.AUTO, {"group": 1, "row": 2}, RowPosition(1, 2)),
+        (InputFormat.AUTO, {"block": 1, "record": 2}, BlockPosition(1, 2)),
+    ],
+)
+def test_each_format_has_its_positions(
+    input_format: InputFormat, offset: dict[str, int], position: Position
+) -> None:
+    """With `auto` the object decides, so that any is taken."""
+    reader = OffsetsReader(bucket="bucket", input_format=input_format, options="0123456789abcdef")
+    item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
+    (change,) = reader.read([item])
+
+    assert change.offset is not None
+    assert change.offset.position == position
+
+
+@pytest.mark.parametrize(
+    ("input_format", "offset"),
+    [
+        (InputFormat.JSON, {"byte": 40}),
+        (InputFormat.JSON, {"element": 40}),
+        (InputFormat.AUTO, {"byte": 40, "row": 1}),
+    ],
+)
+def test_half_a_position_is_none(input_format: InputFormat, offset: dict[str, int]) -> None:
+    """The sentence says what a position has."""
+    reader = OffsetsReader(bucket="bucket", input_format=input_format, options="0123456789abcdef")
+    item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
+    with pytest.raises(InvalidOffsets, match=r"a position has to hold (byte or )?element and byte"):
+        reader.read([item])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ingest.settings.choices import InputFormat
 from ingest.settings.options import OPTIONS
 from tests.rest.asked import FakeConnector, ask
 
@@ -74,12 +75,12 @@ def test_a_good_configuration_has_no_errors() -> None:
         "visible": True,
     }
     assert value_of(shape, "poll.interval.ms")["value"] == "10000"
-    assert value_of(shape, "input.format")["recommended_values"] == ["bytes", "jsonl", "avro", "parquet"]
+    assert value_of(shape, "input.format")["recommended_values"] == list(InputFormat)
 
 
 def test_what_is_wrong_stands_beside_its_option() -> None:
     """All of it at once, each counted."""
-    shape = validated(poll__interval__ms="soon", aws__s3__bucket__name=None, input__format="csv")
+    shape = validated(poll__interval__ms="soon", aws__s3__bucket__name=None, input__format="xml")
 
     assert shape["error_count"] == 3
     for name in ("poll.interval.ms", "aws.s3.bucket.name", "input.format"):

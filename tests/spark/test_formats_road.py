@@ -34,7 +34,7 @@ def test_flights_arrive_field_by_field(driver: Drivers, input_format: InputForma
     """JSON of each row in the object's order, or chunks that are the object when put together."""
     rows = flights.table().slice(0, _ROWS)
     content = flights.WRITERS[input_format](rows)
-    one = driver(input_format=input_format)
+    one = driver(input_format=input_format, **flights.options(input_format))
     found = one.put("flights", content)
     one.ready()
 
@@ -48,7 +48,7 @@ def test_flights_arrive_field_by_field(driver: Drivers, input_format: InputForma
         return
     assert len(values) == _ROWS
     for value, row in zip(values, rows.to_pylist(), strict=True):
-        flights.assert_same(value, row)
+        flights.assert_same(value, flights.expected(row, input_format))
 
 
 def parquet(rows: int, **how: Any) -> bytes:

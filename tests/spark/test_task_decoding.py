@@ -33,6 +33,12 @@ class NoBrokers:
         (InputFormat.AVRO, AVRO, True),
         (InputFormat.AVRO, gzip.compress(AVRO, mtime=0), False),
         (InputFormat.PARQUET, b"PAR1", True),
+        (InputFormat.JSON, b"[1]", True),
+        (InputFormat.JSON, gzip.compress(b"[1]", mtime=0), False),
+        (InputFormat.CSV, b"a\n1\n", True),
+        (InputFormat.TEXT, gzip.compress(b"a\n", mtime=0), False),
+        (InputFormat.AUTO, b"PAR1", True),
+        (InputFormat.AUTO, gzip.compress(b"1\n", mtime=0), False),
     ],
 )
 def test_a_stream_that_cannot_seek_goes_on(

@@ -8,7 +8,13 @@ with a remedy, or not yet served.
 from types import ModuleType
 from typing import Any, Final
 
-from ingest.settings.options import connection_options, reading_options, record_options, restore_options
+from ingest.settings.options import (
+    connection_options,
+    format_options,
+    reading_options,
+    record_options,
+    restore_options,
+)
 from ingest.settings.options.option import Family, Option
 
 
@@ -20,6 +26,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(connection_options),
     *_declared(reading_options),
     *_declared(record_options),
+    *_declared(format_options),
     *_declared(restore_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = connection_options.FAMILIES

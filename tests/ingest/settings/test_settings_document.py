@@ -67,6 +67,7 @@ ledger.retention.ms state.dir http.listen rest.listen rest.auth.file
 input.layout layout.indexes restore.topic.map restore.partition restore.value restore.key restore.header
 restore.timestamp restore.envelope format.output.fields format.output.fields.value.encoding
 file.delim format.bytearray.separator
+csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern
 """
 
 

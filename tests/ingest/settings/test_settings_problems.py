@@ -72,8 +72,8 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             {"include.existing": "yes"}, "include.existing = 'yes': expected true or false", id="boolean"
         ),
         pytest.param(
-            {"input.format": "csv"},
-            "input.format = 'csv': expected bytes, jsonl, avro or parquet",
+            {"input.format": "xml"},
+            "input.format = 'xml': expected bytes, jsonl, json, csv, text, avro, parquet or auto",
             id="choice",
         ),
         pytest.param(
@@ -312,21 +312,86 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             id="format and converter",
         ),
         pytest.param(
+            {"input.format": "text", "value.source": "field:a"},
+            "value.source = 'field:a': a line of text has no fields; set input.format to jsonl, json, csv, "
+            "avro or parquet",
+            id="field of text",
+        ),
+        pytest.param(
+            {"input.format": "csv", "value.format": "avro", "schema.registry.url": "http://r:8081"},
+            "value.format = 'avro': avro cannot be made from input.format=csv: a CSV row has no schema; use "
+            "auto, raw or json",
+            id="avro csv",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.delimiter": ",,"},
+            "csv.delimiter = ',,': expected one ASCII character, or \\t",
+            id="two delimiters",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.quote": ","},
+            "csv.quote = ',': is csv.delimiter as well; choose another",
+            id="quote and delimiter",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.columns": "a,b"},
+            "csv.columns = 'a,b': says otherwise than csv.header=true; set csv.header to false",
+            id="columns and header",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.header": "false", "csv.columns": "a,a"},
+            "csv.columns = 'a,a': expected a comma-separated list of names; a name is there twice",
+            id="columns twice",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.header": "false", "csv.types": "a:long"},
+            "csv.types = 'a:long': has 'a', which is not in csv.columns; name the column there",
+            id="types without columns",
+        ),
+        pytest.param(
+            {"input.format": "csv", "csv.types": "a:int"},
+            "csv.types = 'a:int': expected a comma-separated list of name:type, with the types string, long, "
+            "double, decimal, boolean",
+            id="types",
+        ),
+        pytest.param(
+            {"csv.delimiter": ";"},
+            "csv.delimiter = ';': means nothing without input.format=csv",
+            id="csv without csv",
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "text.start.pattern": "x"},
+            "text.start.pattern = 'x': means nothing without input.format=text",
+            id="text without text",
+        ),
+        pytest.param(
+            {"input.format": "text", "text.end.pattern": "("},
+            "text.end.pattern = '(': expected a regular expression (Python's); it is none: missing ), "
+            "unterminated subpattern",
+            id="pattern",
+        ),
+        pytest.param(
+            {"input.format": "text", "text.start.pattern": "x*"},
+            "text.start.pattern = 'x*': expected a regular expression (Python's); it is found in an empty "
+            "line, and so in every line",
+            id="pattern of everything",
+        ),
+        pytest.param(
             {"value.source": "field:a"},
-            "value.source = 'field:a': a chunk of bytes has no fields; set input.format to jsonl, avro or "
-            "parquet",
+            "value.source = 'field:a': a chunk of bytes has no fields; set input.format to jsonl, json, "
+            "csv, avro or parquet",
             id="field of bytes",
         ),
         pytest.param(
             {"record.headers": "fields:a"},
-            "record.headers = 'fields:a': a chunk of bytes has no fields; set input.format to jsonl, avro or "
-            "parquet",
+            "record.headers = 'fields:a': a chunk of bytes has no fields; set input.format to jsonl, json, "
+            "csv, avro or parquet",
             id="headers of bytes",
         ),
         pytest.param(
             {"input.envelope": "aiven"},
-            "input.envelope = 'aiven': a chunk of bytes has no fields; set input.format to jsonl, avro or "
-            "parquet",
+            "input.envelope = 'aiven': a chunk of bytes has no fields; set input.format to jsonl, json, "
+            "csv, avro or parquet",
             id="envelope of bytes",
         ),
         pytest.param(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ingest.settings.choices import InputFormat
 from spark.compression import sniff
 from spark.compression.unsupported import unsupported
+from spark.formats.json_batches import trimmed
 from spark.formats.json_check import are_all_json, fault
-from spark.formats.jsonl import _trimmed
 from spark.formats.lines import line_block
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
@@ -103,7 +103,7 @@ def test_the_bulk_check_equals_the_check_of_each_line(data: bytes) -> None:
     """Where the buffer passes as a whole every line passes alone, and the rows are exactly the good lines."""
     if data:
         found = line_block(data, 0)
-        starts, lengths = _trimmed(found, found.starts, found.ends)
+        starts, lengths = trimmed(found, found.starts, found.ends)
         lines = [data[s:e] for s, e in zip(found.starts, found.ends, strict=True)]
         filled = [line for line in lines if line.strip(b" \t\r\n")]
         assert [int(n) for n in lengths if n] == [len(line.strip(b" \t\r\n")) for line in filled]

@@ -1,5 +1,6 @@
 """For any rows and any place to be killed at, resume gives the rest: each format, each compression."""
 
+import csv
 import io
 import json
 from typing import Any
@@ -11,17 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.settings.choices import InputFormat
+from ingest.settings.row_settings import CsvSettings, TextSettings
 from spark.formats import DecodeOptions
 from tests.spark.formats.avro_files import CODECS, file_of
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
 from tests.spark.formats.packers import PACKERS
 
+JSON = decode_options(InputFormat.JSON, record_max_bytes=60)
 JSONL = decode_options(InputFormat.JSONL, record_max_bytes=60)
 BYTES = decode_options(InputFormat.BYTES, chunk_bytes=7)
 AVRO = decode_options(InputFormat.AVRO, record_max_bytes=60)
 PARQUET = decode_options(InputFormat.PARQUET, record_max_bytes=60)
 
+LONG = "y" * 70
 every_packer = pytest.mark.parametrize("packer", PACKERS)
 
 # Some are above record.max.bytes, and so bad rows that a resume may not lose or repeat either.
@@ -61,6 +65,47 @@ def test_json_lines(packer: str, rows: list[dict[str, Any]], chunk: int) -> None
     """The position is a byte of the plain stream, whatever was stored."""
     lines = b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
     _resumes_everywhere(PACKERS[packer][1](lines), JSONL, chunk=chunk)
+
+
+@every_packer
+@given(rows=rows, chunk=st.sampled_from([5, 1000]), indent=st.sampled_from([None, 1]))
+def test_json_arrays(packer: str, rows: list[dict[str, Any]], chunk: int, indent: int | None) -> None:
+    """An element's number, and its byte of the plain stream."""
+    content = json.dumps(rows, ensure_ascii=False, indent=indent).encode()
+    _resumes_everywhere(PACKERS[packer][1](content), JSON, chunk=chunk)
+
+
+cells = st.text(alphabet='ab",\n\té 5', max_size=6) | st.sampled_from(["x" * 70, "1.50", ""])
+
+
+@every_packer
+@given(
+    rows=st.lists(st.lists(cells, min_size=1, max_size=3), max_size=8),
+    chunk=st.sampled_from([5, 1000]),
+    header=st.booleans(),
+    ends=st.sampled_from(["\n", "\r\n"]),
+)
+def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends: str) -> None:  # noqa: FBT001
+    """A byte at which a row begins, whatever the fields hold; the header is read again."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator=ends).writerows([["a", "b"], *rows])
+    options = decode_options(InputFormat.CSV, record_max_bytes=60, csv=CsvSettings(header=header))
+    _resumes_everywhere(PACKERS[packer][1](out.getvalue().encode()), options, chunk=chunk)
+
+
+@every_packer
+@given(
+    lines=st.lists(
+        st.sampled_from(["BEGIN", "a BEGIN b", "END", "x END", "", "line", "BEGIN END", "y" * 70])
+    ),
+    chunk=st.sampled_from([5, 1000]),
+    patterns=st.sampled_from([(None, None), ("BEGIN", None), (None, "END"), ("BEGIN", "END")]),
+)
+def test_text(packer: str, lines: list[str], chunk: int, patterns: tuple[str | None, str | None]) -> None:
+    """A byte at which a line or a record begins."""
+    text = TextSettings(start=patterns[0], end=patterns[1])
+    options = decode_options(InputFormat.TEXT, record_max_bytes=60, text=text)
+    _resumes_everywhere(PACKERS[packer][1]("\n".join(lines).encode()), options, chunk=chunk)
 
 
 @every_packer

@@ -1,0 +1,29 @@
+"""How the rows of CSV and text are told apart, as the decoders get it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.settings.choices import CsvType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvSettings:
+    """`delimiter` is one byte, `quote` one or none. `columns` None: the header's names, or none at all."""
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    types: tuple[tuple[str, CsvType], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextSettings:
+    """Regular expressions that are searched in lines; None where a record is not bounded by one."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+PLAIN_CSV: Final = CsvSettings()
+PLAIN_LINES: Final = TextSettings()
