@@ -7,8 +7,9 @@ text         lines, or text_records by patterns
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
              avro_rows writes JSON; avro_cost and avro_unions hold what they claim against what they are
-parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups reads
-             through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows write JSON
+parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
+             reads through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows
+             write JSON
 detected     all of them by name, and each object as what it is (`input.format=auto`)
 """
 

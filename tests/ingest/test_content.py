@@ -23,7 +23,11 @@ from ingest.settings.choices import InputFormat
         (b'{\n  "a": 1,\n  "b": 2\n}\n', "one JSON document over several lines", None),
         (b'[\n{"a":1},\n{"a":2}\n]\n', "one JSON array over several lines", InputFormat.JSON),
         (b"<?xml version='1.0'?>\n<a/>", "XML or HTML", None),
-        (b"2026-01-01 ERROR something\n2026-01-02 INFO else\n", "lines of text that are not JSON", InputFormat.TEXT),
+        (
+            b"2026-01-01 ERROR something\n2026-01-02 INFO else\n",
+            "lines of text that are not JSON",
+            InputFormat.TEXT,
+        ),
         (b"\x00\x01\x02\xff", "binary data", None),
         ("a,b\n".encode("utf-16"), "UTF-16 text", None),
     ],

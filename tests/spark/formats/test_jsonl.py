@@ -62,7 +62,10 @@ def test_bad_lines_stand_where_they_were_found() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"id,name\n1,a\n2,b\n", "looks like CSV (columns between commas), not JSON Lines: set input.format=csv"),
+        (
+            b"id,name\n1,a\n2,b\n",
+            "looks like CSV (columns between commas), not JSON Lines: set input.format=csv",
+        ),
         (b"\xef\xbb\xbfid,name\n1,a\n2,b\n", "looks like CSV (columns between commas)"),
         (b"PAR1\x15\n\x04\x00", "looks like Parquet, not JSON Lines: set input.format=parquet"),
         (b"PAR1" + b"\x15" * 100, "looks like Parquet, not JSON Lines: set input.format=parquet"),
