@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import FileNameMatch, InputLayout
+from ingest.settings.choices import FileNameMatch, InputFormat, InputLayout
 from ingest.settings.options import reading_options, record_options, restore_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import NoSource, ObjectHeaders

@@ -569,3 +569,12 @@ def test_the_room_is_pure() -> None:
 
     assert "ingest.settings" in loaded
     assert not {"boto3", "botocore", "pyspark", "confluent_kafka", "cryptography"} & set(loaded)
+
+
+@pytest.mark.parametrize(("given", "is_given"), [(None, False), ("auto", False), ("csv", True)])
+def test_auto_leaves_the_format_to_the_layout(given: str | None, *, is_given: bool) -> None:
+    """A layout looks at each object itself; another format says how rows are cut."""
+    found = load_with({"input.layout": "aiven", "input.format": given}).format.restore
+
+    assert found is not None
+    assert found.is_format_given is is_given
