@@ -18,7 +18,7 @@ from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
-from ingest.model.snapshot import RecentObject, Snapshot
+from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
 from ingest.object_selection import key_template, object_filter_of
 from ingest.probes.preview import Preview
 from ingest.probes.status_reader import entry_shape
@@ -52,7 +52,8 @@ def _documented(name: str) -> Any:
 
 def _status() -> Any:
     recent = RecentObject(key="k", state="done", reason=None, topic="t", records=1, bad=0, bytes=1, at_ms=1)
-    snapshot = Snapshot(name="uploads", version="0.1.0", recent=(recent,))
+    reading = ReadingObject(slot=0, key="k", topic="t", records=1, bytes=1, others=0, at_ms=1)
+    snapshot = Snapshot(name="uploads", version="0.1.0", recent=(recent,), reading=(reading,))
     return {"source": "service", **snapshot.as_dict()}
 
 
