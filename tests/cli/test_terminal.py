@@ -302,3 +302,16 @@ def test_what_is_offered_beside() -> None:
     assert ledger_states("qu") == ["quarantined"]
     assert option_assignments("file.name.t") == ["file.name.template="]
     assert not option_assignments("no such")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--log-format", "json")], ids=["by itself", "json"])
+def test_the_log_on_a_terminal_is_for_people(configuration: Path, arguments: tuple[str, ...]) -> None:
+    """Columns, unless JSON is asked for; the broker is away, so that it ends soon."""
+    argv = [HEADRACE, "run", str(configuration), "--set", "http.listen=", "--startup-timeout", "1"]
+    with terminal(*argv, *arguments) as running:
+        text = running.read(None)
+
+        assert running.process.wait(30) == 3
+    assert "service_started" in text
+    assert ('"event": "service_started"' in text) is bool(arguments)
+    assert ("service_started " in text and COLOUR.search(text) is not None) is not bool(arguments)
