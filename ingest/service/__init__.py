@@ -1,23 +1,23 @@
-"""The service: one thread that owns the catalogue and the planner, and is told by all others.
+"""The service: one thread decides, all others post to its inbox. Begin with `composition`, then `event_loop`.
 
-    events         what reaches the inbox from our own threads (the listeners' and lanes' come as they are)
-    inbox          where all of it comes together
     composition       one run, from its settings to its exit code: what lives as long as the process
     startup           what has to be there before that: topics, the ledger's topic, the bucket
-    leadership_phase  one leadership: joins, waits for the lead, takes the ledger over, leads, ends
+    process_parts     what every leadership of the process uses, and what is remembered between two
+    lead_wait         a process that does not lead: how it waits, and what it shows
+    leadership_phase  one leadership: joins, takes the ledger over, leads, ends; nothing is carried over
     event_loop        takes one event after the other; receive, plan, run, settle
-    slot_supervisor   slots started, given batches, voided and recovered
+    inbox, service_events   what reaches the service's thread
+    slot_supervisor, slot_states   slots started, given batches, voided and recovered
     apply_effects     what was decided, handed to whoever does it
-    slots          which slots are started, ready, busy, or being recovered
-    ledger_writes  the driver's own records, committed by a thread beside
-    recovery       void, fence, read, for slots that did not report cleanly
-    idle           when `--until-idle` is over
-    tally          what happened, counted and logged
-    snapshot       what `/status` and the metrics show
-    pages          how a snapshot is taken, and the endpoints that show it
-    view           the ledger's cache as the catalogue wants to see it
-    engine         Spark, brought up beside the way to the lead; lanes for each leadership
-    stop           SIGTERM and SIGINT
+    ledger_writes     the driver's own records, committed by a thread beside
+    recovery          void, fence, read, for slots that did not report cleanly
+    lifecycle         pause, stop, resume and other offsets, as the REST interface asks for them
+    idle              when `--until-idle` is over
+    statistics        what happened, counted and logged
+    endpoints         how a snapshot is taken, and the endpoints that show it
+    rest_adapter, standby   what the REST interface asks of a leader, and of a standby
+    spark_startup     Spark, brought up beside the way to the lead
+    stop              SIGTERM and SIGINT
 
-Nothing outside ends it once it runs: what fails is tried again, and said.
+Nothing outside ends it once it runs: what fails is tried again, and reported.
 """
