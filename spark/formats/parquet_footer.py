@@ -15,6 +15,7 @@ from spark.formats.parquet_thrift import (
     STRUCT,
     Numbers,
     Struct,
+    ThriftDamagedError,
     ThriftIncompleteError,
     ThriftReader,
     list_bytes,
@@ -190,8 +191,9 @@ def _spark_schema(footer: bytes) -> bytes | None:
     if at < 0:
         return None
     reader = ThriftReader(footer, at, bytes_max=len(footer))
-    reader.value(BINARY)
-    for number, kind in reader.fields():
-        value = reader.value(kind)
-        return value if (number, kind) == (1, BINARY) else None
-    return None
+    try:
+        reader.value(BINARY)
+        number, kind = next(reader.fields(), (0, 0))
+        return reader.value(kind) if (number, kind) == (1, BINARY) else None
+    except (ThriftIncompleteError, ThriftDamagedError):
+        return None  # the same bytes within something else

@@ -31,7 +31,7 @@ _LOGICAL_TEXT, _LOGICAL_MAP, _LOGICAL_LIST, _LOGICAL_ENUM, _LOGICAL_VARIANT = 1,
 INT96_BYTES: Final = 12
 
 # Arrow follows about a hundred levels and says so; this only keeps the walk here from running out of stack.
-_DEPTH_MAX: Final = 300
+_DEPTH_MAX: Final = 150
 
 # Where Spark, which did not annotate VARIANT at first, writes its own schema.
 SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"

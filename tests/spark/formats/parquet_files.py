@@ -1,17 +1,18 @@
 """Parquet files as other writers make them: Arrow's, with the schema of their footer changed."""
 
 import io
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark.formats.parquet_thrift import BINARY, I32, STRUCT, Struct, ThriftReader, struct_bytes
+from spark.formats.parquet_thrift import BINARY, BYTE, I32, STRUCT, Struct, ThriftReader, struct_bytes
 
 # Values of parquet.thrift.
 ENUM, MAP, MAP_KEY_VALUE = 4, 1, 2
-LOGICAL_MAP, LOGICAL_ENUM = 2, 4
+LOGICAL_MAP, LOGICAL_ENUM, LOGICAL_VARIANT = 2, 4, 16
 
 
 def written(table: Any, **how: Any) -> bytes:
@@ -54,6 +55,15 @@ def annotated(column: str, converted: int, logical: int | None) -> Callable[[Str
     return change
 
 
+def annotated_variant(column: str) -> Callable[[Struct], None]:
+    """A change that makes a group a variant."""
+
+    def change(footer: Struct) -> None:
+        element(footer, column)[10] = (STRUCT, {LOGICAL_VARIANT: (STRUCT, {1: (BYTE, 1)})})
+
+    return change
+
+
 def renamed(names: dict[str, str]) -> Callable[[Struct], None]:
     """A change that gives columns other names."""
 
@@ -87,3 +97,22 @@ def presto_map(
         del found[at + 2]
 
     return refooted(content, change)
+
+
+def mutated(stored: bytes, rng: random.Random) -> bytes:
+    """The file cut off, overwritten somewhere, or with some bytes changed, more often in its footer."""
+    content = bytearray(stored)
+    match rng.randrange(4):
+        case 0:
+            del content[rng.randrange(len(content)) :]
+        case 1:
+            at = rng.randrange(len(content))
+            content[at : at + rng.randrange(64)] = rng.randbytes(rng.randrange(64))
+        case _:
+            for _ in range(rng.randint(1, 6)):
+                # Footers hold the numbers that hurt.
+                low = 0 if rng.random() < 0.5 else len(content) * 3 // 4
+                content[rng.randrange(low, len(content))] = rng.choice(
+                    (0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256))
+                )
+    return bytes(content)

@@ -1,6 +1,7 @@
 """Parquet footers and page headers that claim what is not there."""
 
 import io
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,24 +11,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.errors import InvalidObject
 from ingest.settings.choices import InputFormat
 from spark.formats.parquet_pages import read_page_header
 from spark.records.varint import varint
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.measured import measure
 from tests.spark.formats.memory_source import MemorySource, decode_all
+from tests.spark.formats.parquet_files import annotated_variant, mutated, presto_map, refooted, written
 
 PARQUET = decode_options(InputFormat.PARQUET)
 TERABYTES = 5 << 40
 _ROWS = 54_321
 
 
-def honest() -> bytes:
+def honest(*, use_dictionary: bool = False) -> bytes:
     """Two columns in one row group, whose counts and sizes are numbers that stand nowhere else."""
     noise = np.random.default_rng(3).integers(0, 2**62, _ROWS)
     table = pa.table({"n": noise, "s": pa.array(noise).cast(pa.string())})
     out = io.BytesIO()
-    pq.write_table(table, out, compression="none", use_dictionary=False, write_statistics=False)
+    pq.write_table(table, out, compression="none", use_dictionary=use_dictionary, write_statistics=False)
     return out.getvalue()
 
 
@@ -35,17 +38,20 @@ def numbers(content: bytes) -> dict[str, int]:
     """What the footer says, by the names of parquet.thrift."""
     group = pq.read_metadata(io.BytesIO(content)).row_group(0)
     column = group.column(1)
-    return {
+    found = {
         "num_rows and num_values": group.num_rows,
         "total_byte_size": group.total_byte_size,
         "total_compressed_size": column.total_compressed_size,
         "data_page_offset": column.data_page_offset,
     }
+    if column.has_dictionary_page:
+        found["dictionary_page_offset"] = column.dictionary_page_offset
+    return found
 
 
-def lying(claim: str, number: int) -> MemorySource:
+def lying(claim: str, number: int, *, use_dictionary: bool) -> MemorySource:
     """The file with a number of its footer replaced wherever it stands, and the footer's length set right."""
-    content = honest()
+    content = honest(use_dictionary=use_dictionary)
     length = int.from_bytes(content[-8:-4], "little")
     footer = content[-8 - length : -8]
     told = varint(numbers(content)[claim])
@@ -55,16 +61,20 @@ def lying(claim: str, number: int) -> MemorySource:
 
 
 @pytest.mark.parametrize("number", [TERABYTES, 2**62, 2**31 - 1, -1])
-@pytest.mark.parametrize("claim", numbers(honest()))
-def test_a_footer_that_claims_terabytes_is_damage(claim: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("use_dictionary", "claim"),
+    [(kind, claim) for kind in (False, True) for claim in numbers(honest(use_dictionary=kind))],
+)
+def test_a_footer_that_claims_terabytes_is_damage(claim: str, number: int, *, use_dictionary: bool) -> None:
     """Said of the object, with whatever rows came before; nothing is allocated for the claim."""
     pool = pa.default_memory_pool()
     before = pool.max_memory()
 
-    decoded = decode_all(lying(claim, number), PARQUET)
+    decoded = decode_all(lying(claim, number, use_dictionary=use_dictionary), PARQUET)
 
-    # What a row group says of its own size is only used to choose the size of batches.
-    assert decoded.error is not None or (claim == "total_byte_size" and len(decoded.rows) == _ROWS)
+    # What a row group says of its own size is not needed, nor where the data begin behind a dictionary.
+    needless = ("total_byte_size", *(("data_page_offset",) if use_dictionary else ()))
+    assert decoded.error is not None or (claim in needless and len(decoded.rows) == _ROWS)
     assert pool.max_memory() - before < 64 << 20
     # Nor is a claim to make work: a batch for each row would take minutes.
     assert len(decoded.batches) < 1000
@@ -116,3 +126,37 @@ def test_nesting_is_read_or_refused(wrap: Callable[[Any], Any], shown: tuple[str
 
     assert decode_all(nested(45, wrap), PARQUET).values == [value.encode()]
     assert decode_all(nested(2000, wrap), PARQUET).error is not None
+
+
+def of_other_writers() -> list[bytes]:
+    """What takes more than Arrow to read: footers that are changed, and pages that are weighed."""
+    moments = pa.array([1, None, 3] * 20, pa.timestamp("ns"))
+    texts = pa.array(["x" * 60_000, "z"]).take(pa.array(np.arange(600) % 2))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, 601, 10), pa.int32()), texts)
+    variant = {"metadata": b"\x01\x01\x00\x01a", "value": b"\x02\x01\x00\x00\x02\x0c\x05"}
+    shared: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"s": "DELTA_BYTE_ARRAY"}}
+    return [
+        presto_map([[("a", 1), ("b", None)], None, []] * 20),
+        refooted(written(pa.table({"v": [variant] * 20})), annotated_variant("v")),
+        written(pa.table({"t": moments}), use_deprecated_int96_timestamps=True),
+        written(pa.table({"l": lists})),
+        written(pa.table({"l": lists}), data_page_version="2.0", compression="none"),
+        written(pa.table({"s": [f"{'p' * 20_000}{number}" for number in range(300)]}), **shared),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_mutated_files_of_other_writers_end_in_a_state(number: int) -> None:
+    """Rows, bad rows, damage or a limit; never another error, and never the end of the process."""
+    content = of_other_writers()[number]
+    rows = len(decode_all(MemorySource(content), PARQUET).rows)
+    assert rows
+    rng, reasons = random.Random(number), set[str]()
+    for _ in range(150):
+        try:
+            decoded = decode_all(MemorySource(mutated(content, rng)), PARQUET)
+        except InvalidObject as error:
+            reasons.add(error.reason)
+        else:
+            assert decoded.error is not None or len(decoded.rows) + len(decoded.bad) == rows
+    assert reasons <= {"unsupported", "unit_too_large"}

@@ -21,6 +21,7 @@ from spark.formats import DECODERS, SPLITTERS, DecodeOptions
 from spark.formats.arrow_rows import json_rows
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
+from tests.spark.formats.parquet_files import mutated
 
 PARQUET = decode_options(InputFormat.PARQUET)
 
@@ -296,30 +297,12 @@ def test_a_foreign_position_is_refused() -> None:
         list(DECODERS[InputFormat.PARQUET](MemorySource(_file(_table(1))), BytePosition(0), options=PARQUET))
 
 
-def _mutated(stored: bytes, rng: random.Random) -> bytes:
-    content = bytearray(stored)
-    match rng.randrange(4):
-        case 0:
-            del content[rng.randrange(len(content)) :]
-        case 1:
-            at = rng.randrange(len(content))
-            content[at : at + rng.randrange(64)] = rng.randbytes(rng.randrange(64))
-        case _:
-            for _ in range(rng.randint(1, 6)):
-                # Footers hold the numbers that hurt.
-                low = 0 if rng.random() < 0.5 else len(content) * 3 // 4
-                content[rng.randrange(low, len(content))] = rng.choice(
-                    (0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256))
-                )
-    return bytes(content)
-
-
 def _survives(seed: int) -> None:
     rng = random.Random(seed)
     how: dict[str, Any] = rng.choice(
         ({}, {"use_dictionary": False}, {"data_page_version": "2.0"}, {"compression": "none"})
     )
-    stored = _mutated(_file(_table(rng.choice((0, 1, 50))), row_group_size=20, **how), rng)
+    stored = mutated(_file(_table(rng.choice((0, 1, 50))), row_group_size=20, **how), rng)
     try:
         decode_all(MemorySource(stored), PARQUET)
     except InvalidObject as error:

@@ -93,6 +93,13 @@ def nulls_in_lists() -> MemorySource:
     return MemorySource(written(pa.table({"l": lists}), row_group_size=1 << 30, max_rows_per_page=1 << 30))
 
 
+def categories_without_repetition() -> MemorySource:
+    """Arrow's note that a column was one of categories would have it gather all texts of a row group."""
+    texts = pa.array([f"{number:0500d}" for number in range(400_000)])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.arange(400_000), pa.int32()), texts)
+    return MemorySource(written(pa.table({"c": column}), use_dictionary=False, compression="zstd"))
+
+
 @pytest.mark.parametrize(
     ("make", "rows"),
     [
@@ -108,6 +115,7 @@ def nulls_in_lists() -> MemorySource:
         (nulls_in_many_columns, 10_000),
         (many_nulls, 30_000_000),
         (nulls_in_lists, 2_000_000),
+        (categories_without_repetition, 400_000),
     ],
     ids=lambda value: getattr(
         value, "__name__", "another page" if isinstance(value, partial) else str(value)
@@ -132,6 +140,19 @@ def elements_of_one_row(values: list[str] | None, count: int) -> MemorySource:
 def test_a_row_beyond_the_limit_is_refused_before_it_is_decoded(values: list[str] | None, count: int) -> None:
     """There is no batch smaller than a row."""
     found = measure(partial(MemorySource, elements_of_one_row(values, count).content), PARQUET)
+
+    assert (found.rows, found.error) == (0, "unit_too_large")
+    assert found.grown_mib < 64
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_texts_whose_lengths_alone_are_too_many_are_refused(encoding: str) -> None:
+    """Arrow reads all lengths of such a page at once, and a run of them takes no bytes."""
+    texts = pa.array([""]).take(pa.array(np.zeros(20_000_000, np.int8)))
+    how: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"s": encoding}}
+    content = written(pa.table({"s": texts}), row_group_size=1 << 30, max_rows_per_page=1 << 30, **how)
+
+    found = measure(partial(MemorySource, content), PARQUET)
 
     assert (found.rows, found.error) == (0, "unit_too_large")
     assert found.grown_mib < 64

@@ -13,16 +13,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
 from ingest.settings.choices import InputFormat, JsonFormat
-from spark.formats.parquet_thrift import BYTE, STRUCT, Struct
 from spark.formats.row_fault import RowFaultError
 from spark.formats.variant import variant_text
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource, decode_all
-from tests.spark.formats.parquet_files import element, refooted, written
+from tests.spark.formats.parquet_files import annotated_variant, refooted, written
 
 PARQUET = decode_options(InputFormat.PARQUET)
 EMPTY = b"\x01\x00\x00"
-LOGICAL_VARIANT = 16
 
 leaves = (
     st.none()
@@ -179,15 +177,6 @@ def test_any_bytes_end_in_text_or_fault(metadata: bytes, value: bytes) -> None:
     json.loads(text)
 
 
-def _as_variant(content: bytes) -> bytes:
-    """The file with the group `v` annotated."""
-
-    def change(footer: Struct) -> None:
-        element(footer, "v")[10] = (STRUCT, {LOGICAL_VARIANT: (STRUCT, {1: (BYTE, 1)})})
-
-    return refooted(content, change)
-
-
 def _stored(rows: list[Any]) -> list[dict[str, bytes]]:
     pairs = [VariantUtils.parse_json(json.dumps(row)) for row in rows]
     return [{"metadata": metadata, "value": value} for value, metadata in pairs]
@@ -199,7 +188,7 @@ def test_a_damaged_variant_is_a_bad_row() -> None:
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     content = written(pa.table({"v": pa.array(stored, kind)}))
 
-    decoded = decode_all(MemorySource(_as_variant(content)), PARQUET)
+    decoded = decode_all(MemorySource(refooted(content, annotated_variant("v"))), PARQUET)
 
     assert decoded.values == [b'{"v":{"a":1}}', b'{"v":null}', b'{"v":[2]}']
     assert [(row.index, row.reason) for row in decoded.bad] == [(1, "not_parquet")]
@@ -211,7 +200,8 @@ def test_names_that_stand_once_and_come_out_often_stay_within_memory() -> None:
     """Rows are written fewer at a time, and one that is too large alone is a bad row."""
     name = "n" * 50_000
     many, too_many = [[{name: 1}] * 100] * 30, [[{name: 1}] * 1000]
-    content = _as_variant(written(pa.table({"v": pa.array(_stored(many + too_many + many))})))
+    content = written(pa.table({"v": pa.array(_stored(many + too_many + many))}))
+    content = refooted(content, annotated_variant("v"))
     wide = decode_options(InputFormat.PARQUET, record_max_bytes=100 << 20)
 
     decoded = decode_all(MemorySource(content), wide)
