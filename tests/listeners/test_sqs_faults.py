@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from ingest.errors import AccessDenied, SourceUnavailable
+from ingest.errors import AccessDenied, ResourceMissing, SourceUnavailable
 from listeners.sqs import QueueOptions
 from tests.support.listening import QUICK, FakeQueue, Inbox, listening, service_error
 from tests.support.until import until
@@ -105,7 +105,7 @@ def test_a_redelivery_during_the_delete_is_deleted_too() -> None:
     ("error", "kind"),
     [
         pytest.param(
-            service_error("AWS.SimpleQueueService.NonExistentQueue", 400), AccessDenied, id="deleted"
+            service_error("AWS.SimpleQueueService.NonExistentQueue", 400), ResourceMissing, id="deleted"
         ),
         pytest.param(service_error("AccessDenied", 403), AccessDenied, id="forbidden"),
         pytest.param(service_error("InternalFailure", 500), SourceUnavailable, id="500"),
