@@ -252,10 +252,13 @@ def test_a_batch_of_an_older_generation_writes_nothing(driver: Drivers) -> None:
 def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
     """Kill -9 in mid-object: the slot ends unclean, and going on from the ledger gives each row once."""
     one = driver(transaction_boundary_interval_ms="100")
-    found = one.put("large", lines(120_000))
+    # Large enough that it is not done before the kill, however quick the machine is.
+    found = one.put("large", lines(600_000))
     one.ready()
     assert one.lanes.grant(0, one.batch(one.work(found)))
-    one.expect(BatchCommitted)
+    # The first one may hold nothing yet: it is begun while the object is on its way.
+    while not one.expect(BatchCommitted).committed.checkpoints:
+        pass
 
     os.kill(one.worker_pid(0), signal.SIGKILL)
 
@@ -266,7 +269,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
     assert one.entries()[found.id].state is State.PARTIAL
     one.ready()
     assert one.run(rest(one, one.work(found))).outcome is BatchOutcome.CLEAN
-    assert numbers(one.records()) == list(range(120_000))
+    assert numbers(one.records()) == list(range(600_000))
 
 
 def test_a_batch_out_of_time_gives_its_rest_back(driver: Drivers) -> None:
