@@ -1,10 +1,10 @@
 """Decoding in a process of its own, whose peak of memory is that of the decoder and nothing before it."""
 
 import multiprocessing
-import resource
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ingest.errors import HeadraceError
@@ -49,4 +49,7 @@ def _decode(make: Callable[[], ByteSource], options: DecodeOptions, answers: Any
 
 
 def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # getrusage() would begin with what the parent took when it started this process.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) / 1024
