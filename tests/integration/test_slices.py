@@ -54,8 +54,18 @@ def _parquet() -> bytes:
     return out.getvalue()
 
 
+def _csv() -> bytes:
+    rows = _numbers().to_pylist()
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    return "\n".join(lines).encode()
+
+
+# What a configuration needs so that objects of the format can be cut.
+OPTIONS: dict[InputFormat, dict[str, str]] = {InputFormat.CSV: {"csv__quote": "", "csv__types": "n:long"}}
 WRITERS: dict[InputFormat, Callable[[], bytes]] = {
     InputFormat.JSONL: _jsonl,
+    InputFormat.CSV: _csv,
+    InputFormat.TEXT: _jsonl,
     InputFormat.AVRO: _avro,
     InputFormat.PARQUET: _parquet,
 }
@@ -106,6 +116,7 @@ def test_slices_are_exactly_the_object(
         job__max__bytes=2 << 20,
         transaction__boundary__interval__ms=200,
         max__bytes__per__second=len(content) // 3,
+        **OPTIONS.get(input_format, {}),
     )
     services.append(service)
     service.start(ready_seconds=180)
