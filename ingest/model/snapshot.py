@@ -112,6 +112,7 @@ class Snapshot:
             records_per_second=0.0,
             bytes_per_second=0.0,
             problems={},
+            reading=(),
             quarantined=(),
         )
 

@@ -388,4 +388,6 @@ class LeadershipPhase:
         running.writes.close(0.0)
         running.listeners.stop(seconds=_RELEASE_SECONDS)
         for part in (running.recovery, running.watch, running.writes):
-            part.join()
+            # Who is asked to end meanwhile takes none of it along into another leadership.
+            while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
+                pass

@@ -62,9 +62,10 @@ class LedgerWrites:
         self._thread.join(seconds)
         self._is_closing.set()
 
-    def join(self) -> None:
-        """Return when the thread has ended, soon after `close` where the lead is lost."""
-        self._thread.join()
+    def join(self, seconds: float) -> bool:
+        """Whether the thread has ended in this time; soon after `close` where the lead is lost."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
@@ -133,9 +134,10 @@ class LedgerMonitor:
         """Look no more."""
         self._stop.set()
 
-    def join(self) -> None:
-        """Return when the thread has ended, soon after `close` where the lead is lost."""
-        self._thread.join()
+    def join(self, seconds: float) -> bool:
+        """Whether the thread has ended in this time; soon after `close` where the lead is lost."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         failed_since: float | None = None

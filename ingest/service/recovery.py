@@ -44,9 +44,10 @@ class Recovery:
         self._is_closing.set()
         self._requests.put(None)
 
-    def join(self) -> None:
-        """Return when the thread has ended, soon after `close` where the lead is lost."""
-        self._thread.join()
+    def join(self, seconds: float) -> bool:
+        """Whether the thread has ended in this time; soon after `close` where the lead is lost."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while (first := self._requests.get()) is not None:

@@ -1,6 +1,7 @@
 """The account of a campaign: every row that was uploaded, counted in a read-committed read of its topic."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,6 +125,9 @@ class Watch:
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
+                # One that was silent led nothing for a moment, which this client remembers until it is asked.
+                with suppress(KafkaException):
+                    self._consumer.list_topics(self._topic, timeout=5)
                 time.sleep(0.1)
 
     def await_new(self, marks: list[TopicPartition], *, seconds: float) -> float | None:

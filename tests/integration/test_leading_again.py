@@ -1,6 +1,7 @@
 """A lead that is lost is no end: the process stands by and leads again, and nothing is there twice."""
 
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -129,6 +130,27 @@ def test_a_paused_leader_stands_by_and_commits_nothing(road: Road, stack: ExitSt
     road.await_rows(seconds=90)
     assert road.account() == (0, 0)
     assert first.stop() == 0
+
+
+def test_a_stop_while_the_broker_is_silent(
+    road: Road, stack: ExitStack, own_broker: kafka.BrokerFactory
+) -> None:
+    """The lead is lost, and nobody answers: it ends in its time, and the next start has everything."""
+    broker = own_broker()
+    road.topic = kafka.new_topic("road", partitions=2, bootstrap=broker.bootstrap)
+    options = {"bootstrap__servers": broker.bootstrap, **_SESSION, **_SLOWLY}
+    service = started(stack, road.service(aws.unique("silent"), **options))
+    load(road, "load")
+    await_done(service, 3)
+    with silent(broker):
+        until_sync(lambda: role(service) == "standby", seconds=60, what="a standby")
+        before = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - before <= 30
+    service.start(ready_seconds=180)
+    await_done(service, 30)
+    assert service.stop() == 0
+    each_row_is_there_once(road, broker)
 
 
 def test_until_idle_ends_with_4_when_another_instance_took_over(road: Road, stack: ExitStack) -> None:

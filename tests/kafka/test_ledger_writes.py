@@ -50,7 +50,7 @@ def test_a_stop_while_the_broker_is_away_announces_nothing(
             what="an attempt failed",
         )
         writes.close(0.1)
-        writes.join()
+        assert writes.join(30)
         assert [event for event in posted if isinstance(event, Written)] == [Written((written,))]
 
         broker.start()
