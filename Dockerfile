@@ -13,6 +13,7 @@ RUN docker/make-venv /opt/headrace requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY ingest ingest
 COPY layouts layouts
+COPY archive archive
 COPY listeners listeners
 COPY spark spark
 RUN docker/install-headrace /opt/headrace

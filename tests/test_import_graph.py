@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
-_PACKAGES: Final = ("ingest", "listeners", "layouts", "spark")
+_PACKAGES: Final = ("archive", "ingest", "listeners", "layouts", "spark")
 # Packages whose modules and subpackages are rooms of their own; the others are one room each.
 _HOUSES: Final = frozenset({"ingest", "spark"})
 
@@ -22,10 +22,24 @@ LEVELS: Final = (
     ("ingest.service", "ingest.setup"),
     ("ingest.commands", "ingest.metrics", "ingest.page", "ingest.rest"),
     ("ingest.probes",),
-    ("ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
-    ("ingest.catalogue", "spark.source"),
-    ("ingest.notification", "spark.formats", "spark.producer", "spark.reader", "spark.session"),
-    ("ingest.kafka", "ingest.key_routes", "spark.compression", "spark.records", "spark.s3"),
+    ("archive", "ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
+    ("ingest.catalogue", "spark.sink", "spark.source"),
+    (
+        "ingest.notification",
+        "spark.consumer",
+        "spark.formats",
+        "spark.producer",
+        "spark.reader",
+        "spark.session",
+    ),
+    (
+        "ingest.kafka",
+        "ingest.key_routes",
+        "spark.compression",
+        "spark.converters",
+        "spark.records",
+        "spark.s3",
+    ),
     (
         "ingest.aws_credentials",
         "ingest.content",
@@ -36,6 +50,7 @@ LEVELS: Final = (
         "spark.daemon",
         "spark.jvm",
         "spark.master",
+        "spark.kafka_records",
         "spark.rows",
         "spark.socket_protocol",
     ),

@@ -1,0 +1,159 @@
+"""What the ledger says of a sink: how far each partition is, and the objects that wait to be completed.
+
+Both are control records of the ledger topic, so its cache, its follower and its fencing are the source's.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ingest.errors import InvalidLedger
+from ingest.model.fast_pickle import fast_pickle
+from ingest.model.ledger_entry import ControlKey
+
+_PARTITION: Final = "sink/partition/"
+_OBJECT: Final = "sink/object/"
+
+NONE_COVERED: Final = -1
+"""In the place of the highest offset that is covered: none is yet."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ObjectState(StrEnum):
+    """How far a sealed object is. `complete` stays until the partition's offset is past its last record."""
+
+    PENDING = "pending"
+    COMPLETE = "complete"
+    QUARANTINED = "quarantined"
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A multipart upload all of whose parts are sent: whoever has this can complete it.
+
+    `parts` are the ETags, quotes included, in the order of their numbers from 1. `role` is empty for the
+    object of the values, else what a side object holds (`keys`, `headers`).
+    """
+
+    key: str
+    upload_id: str
+    parts: tuple[str, ...]
+    role: str = ""
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedObject:
+    """An object whose completion a transaction has committed together with the offsets of what is in it.
+
+    `id` is unique, stands in the metadata `headrace-object` of each upload, and is the ledger's key: names
+    may recur. `group` is the canonical text of the values that group records, empty when all are one group.
+    `uploads` are completed in their order, the main one last. `sealed_ms` is since 1970. `options` is the
+    hash of what decides grouping and content. `bucket` is named where an object may go to another one.
+    """
+
+    id: str
+    topic: str
+    partition: int
+    topic_id: str
+    group: str
+    first_offset: int
+    last_offset: int
+    records: int
+    bytes: int
+    uploads: tuple[Upload, ...]
+    options: str
+    sealed_ms: int
+    bucket: str
+    state: ObjectState = ObjectState.PENDING
+    reason: str | None = None
+    overwrites: bool = False
+    """The name recurs by design (a template of keys alone): a later object replaces an earlier one."""
+
+    @property
+    def partition_of(self) -> TopicPartition:
+        """The topic-partition that its records are of."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def main(self) -> Upload:
+        """The upload of the values, completed last."""
+        return self.uploads[-1]
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCheckpoint:
+    """How far a topic-partition is archived: what a restart reads from, whatever the group's offset says.
+
+    `offset` is the next record to read; above it only what no `SealedObject` of its group covers, and no
+    `dead_letters`, is written again. `highest` is the highest offset that anything covers, NONE_COVERED
+    before. `topic_id` tells lives of one topic name apart.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    offset: int
+    highest: int = NONE_COVERED
+    dead_letters: tuple[int, ...] = ()
+    options: str = ""
+
+    @property
+    def partition_of(self) -> TopicPartition:
+        """The topic-partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+SinkEntry = SealedObject | PartitionCheckpoint
+
+
+def key_of(entry: SinkEntry) -> ControlKey:
+    """The ledger key of a sink's record."""
+    if isinstance(entry, SealedObject):
+        return object_key(entry.id)
+    return partition_key(entry.partition_of)
+
+
+def object_key(object_id: str) -> ControlKey:
+    """The ledger key of a sealed object."""
+    return ControlKey(f"{_OBJECT}{object_id}")
+
+
+def partition_key(partition: TopicPartition) -> ControlKey:
+    """The ledger key of a partition's checkpoint."""
+    return ControlKey(f"{_PARTITION}{partition.topic}/{partition.partition}")
+
+
+def is_sink_key(key: ControlKey) -> bool:
+    """True for the keys of this module."""
+    return key.name.startswith((_PARTITION, _OBJECT))
+
+
+def encode_sink_entry(entry: SinkEntry) -> bytes:
+    """The entry as the ledger holds it."""
+    return msgspec.json.encode(entry)
+
+
+def decode_sink_entry(key: ControlKey, raw: bytes) -> SinkEntry:
+    """The entry that `encode_sink_entry` gave; InvalidLedger for anything else."""
+    shape: Any = SealedObject if key.name.startswith(_OBJECT) else PartitionCheckpoint
+    try:
+        entry: SinkEntry = msgspec.json.decode(raw, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidLedger(
+            f"The ledger holds a record {key.name!r} that this version does not read: run the newer version."
+        ) from error
+    return entry

@@ -1,0 +1,125 @@
+"""What the leader and a slot of the sink send each other, beside `Hello` to `Ready` of the source's slots.
+
+    task                                   leader
+    Ready()                        ──▶
+                                   ◀──     SinkBatch(partitions, ..) | End()
+    GroupWanted()                  ──▶     before each transaction
+                                   ◀──     LeaderGroup(metadata of the moment)
+    SinkCommitted(objects, ..)     ──▶     after every acknowledged commit
+    SinkCompleted(object ids)      ──▶     after each completed upload
+    SinkProgress(..)               ──▶     every second
+    PartitionStopped(..)           ──▶     a record that nothing but an operator gets past
+    Finished(outcome)              ──▶     after End(), or when it cannot go on
+
+A slot keeps its partitions until it is asked to end: it then closes what is open, commits, completes, and is
+given another batch.
+"""
+
+from dataclasses import dataclass, field
+
+from ingest.model.fast_pickle import fast_pickle
+from ingest.model.sink_entries import NONE_COVERED, PartitionCheckpoint, SealedObject, TopicPartition
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionGrant:
+    """A topic-partition for a slot, with what is archived of it above `offset`.
+
+    `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
+    dead letter. `highest` is the highest offset that either covers.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    offset: int
+    done: tuple[tuple[str, int], ...] = ()
+    highest: int = NONE_COVERED
+    dead_letters: tuple[int, ...] = ()
+
+    @property
+    def partition_of(self) -> TopicPartition:
+        """The topic-partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkBatch:
+    """Partitions for one slot, until it is asked to end. `group` is the leader's group metadata, pickled."""
+
+    number: int
+    slot: int
+    group: bytes
+    partitions: tuple[PartitionGrant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWanted:
+    """The slot is about to begin a transaction: a standby's arrival may have raised the generation."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderGroup:
+    """The answer to GroupWanted: the leader's group metadata of the moment, pickled."""
+
+    group: bytes
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCommitted:
+    """A transaction whose commit the broker acknowledged: exactly its ledger records, and counts of it."""
+
+    batch: int
+    objects: tuple[SealedObject, ...]
+    checkpoints: tuple[PartitionCheckpoint, ...]
+    records_by_topic: dict[str, int]
+    bad_by_reason: dict[str, int]
+    seconds: float
+    """From begin to acknowledged commit."""
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCompleted:
+    """The slot has completed these objects; with `quarantined`, it is known that they cannot be."""
+
+    batch: int
+    ids: tuple[str, ...]
+    quarantined: tuple[tuple[str, str], ...] = ()
+    """Pairs of object id and reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStopped:
+    """A partition stands at a record that is refused; the others go on. `message` holds no content."""
+
+    batch: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    message: str
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkProgress:
+    """Where a slot is. Positions and ends by partition; sums of the moment for the rest."""
+
+    batch: int
+    positions: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    open_objects: int
+    pending_objects: int
+    buffered_bytes: int
+    spilled_bytes: int
+    oldest_open_ms: int | None
+    problems: dict[str, str] = field(default_factory=dict)
+    """What keeps the slot from going on at the moment, by part."""
+    lost_offsets: tuple[tuple[str, int, int, int], ...] = ()
+    """Topic, partition, first and behind the last offset that Kafka had deleted before they were read."""

@@ -1,0 +1,1 @@
+"""Encodes the records of one object: the other direction of the decoders beside it."""

@@ -1,0 +1,1 @@
+"""What a slot of the sink does: consume, group, encode, upload, commit, complete."""
