@@ -18,6 +18,7 @@ from ingest.settings.given import Entry
 from ingest.settings.options import connection_options, format_options, reading_options, record_options
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
+from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.restore_forms import restore_settings
 from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
@@ -241,7 +242,7 @@ def _format(values: Values) -> settings.FormatSettings:
     )
 
 
-def _registry(values: Values) -> settings.RegistrySettings | None:
+def _registry(values: Values) -> RegistrySettings | None:
     where = values[record_options.REGISTRY_URL]
     if where is None:
         return None
@@ -254,7 +255,7 @@ def _registry(values: Values) -> settings.RegistrySettings | None:
     given = {name: text for name, text in files.items() if text is not None}
     if user_info is not None:
         given["basic.auth.user.info"] = user_info.reveal()
-    return settings.RegistrySettings(
+    return RegistrySettings(
         urls=where.urls,
         properties=properties(given),
         auto_register=values[record_options.REGISTRY_AUTO_REGISTER],

@@ -19,13 +19,14 @@ from ingest.settings.choices import (
     Ordering,
     PollListing,
     RestorePartition,
-    SubjectNameStrategy,
     Tolerance,
     ValueFormat,
 )
 from ingest.settings.record_sources import HeaderSource, KeySource, TimestampSource, ValueSource
+from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
 from ingest.settings.secret import Property, Secret, revealed
+from ingest.settings.sink_settings import SinkSettings
 from ingest.settings.value_types import HostPort
 from layouts.names import LayoutName
 from layouts.options import NameOptions, RestoreOptions
@@ -194,20 +195,6 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegistrySettings:
-    """The schema registry, for values and keys in its framing."""
-
-    urls: tuple[str, ...]
-    properties: tuple[Property, ...]
-    auto_register: bool
-    subject_name_strategy: SubjectNameStrategy
-
-    def client(self) -> dict[str, str]:
-        """Return the properties for confluent-kafka's SchemaRegistryClient, secrets revealed."""
-        return {"url": ",".join(self.urls), **revealed(self.properties)}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RestoreSettings:
     """Whose archive the objects are, and what becomes of its records.
 
@@ -316,7 +303,8 @@ class Settings:
 
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
-    `texts` holds, for each of those, its text as it was written and with its references replaced.
+    `texts` holds, for each of those, its text as it was written and with its references replaced. `sink` is
+    None for a source.
     """
 
     identity: IdentitySettings
@@ -335,6 +323,7 @@ class Settings:
     shown: tuple[tuple[str, str], ...]
     given: frozenset[str]
     texts: tuple[tuple[str, Secret, Secret], ...]
+    sink: SinkSettings | None = None
 
     @property
     def name(self) -> str:

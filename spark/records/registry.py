@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ingest.errors import AccessDenied, InvalidObject, SourceUnavailable
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
-from ingest.settings.settings import FormatSettings, RegistrySettings
+from ingest.settings.registry_settings import RegistrySettings
+from ingest.settings.settings import FormatSettings
 from spark.records.decode_options import DecodeOptions
 from spark.records.varint import varint
 

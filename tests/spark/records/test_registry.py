@@ -21,7 +21,7 @@ from ingest.errors import AccessDenied, InvalidObject, SourceUnavailable
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.settings.choices import InputFormat, SubjectNameStrategy, ValueFormat
 from ingest.settings.record_sources import FieldSource, ObjectKeySource
-from ingest.settings.settings import RegistrySettings
+from ingest.settings.registry_settings import RegistrySettings
 from spark.records.constant import constant_key
 from spark.records.registry import frame, subject
 from tests.spark.formats.avro_files import datum, file_of

@@ -1,0 +1,20 @@
+"""How the schema registry is reached, for both directions."""
+
+from dataclasses import dataclass
+
+from ingest.settings.choices import SubjectNameStrategy
+from ingest.settings.secret import Property, revealed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegistrySettings:
+    """The schema registry, for values and keys in its framing."""
+
+    urls: tuple[str, ...]
+    properties: tuple[Property, ...]
+    auto_register: bool
+    subject_name_strategy: SubjectNameStrategy
+
+    def client(self) -> dict[str, str]:
+        """Return the properties for confluent-kafka's SchemaRegistryClient, secrets revealed."""
+        return {"url": ",".join(self.urls), **revealed(self.properties)}

@@ -1,0 +1,212 @@
+"""What a sink is told: which topics, how their records become objects, names, parts and errors.
+
+A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) stands there.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ingest.settings.choices import Compression, JsonFormat
+from ingest.settings.registry_settings import RegistrySettings
+from ingest.settings.row_settings import CsvSettings
+from ingest.settings.secret import Secret
+from layouts.names import LayoutName
+
+
+class OutputFormat(StrEnum):
+    """What objects hold."""
+
+    JSONL = "jsonl"
+    JSON = "json"
+    CSV = "csv"
+    AVRO = "avro"
+    PARQUET = "parquet"
+    BYTES = "bytes"
+    TEXT = "text"
+
+
+class OutputField(StrEnum):
+    """A part of a record that is written."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    KEY = "key"
+    VALUE = "value"
+    HEADERS = "headers"
+
+
+class ConverterKind(StrEnum):
+    """How the bytes of a key, value or header are read."""
+
+    BYTES = "bytes"
+    STRING = "string"
+    JSON = "json"
+    AVRO = "avro"
+
+
+class SchemaCompatibility(StrEnum):
+    """Which changes of a schema an open object bears (Confluent's words)."""
+
+    NONE = "none"
+    BACKWARD = "backward"
+    FORWARD = "forward"
+    FULL = "full"
+
+
+class NullValues(StrEnum):
+    """What becomes of a record without a value."""
+
+    WRITE = "write"
+    IGNORE = "ignore"
+    FAIL = "fail"
+
+
+class Encryption(StrEnum):
+    """Server-side encryption by S3; a customer's own key is `UploadSettings.customer_key`."""
+
+    AES256 = "AES256"
+    KMS = "aws:kms"
+    KMS_DSSE = "aws:kms:dsse"
+
+
+class NameTimeSource(StrEnum):
+    """Where the times in names come from."""
+
+    EVENT = "event"
+    WALLCLOCK = "wallclock"
+    VALUE = "value"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSelection:
+    """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
+
+    One of both is set.
+    """
+
+    names: tuple[str, ...]
+    pattern: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConverterSettings:
+    """How one part of a record is read.
+
+    `schemas_enable` is for JSON: True, each text is an envelope of schema and payload; False, none is; None,
+    each text's own shape decides. `encoding` is for strings. `registry` is there with Avro.
+    """
+
+    kind: ConverterKind = ConverterKind.BYTES
+    schemas_enable: bool | None = None
+    encoding: str = "UTF-8"
+    registry: RegistrySettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Converters:
+    """How keys, values and the values of headers are read."""
+
+    key: ConverterSettings
+    value: ConverterSettings
+    header: ConverterSettings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputSettings:
+    """What an object holds and how it is compressed.
+
+    `fields` are in the order of OutputField. Without `envelope` there is one field, written bare.
+    `compression` is never AUTO: that of the whole object for text, json, csv and bytes, that inside it for
+    Avro and Parquet. `compression_level` None: the codec's own. `separator` stands behind each record of
+    bytes and text. `json_format` is how JSON made from Avro shows dates, decimals and bytes.
+    """
+
+    layout: LayoutName
+    format: OutputFormat
+    fields: tuple[OutputField, ...]
+    envelope: bool
+    compression: Compression
+    compression_level: int | None
+    separator: bytes
+    csv: CsvSettings
+    json_format: JsonFormat
+    schema_compatibility: SchemaCompatibility
+    null_values: NullValues
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NameSettings:
+    """How objects are named. `value_path` is the field that holds the time with NameTimeSource.VALUE.
+
+    `template` is checked: it has a field for whatever keeps names apart, or it names records by key alone.
+    `prefix` stands before what the template gives, as it is.
+    """
+
+    prefix: str
+    template: str
+    time_source: NameTimeSource
+    value_path: tuple[str, ...]
+    timezone: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RotationSettings:
+    """When an object closes: at whichever comes first; 0 is off. Times are in ms.
+
+    `age_ms` and `max_age_ms` count from when the object was opened, `span_ms` between its records' own times,
+    `schedule_ms` by the clock in `timezone`.
+    `max_age_ms` bounds how long an object may hold the committed offset back when no other trigger does.
+    """
+
+    records: int
+    bytes: int
+    age_ms: int
+    span_ms: int
+    schedule_ms: int
+    max_age_ms: int
+    timezone: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BufferSettings:
+    """What one slot holds at once; above `max_bytes` of memory the least active objects spill to disk."""
+
+    max_bytes: int
+    directory: Path
+    max_open_objects: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadSettings:
+    """How objects are put into the bucket.
+
+    `part_bytes` is a part's size at first; it grows where an object would have more parts than S3 takes.
+    `offset_tags`: tags startOffset, endOffset and recordCount. `tags` are pairs of the user's own.
+    `customer_key` is SSE-C's, base64 of 32 bytes; it and `encryption` exclude each other.
+    """
+
+    part_bytes: int
+    offset_tags: bool
+    tags: tuple[tuple[str, str], ...]
+    storage_class: str | None
+    acl: str | None
+    encryption: Encryption | None
+    kms_key_id: str | None
+    customer_key: Secret | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkSettings:
+    """Everything that a sink alone is told. `group_id` is the connector's own group, which holds offsets."""
+
+    group_id: str
+    topics: TopicSelection
+    converters: Converters
+    output: OutputSettings
+    names: NameSettings
+    rotation: RotationSettings
+    buffer: BufferSettings
+    upload: UploadSettings
