@@ -1,4 +1,4 @@
-"""Messages that are none of ours. A queue that fails is in tests/integration/test_discovery_switch.py."""
+"""Messages that are none of ours. A queue that fails is in tests/integration/test_discovery_fallback.py."""
 
 import json
 from typing import Any, Final

@@ -10,7 +10,7 @@ from tests.support.discovery import log_lines
 from tests.support.service import new_road
 from tests.support.until import until_sync
 
-# A slot's task does the same for fewer rows in tests/spark/test_formats_road.py, and quickly.
+# A slot's task does the same for fewer rows in tests/spark/test_task_formats.py, and quickly.
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 

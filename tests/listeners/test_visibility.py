@@ -1,4 +1,4 @@
-"""The book of held messages, by its own clock."""
+"""Which messages are held invisible, by the tracker's own clock."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The lean road: its bodies, its connections, its credentials, and where it is not taken."""
+"""GETs without botocore: bodies, connections, credentials, and when botocore is used instead."""
 
 import datetime as dt
 import gzip

@@ -1,4 +1,4 @@
-"""What configuration leaves out."""
+"""Which objects the configuration excludes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The switch, by its own clock."""
+"""The fallback between events and listings, by its own clock."""
 
 from hypothesis import given
 from hypothesis import strategies as st

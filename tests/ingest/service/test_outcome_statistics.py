@@ -1,4 +1,4 @@
-"""What is counted and said of objects that came to their ends, many at a time."""
+"""Counts and log lines of objects that came to their ends, many at a time."""
 
 import io
 import json

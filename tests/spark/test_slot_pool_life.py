@@ -1,4 +1,4 @@
-"""The life of a slot's start, as the lanes tell it: on real Spark, with a real task."""
+"""The life of a slot's attempt, in the events of the slot pool: on real Spark, with a real task."""
 
 import socket
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def test_a_second_task_of_a_start_is_refused(driver: Drivers) -> None:
     assert one.run(one.work(one.put("object", b"1\n"))).outcome is BatchOutcome.CLEAN
 
 
-def test_a_late_task_of_a_voided_start_is_told_no(driver: Drivers) -> None:
+def test_a_late_task_of_a_voided_slot_is_refused(driver: Drivers) -> None:
     """It proves itself with a token that nobody knows any more."""
     one = driver()
     one.ready()

@@ -1,4 +1,4 @@
-"""The road of a slot on real parts: Spark, LocalStack, a broker, and a driver whose every step is said."""
+"""A slot end to end on real services: Spark, LocalStack, a broker, and a driver whose steps are scripted."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Each format on the road of a slot: a real task, a real bucket, a real broker."""
+"""Each format through a real task, from a real bucket to a real broker."""
 
 import io
 import json

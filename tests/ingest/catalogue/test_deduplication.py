@@ -1,4 +1,4 @@
-"""What a sight of an object means beside the ledger's entry."""
+"""What an event or a listing of an object means, given its ledger entry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No key and no error text can forge a log line or steer a terminal."""
+"""No key and no error text can forge a log line or control a terminal."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The REST interface of a service on real parts: what it is told holds, over restarts and takeovers too."""
+"""The REST interface of a service: what a request sets holds, over restarts and takeovers too."""
 
 import json
 import urllib.error

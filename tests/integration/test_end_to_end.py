@@ -1,4 +1,4 @@
-"""The main road, end to end on real parts: what is uploaded is in Kafka, once."""
+"""End to end on real services: what is uploaded is in Kafka, once."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The socket between driver and task: only who holds the token of a start is heard."""
+"""The socket between driver and task: only who holds the token of an attempt is answered."""
 
 import contextlib
 import pickle

@@ -1,4 +1,4 @@
-"""The door: which error of botocore or aiohttp becomes which of ours."""
+"""Which error of botocore or aiohttp becomes which of ours."""
 
 import asyncio
 import inspect
