@@ -16,7 +16,7 @@ from typing import Any, Final
 STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "ingest.service.event_loop": [("EventLoop", "_received", "told", None)],
     "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
-    "spark.source.driver_connection": [("Link", "batch", None, "taken")],
+    "spark.task.driver_connection": [("Link", "batch", None, "taken")],
     "spark.reader.s3_source": [("S3Source", "whole", None, "fetched")],
     "spark.producer.transactional": [
         ("TransactionalProducer", "begin", None, "opened"),

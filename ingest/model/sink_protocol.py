@@ -56,10 +56,15 @@ class SinkBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWanted:
-    """The slot is about to begin a transaction: a standby's arrival may have raised the generation."""
+class SinkReport:
+    """What a slot says while it works on a batch, by the batch's number."""
 
     batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWanted(SinkReport):
+    """The slot is about to begin a transaction: a standby's arrival may have raised the generation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +76,9 @@ class LeaderGroup:
 
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkCommitted:
+class SinkCommitted(SinkReport):
     """A transaction whose commit the broker acknowledged: exactly its ledger records, and counts of it."""
 
-    batch: int
     objects: tuple[SealedObject, ...]
     checkpoints: tuple[PartitionCheckpoint, ...]
     records_by_topic: dict[str, int]
@@ -85,20 +89,18 @@ class SinkCommitted:
 
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkCompleted:
+class SinkCompleted(SinkReport):
     """The slot has completed these objects; with `quarantined`, it is known that they cannot be."""
 
-    batch: int
     ids: tuple[str, ...]
     quarantined: tuple[tuple[str, str], ...] = ()
     """Pairs of object id and reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionStopped:
+class PartitionStopped(SinkReport):
     """A partition stands at a record that is refused; the others go on. `message` holds no content."""
 
-    batch: int
     topic: str
     partition: int
     offset: int
@@ -108,10 +110,9 @@ class PartitionStopped:
 
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkProgress:
+class SinkProgress(SinkReport):
     """Where a slot is. Positions and ends by partition; sums of the moment for the rest."""
 
-    batch: int
     positions: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
     open_objects: int

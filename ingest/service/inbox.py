@@ -13,7 +13,7 @@ from listeners.discovery_events import (
     ModeChanged,
     Received,
 )
-from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from spark.slots import SlotEvent
 
 AppliedBatch = tuple[Applied, ...]
 Event = (
@@ -26,9 +26,6 @@ Event = (
     | ListingFailed
     | ModeChanged
     | HeadAnswer
-    | SlotReady
-    | BatchCommitted
-    | BatchFinished
-    | SlotEnded
+    | SlotEvent
 )
 Inbox = queue.SimpleQueue[Event]

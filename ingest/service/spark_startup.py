@@ -12,6 +12,7 @@ from ingest.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_session, is_local
 from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
+from spark.source.slot_work import SourceWork
 from spark.source.task_settings import task_settings
 
 # What a cluster that is well takes to accept an application, however short --startup-timeout is.
@@ -98,7 +99,7 @@ class SparkStartup:
         settings = self._settings
         return SlotPool(
             jobs,
-            task_settings(settings, slots=self.slots),
+            SourceWork(task_settings(settings, slots=self.slots)),
             post,
             linger_seconds=settings.jobs.linger_ms / 1000,
         )

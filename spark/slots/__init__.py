@@ -1,7 +1,14 @@
 """The driver's side of the slots: one Spark job a slot, the socket that hands out work, and its answers."""
 
 from spark.slots.jobs import JobFailed, Jobs, SessionJobs
-from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
+from spark.slots.slot_events import (
+    BatchCommitted,
+    BatchFinished,
+    SlotEnded,
+    SlotEvent,
+    SlotReady,
+    SlotReported,
+)
 from spark.slots.slot_pool import SlotPool
 
 __all__ = [
@@ -14,4 +21,5 @@ __all__ = [
     "SlotEvent",
     "SlotPool",
     "SlotReady",
+    "SlotReported",
 ]

@@ -24,7 +24,7 @@ from ingest.threads import start_thread
 from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
-from spark.source.entry import RESULT_SCHEMA, SlotFunction
+from spark.task.entry import RESULT_SCHEMA, SlotFunction
 
 T = TypeVar("T")
 

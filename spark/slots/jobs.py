@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark.session import is_local, stop_session
-from spark.source.entry import RESULT_SCHEMA, SlotFunction
+from spark.task.entry import RESULT_SCHEMA, SlotFunction
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LOOPBACK: Final = "127.0.0.1"

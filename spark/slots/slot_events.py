@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ingest.model.sink_protocol import SinkReport
 from ingest.model.slot_protocol import Committed, Finished
 
 
@@ -23,6 +24,15 @@ class BatchCommitted:
     slot: int
     start: int
     committed: Committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotReported:
+    """A slot of the sink says something of its batch."""
+
+    slot: int
+    start: int
+    report: SinkReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,4 +58,4 @@ class SlotEnded:
     error: str | None
 
 
-SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded
+SlotEvent = SlotReady | BatchCommitted | SlotReported | BatchFinished | SlotEnded

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from ingest.errors import Unavailable
+from ingest.model.sink_protocol import SinkBatch, SinkReport
 from ingest.model.slot_protocol import (
     Batch,
     BatchOutcome,
@@ -26,11 +27,17 @@ from ingest.threads import start_thread
 from spark.slots.deadlines import SILENT_SECONDS, Deadlines
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
-from spark.slots.slot_events import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady
+from spark.slots.slot_events import (
+    BatchCommitted,
+    BatchFinished,
+    SlotEnded,
+    SlotEvent,
+    SlotReady,
+    SlotReported,
+)
 from spark.slots.task_listener import TaskListener
 from spark.socket_protocol import AuthenticatedSocket, Disconnected
-from spark.source.entry import TaskCredentials, reach_function, slot_function, warm_function
-from spark.source.task_settings import TaskSettings
+from spark.task.entry import SlotWork, TaskCredentials, reach_function, slot_function, warm_function
 
 log = structlog.get_logger(__name__)
 
@@ -54,13 +61,13 @@ class SlotPool:
     def __init__(
         self,
         jobs: Jobs,
-        settings: TaskSettings,
+        work: SlotWork,
         post: Callable[[SlotEvent], None],
         *,
         linger_seconds: float,
     ) -> None:
         self._jobs = jobs
-        self._settings = settings
+        self._work = work
         self._post = post
         self._linger_seconds = linger_seconds
         self._deadlines = Deadlines(linger_seconds=linger_seconds)
@@ -81,7 +88,7 @@ class SlotPool:
 
     def warm(self, workers: int) -> None:
         """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
-        function = warm_function(self._settings)
+        function = warm_function(self._work)
         for error in self._jobs.run(function, pool="warm", group="headrace-warm", tasks=workers):
             log.warning("warmup_failed", error=error)
 
@@ -113,7 +120,7 @@ class SlotPool:
             start.job = start_thread(partial(self._run, start), name=start.group)
         return start.number
 
-    def grant(self, slot: int, batch: Batch) -> bool:
+    def grant(self, slot: int, batch: Batch | SinkBatch) -> bool:
         """True when the plan is out: BatchFinished follows, or SlotEnded that is not clean.
 
         False when the slot's task is not there to take it (it ended, lingers no more, or is busy): then the
@@ -136,6 +143,18 @@ class SlotPool:
             # Part of it may have arrived, so it counts as granted: SlotEnded will not be clean.
             self._lose(start, str(error))
         return True
+
+    def send(self, slot: int, number: int, message: object) -> None:
+        """Send a busy task an answer, unless this start of the slot is over. Does not wait for one."""
+        with self._changed:
+            start = self._starts.get(slot)
+            if start is None or start.number != number or start.wire is None:
+                return
+            wire = start.wire
+        try:
+            wire.send(message)
+        except Disconnected as error:
+            self._lose(start, str(error))
 
     def end(self, slot: int) -> None:
         """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
@@ -201,7 +220,7 @@ class SlotPool:
         error: str | None = None
         try:
             errors = self._jobs.run(
-                slot_function(ticket, self._settings),
+                slot_function(ticket, self._work),
                 pool=f"slot-{start.slot}",
                 group=start.group,
             )
@@ -282,6 +301,8 @@ class SlotPool:
                     self._post(SlotReady(slot=start.slot, start=start.number))
                 case Committed(batch=plan), _ if plan == start.plan:
                     self._post(BatchCommitted(slot=start.slot, start=start.number, committed=message))
+                case SinkReport(batch=plan), _ if plan == start.plan:
+                    self._post(SlotReported(slot=start.slot, start=start.number, report=message))
                 case Finished(batch=plan), _ if plan == start.plan:
                     self._finish(start, message)
                 case _:

@@ -29,13 +29,13 @@ from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
-from spark.source.driver_connection import DriverConnection
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints
 from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.source.transaction import SlotTransaction
 from spark.source.watchdog import Watchdog
 from spark.source.worker_cache import rate_limiter, s3_calls, topic_limits
+from spark.task.driver_connection import DriverConnection
 
 log = structlog.get_logger(__name__)
 

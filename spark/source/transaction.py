@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import Batch, Committed
 from spark.producer import SlotProducer, SlotRevoked
-from spark.source.driver_connection import DriverConnection
 from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
+from spark.task.driver_connection import DriverConnection
 
 
 class SlotTransaction:

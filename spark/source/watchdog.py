@@ -4,8 +4,8 @@ import time
 from typing import Final
 
 from spark.reader.resumable_get import CHUNK_BYTES
-from spark.source.driver_connection import DriverConnection
 from spark.source.pipeline import Pipeline
+from spark.task.driver_connection import DriverConnection
 
 # Reads time out within minutes, repeats included, and a unit of any format decodes in seconds.
 STUCK_SECONDS: Final = 900.0

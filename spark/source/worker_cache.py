@@ -1,9 +1,6 @@
-"""What outlives a task in its Python process: the S3 client, the pace, topics' limits, slots' producers."""
+"""What outlives a task in its Python process: the S3 client, the rate limit, topics' limits."""
 
 import functools
-import os
-import secrets
-import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -18,19 +15,6 @@ from spark.source.topic_limits import TopicLimits
 
 # What stands before the records of a batch, which librdkafka does not count.
 _BATCH_HEAD_BYTES: Final = 128
-
-_PRODUCERS: Final[dict[tuple[str, int], SlotProducer]] = {}
-
-
-def worker_name() -> str:
-    """A name that no other Python process has, of this host or another, now or later."""
-    return _name_of(os.getpid())
-
-
-@functools.cache
-def _name_of(pid: int) -> str:
-    # By pid, since Spark forks its workers from one process.
-    return f"{socket.gethostname()}-{pid}-{secrets.token_hex(4)}"
 
 
 @functools.cache
@@ -51,20 +35,8 @@ def topic_limits(settings: KafkaSettings) -> TopicLimits:
     return TopicLimits(OutputTopics(settings.client("admin")))
 
 
-def checkout_producer(
-    settings: TaskSettings, slot: int, last_worker: str | None, is_void: Callable[[], bool]
-) -> SlotProducer:
-    """The slot's producer, initialised: the cached one only when this process held the slot last.
-
-    Any other cached one is an old producer by now, so it is closed. Blocks; Fenced, AccessDenied,
-    Unavailable.
-    """
-    cached = _PRODUCERS.pop((settings.name, slot), None)
-    if cached is not None:
-        if last_worker == worker_name():
-            cached.is_void = is_void
-            return cached
-        cached.close()
+def new_slot_producer(settings: TaskSettings, slot: int, is_void: Callable[[], bool]) -> SlotProducer:
+    """A producer of the slot, initialised. Blocks; Fenced, AccessDenied, Unavailable."""
     properties = _with_fitting_batches(settings)
     ledger = settings.kafka.ledger_topic
     if not settings.kafka.exactly_once:
@@ -82,8 +54,3 @@ def _with_fitting_batches(settings: TaskSettings) -> dict[str, str]:
     if limit is not None and limit < most:
         properties["batch.size"] = str(max(1, limit - _BATCH_HEAD_BYTES))
     return properties
-
-
-def return_producer(settings: TaskSettings, slot: int, producer: SlotProducer) -> None:
-    """Leave the producer to the slot's next task in this process."""
-    _PRODUCERS[settings.name, slot] = producer

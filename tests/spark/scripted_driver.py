@@ -15,6 +15,7 @@ from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.slot_protocol import Batch, Finished, Split
 from ingest.settings import load
 from spark.slots import BatchCommitted, BatchFinished, Jobs, SlotEnded, SlotEvent, SlotPool, SlotReady
+from spark.source.slot_work import SourceWork
 from spark.source.task_settings import task_settings
 from tests.support import aws
 from tests.support.kafka import Record, read_committed
@@ -66,7 +67,10 @@ class ScriptedDriver:
         self.leadership.join()
         assert self.leadership.wait_for_lead(30, threading.Event())
         self.lanes = SlotPool(
-            jobs, task_settings(self.settings, slots=2), self.events.put, linger_seconds=linger_seconds
+            jobs,
+            SourceWork(task_settings(self.settings, slots=2)),
+            self.events.put,
+            linger_seconds=linger_seconds,
         )
         self._s3: S3Client = aws.s3(endpoint)
 
@@ -88,9 +92,9 @@ class ScriptedDriver:
 
     def break_tasks_broker(self) -> None:
         """Tasks that are started from here on are told of a broker that is not there."""
-        told = self.lanes._settings
+        told = task_settings(self.settings, slots=2)
         kafka = replace(told.kafka, producer=(("bootstrap.servers", "127.0.0.1:1"),))
-        self.lanes._settings = replace(told, kafka=kafka)
+        self.lanes._work = SourceWork(replace(told, kafka=kafka))
 
     def delete(self, key: str) -> None:
         """Remove an object."""

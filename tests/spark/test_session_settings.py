@@ -78,7 +78,7 @@ def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
 import sys
 from ingest.logs import configure
 from spark.session import build_session
-from spark.source.entry import RESULT_SCHEMA
+from spark.task.entry import RESULT_SCHEMA
 configure()
 session = build_session({"spark.master": "local[1]"}, name="doomed", )
 def run(batches):

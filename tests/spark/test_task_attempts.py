@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark.source.slot_loop import _repetition
+from spark.task.slot_session import _repetition
 
 
 @dataclass(frozen=True, slots=True)

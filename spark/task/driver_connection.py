@@ -4,13 +4,14 @@ import queue
 import socket
 import threading
 import time
-from typing import Final
+from typing import Final, TypeVar
 
+from ingest.model.sink_protocol import GroupWanted, LeaderGroup, SinkBatch
 from ingest.model.slot_protocol import Batch, End, Welcome, Working
 from ingest.threads import start_thread
 from spark.producer import SlotRevoked
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, connect
-from spark.source.entry import TaskCredentials
+from spark.task.entry import TaskCredentials
 
 _CONNECT_SECONDS: Final = 10.0
 BEAT_SECONDS: Final = 5.0
@@ -26,6 +27,9 @@ def why_unreachable(address: tuple[str, int]) -> str | None:
     return None
 
 
+B = TypeVar("B", Batch, SinkBatch)
+
+
 class DriverConnection:
     """The connection to the driver. A closed one means that the slot is void, whoever closed it."""
 
@@ -35,6 +39,7 @@ class DriverConnection:
         self._end = threading.Event()
         self._beat_at = time.monotonic()
         self._messages: queue.Queue[object] = queue.Queue()
+        self._groups: queue.Queue[LeaderGroup | None] = queue.Queue()
         start_thread(self._listen, name="driver-link")
 
     @classmethod
@@ -90,14 +95,22 @@ class DriverConnection:
             raise SlotRevoked("the driver refused this task")
         return message
 
-    def batch(self) -> Batch | None:
+    def batch(self, batch_type: type[B]) -> B | None:
         """The next batch, or None when the task is to end; blocks. SlotRevoked when the driver is gone."""
         message = self._messages.get()
-        if isinstance(message, Batch):
+        if isinstance(message, batch_type):
             return message
         if isinstance(message, End):
             return None
         raise SlotRevoked("the driver is gone")
+
+    def leader_group(self, batch: int) -> bytes:
+        """The leader's group metadata of the moment, pickled; blocks. SlotRevoked when the leader is gone."""
+        self.send(GroupWanted(batch=batch))
+        answer = self._groups.get()
+        if answer is None:
+            raise SlotRevoked("the driver is gone")
+        return answer.group
 
     def close(self) -> None:
         """End the connection."""
@@ -111,7 +124,11 @@ class DriverConnection:
             except Disconnected:
                 self._void.set()
                 self._messages.put(None)
+                self._groups.put(None)
                 return
+            if isinstance(message, LeaderGroup):
+                self._groups.put(message)
+                continue
             if isinstance(message, End):
                 self._end.set()
             self._messages.put(message)

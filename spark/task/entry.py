@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-from spark.source.task_settings import TaskSettings
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,30 +23,38 @@ class TaskCredentials:
     token: bytes = field(repr=False)
 
 
-def slot_function(ticket: TaskCredentials, settings: TaskSettings) -> SlotFunction:
+class SlotWork(Protocol):
+    """What the tasks of the slots do: small and picklable, it is sent with every job.
+
+    What it needs is imported by its methods, in the worker, so that sending it sends no module.
+    """
+
+    def run(self, credentials: TaskCredentials) -> str | None:
+        """Work for the slot until the driver ends it; None, or a sentence: why it could not begin."""
+
+    def warm(self) -> str | None:
+        """Load what a task needs, clients included; None, or a sentence on what is missing."""
+
+
+def slot_function(credentials: TaskCredentials, work: SlotWork) -> SlotFunction:
     """The function whose one task works for the slot until it is told to end."""
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         # Input that is not read to its end makes Spark throw the Python worker away.
         for _ in batches:
             pass
-        # Imported in the worker, so that shipping the function ships two small values and no module.
-        from spark.source.slot_loop import run_slot
-
-        yield _result(run_slot(ticket, settings))
+        yield _result(work.run(credentials))
 
     return run
 
 
-def warm_function(settings: TaskSettings) -> SlotFunction:
+def warm_function(work: SlotWork) -> SlotFunction:
     """The function whose tasks only load what a slot's task needs."""
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for _ in batches:
             pass
-        from spark.source.slot_loop import warm_process
-
-        yield _result(warm_process(settings))
+        yield _result(work.warm())
 
     return run
 
@@ -59,7 +65,7 @@ def reach_function(address: tuple[str, int]) -> SlotFunction:
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for _ in batches:
             pass
-        from spark.source.driver_connection import why_unreachable
+        from spark.task.driver_connection import why_unreachable
 
         yield _result(why_unreachable(address))
 
@@ -69,7 +75,7 @@ def reach_function(address: tuple[str, int]) -> SlotFunction:
 def _result(error: str | None) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    from spark.source.worker_cache import worker_name
+    from spark.task.worker import worker_name
 
     return pa.RecordBatch.from_pydict(
         {"worker": [worker_name()], "error": pa.array([error], type=pa.string())}

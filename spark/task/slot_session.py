@@ -1,48 +1,70 @@
-"""The loop of a slot: initialise, ask, do, report, ask again."""
+"""The loop of a slot's task: initialise, ask, do, report, ask again."""
 
 import contextlib
 import functools
 import os
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 from pyspark import TaskContext
 
 from ingest.errors import HeadraceError
 from ingest.logs import configure
+from ingest.model.sink_protocol import SinkBatch
 from ingest.model.slot_protocol import Batch, BatchOutcome, Finished, Hello, Ready
 from spark.memory import keep_freed_memory
 from spark.producer import SlotProducer, SlotRevoked
-from spark.source.batch import BatchRun
-from spark.source.driver_connection import DriverConnection
-from spark.source.entry import TaskCredentials
-from spark.source.task_settings import TaskSettings
-from spark.source.worker_cache import checkout_producer, return_producer, s3_calls, topic_limits, worker_name
+from spark.task.driver_connection import DriverConnection
+from spark.task.entry import TaskCredentials
+from spark.task.worker import checkout_producer, return_producer, worker_name
 
 log = structlog.get_logger(__name__)
 
+B = TypeVar("B", Batch, SinkBatch)
 
-def run_slot(ticket: TaskCredentials, settings: TaskSettings) -> str | None:
+
+class SlotProgram(Protocol, Generic[B]):
+    """What the task of one slot does with its batches."""
+
+    name: str
+    """The ingester's, by which cached producers are told apart."""
+    batch_type: type[B]
+
+    def new_producer(self, slot: int, is_void: Callable[[], bool]) -> SlotProducer:
+        """A producer of the slot, initialised. Blocks; Fenced, AccessDenied, Unavailable."""
+
+    def run_batch(self, batch: B, producer: SlotProducer, link: DriverConnection) -> Finished:
+        """Do the batch; what it came to. SlotRevoked when the driver has cut the slot off."""
+
+
+def run_slot(credentials: TaskCredentials, program: SlotProgram[B], *, log_level: str) -> str | None:
     """Work for the slot until the driver ends it; None, or a sentence that says why it could not begin.
 
     A task that is told no, is fenced or has aborted ends: it never initialises again, since a late
     initialisation is what fencing does not stop (docs/protocol.md, step 4).
     """
-    _configure_logs(settings.log_level)
+    configure_worker_logs(log_level)
     keep_freed_memory()
     repeated = _repetition(TaskContext.get())
     if repeated is not None:
         return repeated
+    slot = credentials.slot
     try:
-        link = DriverConnection.connect(ticket)
+        link = DriverConnection.connect(credentials)
     except SlotRevoked as error:
         return str(error)
     try:
-        link.send(Hello(slot=ticket.slot, worker=worker_name()))
+        link.send(Hello(slot=slot, worker=worker_name()))
         producer = checkout_producer(
-            settings, ticket.slot, link.welcome().last_worker, link.is_void_in_a_wait
+            program.name,
+            slot,
+            last_worker=link.welcome().last_worker,
+            is_void=link.is_void_in_a_wait,
+            new_producer=lambda: program.new_producer(slot, link.is_void_in_a_wait),
         )
-        if _serve(link, producer, settings, ticket.slot):
-            return_producer(settings, ticket.slot, producer)
+        if _serve(link, producer, program, slot):
+            return_producer(program.name, slot, producer)
         else:
             producer.close()
     except SlotRevoked:
@@ -55,25 +77,19 @@ def run_slot(ticket: TaskCredentials, settings: TaskSettings) -> str | None:
     return None
 
 
-def warm_process(settings: TaskSettings) -> str | None:
-    """Load what a slot's task needs, clients included; None, or a sentence on what is missing."""
-    _configure_logs(settings.log_level)
-    try:
-        s3_calls(settings.s3)
-    except HeadraceError as error:
-        return str(error)
-    if settings.topic is not None:
-        topic_limits(settings.kafka).of(settings.topic)
-    return None
+@functools.cache
+def configure_worker_logs(level: str) -> None:
+    """Have this worker's log lines written as JSON, once for each level."""
+    configure(level=level, style="json")
 
 
-def _serve(link: DriverConnection, producer: SlotProducer, settings: TaskSettings, slot: int) -> bool:
+def _serve(link: DriverConnection, producer: SlotProducer, program: SlotProgram[B], slot: int) -> bool:
     """Do batch after batch; True when the producer may be kept for the slot's next task here."""
     try:
         link.send(Ready())
-        while (batch := link.batch()) is not None:
+        while (batch := link.batch(program.batch_type)) is not None:
             producer.on_stuck = functools.partial(_leave, link, batch)
-            finished = BatchRun(batch, producer=producer, link=link, settings=settings).run()
+            finished = program.run_batch(batch, producer, link)
             link.send(finished)
             if finished.outcome is not BatchOutcome.CLEAN:
                 return False
@@ -91,7 +107,7 @@ def _serve(link: DriverConnection, producer: SlotProducer, settings: TaskSetting
     return True
 
 
-def _leave(link: DriverConnection, batch: Batch) -> None:
+def _leave(link: DriverConnection, batch: Batch | SinkBatch) -> None:
     """End this process, whose main thread is stuck in a transaction in which nothing is written yet.
 
     The driver hears of it first, or it would take the objects of the batch for what killed the worker.
@@ -111,8 +127,3 @@ def _repetition(context: TaskContext | None) -> str | None:
     if context.attemptNumber():
         return f"Spark repeats a task (attempt {context.attemptNumber()}), which could write twice: refused."
     return None
-
-
-@functools.cache
-def _configure_logs(level: str) -> None:
-    configure(level=level, style="json")

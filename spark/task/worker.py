@@ -1,0 +1,49 @@
+"""What outlives a task in its Python process: the process's name, and the slots' producers."""
+
+import functools
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from spark.producer import SlotProducer
+
+_PRODUCERS: Final[dict[tuple[str, int], SlotProducer]] = {}
+
+
+def worker_name() -> str:
+    """A name that no other Python process has, of this host or another, now or later."""
+    return _name_of(os.getpid())
+
+
+@functools.cache
+def _name_of(pid: int) -> str:
+    # By pid, since Spark forks its workers from one process.
+    return f"{socket.gethostname()}-{pid}-{secrets.token_hex(4)}"
+
+
+def checkout_producer(
+    name: str,
+    slot: int,
+    *,
+    last_worker: str | None,
+    is_void: Callable[[], bool],
+    new_producer: Callable[[], SlotProducer],
+) -> SlotProducer:
+    """The slot's producer, initialised: the cached one only when this process held the slot last.
+
+    Any other cached one is an old producer by now, so it is closed. Blocks; what `new_producer` raises.
+    """
+    cached = _PRODUCERS.pop((name, slot), None)
+    if cached is not None:
+        if last_worker == worker_name():
+            cached.is_void = is_void
+            return cached
+        cached.close()
+    return new_producer()
+
+
+def return_producer(name: str, slot: int, producer: SlotProducer) -> None:
+    """Leave the producer to the slot's next task in this process."""
+    _PRODUCERS[name, slot] = producer
