@@ -89,10 +89,7 @@ def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
 
 
 def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
-    """The columns, and for the one layout that is read by them those that have nulls.
-
-    No other object's statistics are asked for: pyarrow ends the process where an entry of them is damaged.
-    """
+    """The columns, and for the one layout that is read by them those that have nulls."""
     is_asked = options.archive is not None and options.archive.name.layout is LayoutName.QUIX
     return RowShape(frozenset(groups.schema.names), groups.with_nulls() if is_asked else frozenset())
 

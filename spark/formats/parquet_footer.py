@@ -1,6 +1,6 @@
 """The footer of a Parquet object: found, refused where it cannot be read, and adapted to Arrow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,7 +38,8 @@ _IGNORED: Final = b"\x0carrow-schema"
 _SCHEMA, _GROUPS = 2, 4
 _COLUMNS: Final = 1
 _META, _CRYPTO = 3, 8
-_CODEC, _VALUES, _COMPRESSED, _DATA, _DICTIONARY = 4, 5, 7, 9, 11
+_CODEC, _VALUES, _COMPRESSED, _DATA, _DICTIONARY, _STATISTICS = 4, 5, 7, 9, 11, 12
+_NULL_COUNT: Final = 3  # of Statistics
 
 _LZO: Final = 3
 
@@ -80,6 +81,22 @@ class Footer:
             return self._read_group()
         except ThriftIncompleteError:
             raise ValueError(f"the footer ends within row group {group}") from None
+
+    def with_nulls(self) -> frozenset[str]:
+        """The columns that the statistics show with a null in some row; those of groups by the outermost name.
+
+        ValueError where a row group's entry is damaged. Arrow is not asked: it ends the process there.
+        """
+        tops = [child.name for child in self.root.children for _ in child.leaves()]
+        found: set[str] = set()
+        begun = replace(self._groups)
+        try:
+            for group in range(begun.read, begun.count):
+                chunks = self.chunks(group)
+                found.update(top for top, chunk in zip(tops, chunks, strict=True) if chunk.nulls)
+        finally:
+            self._groups = begun
+        return frozenset(found)
 
     def _reader(self, at: int) -> ThriftReader:
         return ThriftReader(self._bytes, at, bytes_max=self._bytes_max)
@@ -140,7 +157,9 @@ class Footer:
         codec = CODECS[numbers[_CODEC]] if known else ""
         if min(begin, values, size) < 0:
             raise ValueError(f"the footer has a negative number for column {self._shown(index)}")
-        return Chunk(begin, begin + size, values, codec)
+        statistics = numbers.get(_STATISTICS)
+        nulls = statistics.get(_NULL_COUNT, 0) if isinstance(statistics, dict) else 0
+        return Chunk(begin, begin + size, values, codec, nulls)
 
     def _shown(self, index: int) -> str:
         return repr(self.leaves[index].name[:80]) if index < len(self.leaves) else f"number {index}"

@@ -59,14 +59,8 @@ class RowGroups:
         return self._meanings.schema
 
     def with_nulls(self) -> frozenset[str]:
-        """The columns that the footer's statistics show with a null in some row."""
-        nulls = set()
-        for group in range(len(self)):
-            about = self._metadata.row_group(group)
-            for column in map(about.column, range(about.num_columns)):
-                if column.is_stats_set and column.statistics.null_count:
-                    nulls.add(column.path_in_schema.partition(".")[0])
-        return frozenset(nulls)
+        """The columns that the footer's statistics show with a null in some row. ValueError for damage."""
+        return self._footer.with_nulls()
 
     def rows(self, group: int) -> int:
         """How many rows a group has."""

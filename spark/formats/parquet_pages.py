@@ -23,12 +23,16 @@ CODECS: Final = ("none", "snappy", "gzip", "lzo", "brotli", "lz4_hadoop", "zstd"
 
 
 class Chunk(NamedTuple):
-    """Where a column's values of one row group lie, and how many there are, nulls included."""
+    """Where a column's values of one row group lie, and how many there are, nulls included.
+
+    `nulls` is how many of them the footer's statistics call null; 0 where it has none.
+    """
 
     begin: int
     end: int
     values: int
     codec: str
+    nulls: int = 0
 
 
 class Kind(IntEnum):
