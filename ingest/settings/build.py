@@ -19,7 +19,7 @@ from ingest.settings.options import connection_options, format_options, reading_
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.registry_settings import RegistrySettings
-from ingest.settings.restore_forms import restore_settings
+from ingest.settings.restore_forms import input_format, restore_settings
 from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
@@ -215,7 +215,7 @@ def _format(values: Values) -> settings.FormatSettings:
     if by_converter and not values.is_given(record_options.JSON_FORMAT):
         json_format = JsonFormat.CONNECT
     return settings.FormatSettings(
-        input_format=values[record_options.INPUT_FORMAT],
+        input_format=input_format(values),
         compression=values[record_options.COMPRESSION],
         chunk_bytes=values[record_options.CHUNK_SIZE],
         record_max_bytes=values[record_options.RECORD_MAX_BYTES],

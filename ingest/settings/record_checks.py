@@ -6,6 +6,7 @@ from ingest.settings.choices import Envelope, InputFormat, ValueFormat
 from ingest.settings.options import record_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import FieldHeaders, FieldSource
+from ingest.settings.restore_forms import input_format
 from ingest.settings.values import Values
 
 # The matrix of value.format and input.format: what each input format cannot be written as.
@@ -58,12 +59,10 @@ def _check_formats(values: Values) -> None:
             f"says otherwise than value.converter ({converter}); keep one of them",
         )
     if values.are_good(record_options.INPUT_FORMAT):
-        input_format = values[record_options.INPUT_FORMAT]
-        reason = IMPOSSIBLE_VALUES.get((input_format, chosen))
+        found = input_format(values)
+        reason = IMPOSSIBLE_VALUES.get((found, chosen))
         if reason is not None:
-            values.refuse(
-                _asked_by(values), f"{chosen} cannot be made from input.format={input_format}: {reason}"
-            )
+            values.refuse(_asked_by(values), f"{chosen} cannot be made from input.format={found}: {reason}")
 
 
 def _check_chunks(values: Values) -> None:
@@ -72,7 +71,7 @@ def _check_chunks(values: Values) -> None:
     ):
         return
     chunk, limit = values[record_options.CHUNK_SIZE], values[record_options.RECORD_MAX_BYTES]
-    if values[record_options.INPUT_FORMAT] is InputFormat.BYTES and chunk > limit:
+    if input_format(values) is InputFormat.BYTES and chunk > limit:
         values.refuse(
             record_options.CHUNK_SIZE
             if values.is_given(record_options.CHUNK_SIZE)

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ingest.settings.choices import FileNameMatch, InputFormat, InputLayout
-from ingest.settings.options import reading_options, record_options, restore_options
+from ingest.settings.options import format_options, reading_options, record_options, restore_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import NoSource, ObjectHeaders
 from ingest.settings.settings import RestoreSettings
@@ -30,6 +30,15 @@ _OF_OTHER_OBJECTS: Final = (
     record_options.ENVELOPE_BASE64,
     record_options.KEY_CONVERTER_CLASS,
     record_options.VALUE_CONVERTER_CLASS,
+    format_options.TEXT_START,
+    format_options.TEXT_END,
+)
+_OF_QUOTED_CSV: Final = (
+    format_options.CSV_DELIMITER,
+    format_options.CSV_QUOTE,
+    format_options.CSV_HEADER,
+    format_options.CSV_COLUMNS,
+    format_options.CSV_TYPES,
 )
 
 
@@ -37,6 +46,14 @@ def is_restore(values: Values) -> bool:
     """Return whether the objects are an archive with names and rows of its own."""
     layout = restore_options.LAYOUT
     return values.are_good(layout) and values[layout] is not InputLayout.NONE
+
+
+def input_format(values: Values) -> InputFormat:
+    """Return what objects hold, where `input.format` is good; beside a layout each object says it itself."""
+    if is_restore(values) and not values.is_given(record_options.INPUT_FORMAT):
+        return InputFormat.AUTO
+    found: InputFormat = values[record_options.INPUT_FORMAT]
+    return found
 
 
 def check_restore(values: Values) -> None:
@@ -54,20 +71,31 @@ def check_restore(values: Values) -> None:
     headers = record_options.HEADERS_FROM
     if values.are_good(headers) and not isinstance(values[headers], NoSource | ObjectHeaders):
         values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
+    _check_quoted_csv(values)
     _check_columns(values)
+
+
+def _check_quoted_csv(values: Values) -> None:
+    if values[restore_options.LAYOUT] in {InputLayout.LENSES, InputLayout.AUTO}:
+        return
+    for option in _OF_QUOTED_CSV:
+        if values.is_given(option):
+            values.refuse(option, "means nothing here: no sink but Lenses' writes csv with quotes")
 
 
 def _remedy(option: Option[Any]) -> str:
     match option:
+        case format_options.TEXT_START | format_options.TEXT_END:
+            other = "leave it out"
         case record_options.TIMESTAMP_FROM:
-            other = "restore.timestamp"
+            other = "use restore.timestamp"
         case record_options.ENVELOPE | record_options.ENVELOPE_BASE64:
-            other = "restore.envelope, restore.key and restore.value"
+            other = "use restore.envelope, restore.key and restore.value"
         case record_options.KEY_FROM | record_options.KEY_CONVERTER_CLASS:
-            other = "restore.key"
+            other = "use restore.key"
         case _:
-            other = "restore.value"
-    return f"has no part in a restore, where input.layout says what rows hold; use {other}"
+            other = "use restore.value"
+    return f"has no part in a restore, where input.layout says what rows hold; {other}"
 
 
 def _check_columns(values: Values) -> None:
@@ -127,9 +155,8 @@ def restore_settings(values: Values) -> RestoreSettings | None:
         rows=_row_options(values),
         topic_map=values[restore_options.TOPIC_MAP_OPTION],
         partition=values[restore_options.PARTITION],
-        # Found out for each object is what a layout does by itself.
-        is_format_given=values.is_given(record_options.INPUT_FORMAT)
-        and values[record_options.INPUT_FORMAT] is not InputFormat.AUTO,
+        is_format_given=input_format(values) is not InputFormat.AUTO,
+        is_header_given=values.is_given(format_options.CSV_HEADER),
         separator=b"\n" if separator is None else separator.encode(),
     )
 

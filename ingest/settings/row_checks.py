@@ -5,6 +5,7 @@ from typing import Any, Final
 from ingest.settings.choices import InputFormat
 from ingest.settings.options import format_options, record_options
 from ingest.settings.options.option import Option
+from ingest.settings.restore_forms import input_format
 from ingest.settings.values import Values
 
 _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
@@ -23,9 +24,8 @@ def check_rows(values: Values) -> None:
     """Note options that mean nothing here, or that contradict one another."""
     if not values.are_good(record_options.INPUT_FORMAT):
         return
-    input_format = values[record_options.INPUT_FORMAT]
     for wanted, options in _OPTIONS.items():
-        if input_format not in {wanted, InputFormat.AUTO}:
+        if input_format(values) not in {wanted, InputFormat.AUTO}:
             for each in options:
                 if values.is_given(each):
                     values.refuse(each, f"means nothing without input.format={wanted}")

@@ -8,13 +8,17 @@ from ingest.settings.choices import CsvType
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvSettings:
-    """`delimiter` is one byte, `quote` one or none. `columns` None: the header's names, or none at all."""
+    """`delimiter` is one byte, `quote` one or none. `columns` None: the header's names, or none at all.
+
+    `has_nulls`: a field without anything, not even quotes, is null and not an empty text.
+    """
 
     delimiter: bytes = b","
     quote: bytes = b'"'
     header: bool = True
     columns: tuple[str, ...] | None = None
     types: tuple[tuple[str, CsvType], ...] = ()
+    has_nulls: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -199,7 +199,8 @@ class RestoreSettings:
     """Whose archive the objects are, and what becomes of its records.
 
     `layout` None: found out for each key. `is_format_given`: `input.format` decides how rows are cut out, and
-    not the object. `separator` stands behind each value of Confluent's bytes.
+    not the object. `is_header_given`: it was said whether csv begins with the names of its columns.
+    `separator` stands behind each value of Confluent's bytes.
     """
 
     layout: LayoutName | None
@@ -209,6 +210,7 @@ class RestoreSettings:
     topic_map: tuple[tuple[str, str], ...]
     partition: RestorePartition
     is_format_given: bool
+    is_header_given: bool
     separator: bytes
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ingest.errors import InvalidObject, ObjectCorrupt
 from ingest.model.positions import Position
-from ingest.settings.choices import InputFormat
+from ingest.settings.choices import InputFormat, ValueFormat
 from ingest.settings.settings import RestoreSettings
 from layouts.content import RowFormat, first_row, row_format
 from layouts.key_names import ArchiveNames
@@ -16,7 +16,7 @@ from layouts.registry import text_reader
 from spark.byte_source import ByteSource
 from spark.compression import stored_codec
 from spark.compression.codecs import decompressed
-from spark.formats import avro, cut_rows, jsonl, parquet
+from spark.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from spark.records.decode_options import DecodeOptions, ObjectRestore
 from spark.rows import RowBatch
 
@@ -26,7 +26,8 @@ _DECODERS: Final = {
     RowFormat.JSONL: jsonl.decode,
     RowFormat.AVRO: avro.decode,
     RowFormat.PARQUET: parquet.decode,
-    RowFormat.JSON: cut_rows.decode,
+    RowFormat.JSON: json_array.decode,
+    RowFormat.CSV: csv_objects.decode,
     RowFormat.LINES: cut_rows.decode,
     RowFormat.TEXT: cut_rows.decode,
     RowFormat.SEPARATED: cut_rows.decode,
@@ -34,6 +35,9 @@ _DECODERS: Final = {
 }
 _BINARY: Final = (b"Obj\x01", b"PAR1")
 _ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
+# Layouts that end each row of text, also the last; and formats whose rows may look whole without their end.
+_ENDING: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES, LayoutName.QUIX})
+_MAY_LOOK_WHOLE: Final = frozenset({RowFormat.JSONL, RowFormat.CSV})
 
 
 class ArchiveDecoder:
@@ -60,9 +64,11 @@ class ArchiveDecoder:
         """The records of the object's rows, as a format's `decode` gives rows.
 
         InvalidObject with the reason `layout_undecided` or `format_undecided` where neither name nor content
-        nor options tell what the rows are. Blocks on reads.
+        nor options tell what the rows are; ObjectCorrupt where the last row is cut short. Blocks on reads.
         """
         archive = self._archive(source, key, options)
+        if archive.row_format is RowFormat.CSV:
+            options = _as_csv(options)
         options = replace(options, archive=archive)
         decoder = _DECODERS[archive.row_format]
         return decoder(source, start, options=options, begin=begin, end=end)
@@ -71,12 +77,11 @@ class ArchiveDecoder:
         head = _head(source, options.row_max_bytes)
         name = self._name(source, key, head)
         found = self._row_format(source, name, head, options)
+        self._refuse_unended(source, name, found)
         restore = self._restore
         text = None
         if found not in _ARROW:
-            first = first_row(head.removeprefix(b"[\n")) if found is RowFormat.JSON else first_row(head)
-            if found is RowFormat.JSON and first is not None:
-                first = first.removesuffix(b",")
+            first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
             text = text_reader(name, found, restore.rows, first)
         return ObjectRestore(
             name=name,
@@ -100,19 +105,43 @@ class ArchiveDecoder:
             found = _told(options.format.input_format, name)
         if found is None:
             raise InvalidObject(
-                f"{source.name}: its rows may be JSON lines or csv; set input.format.",
+                f"{source.name}: its first row may be a line of JSON as well as one of csv. Set input.format "
+                "to jsonl or to csv, whichever the sink's format.output.type was, and replay it.",
                 reason="format_undecided",
             )
-        if found not in _DECODERS:
+        if found is RowFormat.CSV and not self._restore.is_header_given:
             raise InvalidObject(
-                f"{source.name}: objects of {found.value} cannot be restored in this release.",
-                reason="unsupported",
+                f"{source.name}: nothing in it says whether its first row names the columns. Set csv.header "
+                "to true (the sink's CSV_WITHHEADERS) or to false (CSV; csv.columns may name the columns), "
+                "and replay it.",
+                reason="format_undecided",
             )
         return found
+
+    @staticmethod
+    def _refuse_unended(source: ByteSource, name: ArchiveName, found: RowFormat) -> None:
+        """A value that is cut short may look whole, so that its end has to be there."""
+        if name.layout not in _ENDING or found not in _MAY_LOOK_WHOLE or not source.size:
+            return
+        # A codec notices itself where its stream is cut short.
+        if stored_codec(source) is None and source.read_at(source.size - 1, 1) != b"\n":
+            raise ObjectCorrupt(
+                f"{source.name}: its last row is cut short: {name.layout.value} ends each row with a line "
+                "feed, and there is none behind the last one. Upload the object again."
+            )
+
+
+def _as_csv(options: DecodeOptions) -> DecodeOptions:
+    """Rows are JSON of their columns; Lenses quotes every field but a null."""
+    settings = options.format
+    csv = replace(settings.csv, has_nulls=True)
+    return replace(options, format=replace(settings, csv=csv, value_format=ValueFormat.JSON))
 
 
 def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
     """How rows are cut where `input.format` says it."""
+    if input_format is InputFormat.CSV and name.layout is LayoutName.AIVEN:
+        return RowFormat.LINES  # its csv has neither quotes nor a header
     if input_format is not InputFormat.BYTES:
         return RowFormat(input_format.value)
     return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE

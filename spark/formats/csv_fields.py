@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,7 +58,10 @@ class FieldReader:
             ignore_empty_lines=width > 1,
         )
         self._convert_options = pacsv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=settings.has_nulls,
+            quoted_strings_can_be_null=False,
         )
 
     def read(self, block: LineBlock, rows: Numbers) -> CsvFields:
@@ -93,12 +97,27 @@ class FieldReader:
         columns = [pa.array([fields[index] for fields in found], pa.string()) for index in range(self._width)]
         return CsvFields(columns=columns, rows=np.array(good, np.int64), faults=faults)
 
-    def fields(self, row: bytes) -> list[str] | Fault:
+    def fields(self, row: bytes) -> Sequence[str | None] | Fault:
         """The fields of one row, or why it has none."""
         fields = row_fields(row, self._settings)
-        if isinstance(fields, tuple) or len(fields) == self._width:
+        if isinstance(fields, tuple):
             return fields
+        if len(fields) == self._width:
+            return _nulled(row, fields, self._settings) if self._settings.has_nulls else fields
         return "wrong_fields", f"the row has {len(fields)} fields instead of {self._width}"
+
+
+def _nulled(row: bytes, fields: list[str], settings: CsvSettings) -> list[str | None]:
+    """The fields of a row with null for those that are not even quoted: csv.reader does not tell."""
+    found: list[str | None] = []
+    quote, at = settings.quote, 0
+    for field in fields:
+        is_quoted = bool(quote) and row.startswith(quote, at)
+        stored = field.encode()
+        size = len(stored) + (2 + stored.count(quote) if is_quoted else 0)
+        found.append(None if not size else field)
+        at += size + 1
+    return found
 
 
 def row_fields(row: bytes, settings: CsvSettings) -> list[str] | Fault:
@@ -148,9 +167,9 @@ class FieldWriter:
         for index, (column, kind) in enumerate(zip(fields.columns, self._kinds, strict=True)):
             pieces.append(self._labels[index])
             if kind is None or kind is CsvType.STRING:
-                pieces += scalar_pieces(column, JsonFormat.ISO) or []
+                pieces += _with_nulls(scalar_pieces(column, JsonFormat.ISO) or [], column)
                 continue
-            texts, wrong = typed_texts(column, kind)
+            texts, wrong = typed_texts(column.fill_null(""), kind)
             pieces.append(texts)
             name = "" if self._names is None else self._names[index]
             for row in wrong:
@@ -164,6 +183,13 @@ class FieldWriter:
         if len(faults) == len(fields.faults):
             return texts, fields
         return texts.filter(pa.array(good)), CsvFields(columns=[], rows=fields.rows[good], faults=faults)
+
+
+def _with_nulls(pieces: Pieces, column: Any) -> Pieces:
+    """The pieces of a column with `null` where it has one."""
+    if not column.null_count:
+        return pieces
+    return [pc.if_else(column.is_valid(), joined(pieces, len(column)), "null")]
 
 
 def typed_texts(column: Any, kind: CsvType) -> tuple[Any, list[int]]:

@@ -1,7 +1,4 @@
-"""Rows of an archive that are taken as they are: lines, values with a separator behind them, whole objects.
-
-A JSON array is cut here as the sinks write it, an element a line.
-"""
+"""Rows of an archive taken as they are: lines, values with a separator behind them, whole objects."""
 
 from collections.abc import Iterator
 
@@ -10,6 +7,7 @@ import numpy as np
 from ingest.errors import InvalidObject, ObjectCorrupt
 from ingest.model.positions import BytePosition, Position
 from layouts.content import RowFormat
+from layouts.names import LayoutName
 from spark.byte_source import ByteSource
 from spark.compression import plain_stream
 from spark.records.decode_options import DecodeOptions
@@ -47,13 +45,16 @@ class _Cutter:
         self._source = source
         self._options = options
         self._format = options.archive.row_format
+        # A value that is cut short looks like another one.
+        is_text = self._format in {RowFormat.TEXT, RowFormat.SEPARATED}
+        self._is_ended = is_text and options.archive.name.layout is not LayoutName.AIVEN
         self._separator = b"\n" if self._format is not RowFormat.SEPARATED else options.archive.separator
         self._builder = RecordBuilder.of(options)
         self._offset = offset
         self._is_behind = False
 
     def batches(self) -> Iterator[RowBatch]:
-        """Batches of rows; what is left behind the last separator is a row where the format says so."""
+        """Batches of rows. ObjectCorrupt behind the last one where a row has no separator behind it."""
         held = b""
         for chunk in self._stream():
             held += chunk
@@ -67,6 +68,11 @@ class _Cutter:
             cut += len(self._separator)
             yield from self._rows(held[:cut], is_last=False)
             held = held[cut:]
+        if held and self._is_ended:
+            raise ObjectCorrupt(
+                f"{self._source.name}: its last row is cut short: each ends with {self._separator!r}, and "
+                "there is none behind the last one. Upload the object again."
+            )
         # Lines are joined, not ended: what is behind the last line feed is a row, be it empty.
         if held or (self._format is RowFormat.LINES and not self._is_behind):
             yield from self._rows(held, is_last=True)
@@ -94,13 +100,9 @@ class _Cutter:
         """The rows of `text`, each ended by the separator; with `is_last` it is one row without."""
         starts, ends, nexts = self._bounds(text, is_last=is_last)
         offset, self._offset = self._offset, self._offset + int(nexts[-1])
-        kept = np.ones(len(starts), bool)
-        if self._format is RowFormat.JSON:
-            starts, ends, kept = _elements(text, starts, ends)
         for first in range(0, len(starts), _BATCH_ROWS):
             part = slice(first, first + _BATCH_ROWS)
-            rows = kept[part]
-            yield self._batch(text, offset, starts[part][rows], ends[part][rows], nexts[part])
+            yield self._batch(text, offset, starts[part], ends[part], nexts[part])
 
     def _bounds(self, text: bytes, *, is_last: bool) -> tuple[Numbers, Numbers, Numbers]:
         size = len(self._separator)
@@ -129,16 +131,3 @@ class _Cutter:
 
         column = Column(buffer=text, starts=starts, lengths=ends - starts)
         return self._builder.build(RowBatch(values=column, after=after, positions=positions))
-
-
-def _elements(text: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, np.ndarray]:
-    """The elements of an array, without the commas behind them and the brackets' lines."""
-    ends = ends.copy()
-    kept = np.ones(len(starts), bool)
-    for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        line = text[start:end]
-        if line in (b"[", b"]", b""):
-            kept[row] = False
-        elif line.endswith(b","):
-            ends[row] = end - 1
-    return starts, ends, kept

@@ -52,6 +52,17 @@ def decode(
         ) from error
 
 
+def first_element(head: bytes) -> bytes | None:
+    """The first element of the array that begins so, None where there is none, or not all of it."""
+    try:
+        block = next(elements(iter([head]), offset=0, number=0, limit=len(head)), None)
+    except (ArrayError, EOFError):
+        return None
+    if not isinstance(block, ElementBlock):
+        return None
+    return block.lines.buffer[block.lines.starts[0] : block.lines.ends[0]]
+
+
 def _batches(block: ElementBlock, options: DecodeOptions) -> Iterator[RowBatch]:
     """The block's elements; one that is missing between commas is a bad row."""
     offset = block.lines.offset

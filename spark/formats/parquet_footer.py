@@ -83,7 +83,7 @@ class Footer:
             raise ValueError(f"the footer ends within row group {group}") from None
 
     def with_nulls(self) -> frozenset[str]:
-        """The columns that the statistics show with a null in some row; those of groups by the outermost name.
+        """The outermost columns that the statistics show with a null in some row.
 
         ValueError where a row group's entry is damaged. Arrow is not asked: it ends the process there.
         """

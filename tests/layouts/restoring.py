@@ -27,7 +27,7 @@ _FORMS: Final = {
     "ByteArrayConverter": Form.BASE64,
 }
 _QUIX_FORMS: Final = {"json": Form.JSON, "string": Form.STRING}
-_KCQL_COLUMNS: Final = ("id", "name", "region", "amount")
+KCQL_COLUMNS: Final = ("id", "name", "region", "amount")
 
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]{2}")
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
@@ -161,7 +161,7 @@ def read_object(archive: Archive, key: str, stored: bytes | None = None) -> Reco
         options_of(archive),
         wanted=wanted_format(archive),
         separator=archive.config.get("format.bytearray.separator", "\n").encode(),
-        columns=_KCQL_COLUMNS,
+        columns=KCQL_COLUMNS,
     )
 
 

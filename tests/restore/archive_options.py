@@ -5,13 +5,16 @@ from typing import Final
 from layouts.content import RowFormat
 from layouts.options import RestoreOptions
 from tests.layouts.archive import Archive
-from tests.layouts.restoring import options_of, wanted_format
+from tests.layouts.restoring import KCQL_COLUMNS, options_of, wanted_format
 
+# How the operator says that rows are lines of Aiven's csv.
+_SPELLED: Final = {RowFormat.LINES: "csv"}
 # The archives in whose bucket no key can be read without being told more.
 _MORE: Final[dict[str, dict[str, str]]] = {
     "aiven-key_only": {"topic": "changelog"},
     "aiven-prefix_legacy_bytes_none": {"aws.s3.prefix": "legacy-"},
     "lenses-indexes_name": {"layout.indexes": ".indexes/,.temp-upload/,logs/indexes/"},
+    "lenses-csv": {"csv.header": "false", "csv.columns": ",".join(KCQL_COLUMNS)},
 }
 
 
@@ -23,7 +26,7 @@ def restore_config(archive: Archive) -> dict[str, str | None]:
         "topic": None,
         "file.name.template": archive.config.get("file.name.template"),
         "input.layout": archive.vendor,
-        "input.format": wanted.value if wanted is not None and _is_known(wanted) else None,
+        "input.format": None if wanted is None else _SPELLED.get(wanted, wanted.value),
         "restore.value": rows.value.value,
         "restore.key": rows.key.value,
         "restore.header": rows.header.value,
@@ -36,7 +39,3 @@ def restore_config(archive: Archive) -> dict[str, str | None]:
     if rows.csv_fields == plain.csv_fields:
         config["format.output.fields"] = None
     return config | _MORE.get(archive.name, {})
-
-
-def _is_known(wanted: RowFormat) -> bool:
-    return wanted in {RowFormat.JSONL, RowFormat.AVRO, RowFormat.PARQUET}

@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import pytest
 
-from ingest.errors import InvalidObject
+from ingest.errors import ObjectError
+from ingest.model.positions import position_as_dict
+from ingest.rest.rest_offsets import OffsetsReader
 from layouts.names import ArchiveName, ObjectKind
 from spark.formats import DecodeOptions
 from spark.formats.archives import ArchiveDecoder
@@ -22,8 +25,6 @@ from tests.spark.formats.memory_source import MemorySource
 
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]{2}")
-# Rows of csv with quotes and columns are cut by a format of their own.
-_UNSUPPORTED: Final = "lenses-csv"
 
 
 def _decoded(bucket: Archive, key: str) -> list[RowBatch]:
@@ -44,17 +45,7 @@ def _record(batch: RowBatch, row: int) -> tuple[Any, ...]:
     )
 
 
-def test_what_no_format_reads_is_refused() -> None:
-    """An object of csv is quarantined with a sentence, and not taken for text."""
-    bucket = archive(_UNSUPPORTED)
-    key = next(key for key in bucket.objects if key.endswith(".csv"))
-
-    with pytest.raises(InvalidObject, match="objects of csv cannot be restored") as raised:
-        _decoded(bucket, key)
-    assert raised.value.reason == "unsupported"
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != _UNSUPPORTED])
+@pytest.mark.parametrize("name", NAMES)
 def test_an_object_gives_the_records_that_its_layout_reads(name: str) -> None:
     """Key, value, headers and timestamp of each row, and the number of rows that gave no record."""
     bucket = archive(name)
@@ -88,3 +79,41 @@ def _plain(value: Any) -> Any:
 
 def _is_value(name: ArchiveName | None) -> bool:
     return name is not None and name.kind is ObjectKind.VALUES and not name.tombstones
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_position_of_an_archive_can_be_given_over_rest(name: str) -> None:
+    """Whatever a task writes into the ledger, a PATCH of offsets takes: the object decides its kind."""
+    bucket = archive(name)
+    settings = load_with(restore_config(bucket))
+    reader = OffsetsReader(
+        bucket="archive", input_format=settings.format.input_format, options="0123456789abcdef"
+    )
+    for key in filter(lambda key: _is_value(name_of(bucket, key)), bucket.objects):
+        for batch in _decoded(bucket, key):
+            place = {"bucket": "archive", "key": key, "etag": "e"}
+            offset = {"state": "partial", "size": 1, **position_as_dict(batch.after)}
+
+            (change,) = reader.read([{"partition": place, "offset": offset}])
+
+            assert change.offset is not None
+            assert change.offset.position == batch.after
+
+
+def test_no_damaged_footer_ends_the_process() -> None:
+    """Quix's Parquet is asked for its null counts, and pyarrow ends the process at damaged statistics."""
+    bucket = archive("quix-new_parquet_flat")
+    key, content = max(bucket.objects.items(), key=lambda each: each[0])
+    length = int.from_bytes(content[-8:-4], "little")
+    ends: set[str] = set()
+    for at in range(len(content) - 8 - length, len(content) - 8):
+        changed = bytearray(content)
+        changed[at] ^= 0x01 if at % 2 else 0xFF
+        damaged = replace(bucket, objects={key: bytes(changed)})
+        try:
+            _decoded(damaged, key)
+            ends.add("read")
+        except ObjectError as error:
+            ends.add(type(error).__name__)
+
+    assert "ObjectCorrupt" in ends

@@ -4,31 +4,22 @@ import gzip
 
 import pytest
 
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
+from ingest.errors import InvalidObject, ObjectCorrupt
+from ingest.model.positions import Position
 from spark.rows import RowBatch
-from tests.ingest.settings.loading import load_with
-from tests.spark.formats.memory_source import MemorySource
+from tests.restore.one_object import batches_of, decoded, values_of
 
 _CONFLUENT = "topics/t/partition=0/t+0+0000000000.bin"
 _LENSES = "backups/t/0/000000000001_1_2.bytes"
+_TEXT = "backups/t/0/000000000001_1_2.text"
+_CSV = "backups/t/0/000000000001_1_2.csv"
+_JSON = "backups/t/0/000000000001_1_2.json"
 
 
-def _batches(key: str, content: bytes, start: object = None, **more: str) -> list[RowBatch]:
-    layout = {"t-0-0": "aiven", _CONFLUENT: "confluent", _LENSES: "lenses"}[key]
+def _batches(key: str, content: bytes, start: Position | None = None, **more: str) -> list[RowBatch]:
+    layout = {"t-0-0": "aiven", _CONFLUENT: "confluent"}.get(key, "lenses")
     changes = {name.replace("__", "."): value for name, value in more.items()}
-    settings = load_with(
-        {"topic": None, "file.name.template": None, "input.layout": layout, **changes}
-    ).format
-    assert settings.restore is not None
-    options = DecodeOptions(format=settings, topic="t")
-    source = MemorySource(content, chunk=3)
-    decoder = ArchiveDecoder(settings.restore)
-    return list(decoder.decode(source, start, key=key, options=options, begin=None, end=None))  # type: ignore[arg-type]  # a position of its own
-
-
-def _values(batches: list[RowBatch]) -> list[bytes | None]:
-    return [batch.values.get(row) for batch in batches for row in range(len(batch))]
+    return decoded({"input.layout": layout, **changes}, key, content, start)
 
 
 @pytest.mark.parametrize(
@@ -42,28 +33,30 @@ def _values(batches: list[RowBatch]) -> list[bytes | None]:
         ("t-0-0", b'[\n{"value":1},\n{"value":"x"}\n]', [b"1", b"x"]),
         # Values are ended.
         (_CONFLUENT, b"a\n\nb\n", [b"a", b"", b"b"]),
-        (_CONFLUENT, b"a\nb", [b"a", b"b"]),
         (_LENSES, b"a\nb\n", [b"a\nb\n"]),
+        (_TEXT, b"a\n\nb\n", [b"a", b"", b"b"]),
+        # An array is one wherever its lines end.
+        ("t-0-0", b'[\n{"value":1},{"value":"x"}]', [b"1", b"x"]),
     ],
 )
 def test_rows_are_cut_as_the_sink_put_them(key: str, content: bytes, expected: list[bytes | None]) -> None:
     """None lost, none more, and the same from every position on."""
     batches = _batches(key, content)
 
-    assert _values(batches) == expected
+    assert values_of(batches) == expected
     done = 0
     for batch in batches:
         for row in range(len(batch)):
-            assert _values(_batches(key, content, batch.positions(row))) == expected[done:]
+            assert values_of(_batches(key, content, batch.positions(row))) == expected[done:]
             done += 1
-    assert _values(_batches(key, content, batches[-1].after)) == []
+    assert values_of(_batches(key, content, batches[-1].after)) == []
 
 
 def test_a_separator_of_several_bytes() -> None:
     """Also where it lies across two chunks."""
     content = b"one\x00\x01two\x00\x01\x00\x01"
 
-    assert _values(_batches(_CONFLUENT, content, format__bytearray__separator="\x00\x01")) == [
+    assert values_of(_batches(_CONFLUENT, content, format__bytearray__separator="\x00\x01")) == [
         b"one",
         b"two",
         b"",
@@ -76,4 +69,83 @@ def test_a_line_that_does_not_fit_is_a_bad_row() -> None:
     (bad,) = batches[0].bad
 
     assert (bad.reason, bad.raw, bad.index) == ("not_base64", b"!!!", 1)
-    assert _values(batches) == [b"a", b"b"]
+    assert values_of(batches) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        (
+            b'"1","a ""b""\nc",\n"2","",\n',
+            {"columns": "id,t,n"},
+            ['{"id":"1","t":"a \\"b\\"\\nc","n":null}', '{"id":"2","t":"","n":null}'],
+        ),
+        (b'"id","t"\n"1","x"\n,"y"\n', {"header": "true"}, ['{"id":"1","t":"x"}', '{"id":null,"t":"y"}']),
+        (b'"1",\n', {}, ['["1",null]']),
+        (
+            b'"1","0.5"\n"2",\n',
+            {"columns": "id,n", "types": "id:long,n:double"},
+            ['{"id":1,"n":0.5}', '{"id":2,"n":null}'],
+        ),
+    ],
+)
+def test_quoted_csv_tells_null_from_empty(
+    content: bytes, options: dict[str, str], expected: list[str]
+) -> None:
+    """What is not even quoted is null; and the same from every row on."""
+    named = {f"csv.{name}": value for name, value in ({"header": "false"} | options).items()}
+    given = {"input.layout": "lenses", **named}
+    batches = decoded(given, _CSV, content)
+
+    assert values_of(batches) == [row.encode() for row in expected]
+    for index in range(len(expected)):
+        later = decoded(given, _CSV, content, batches[0].positions(index))
+        assert values_of(later) == [row.encode() for row in expected[index:]]
+
+
+def test_rows_of_csv_one_by_one_tell_null_from_empty_too() -> None:
+    """A row that no column reader takes is read by itself, and so are those around it."""
+    batches = _batches(_CSV, b'"1",,"x"\n"2","x"\n"3","",\n', csv__header="false", csv__columns="a,b,c")
+
+    assert values_of(batches) == [b'{"a":"1","b":null,"c":"x"}', b'{"a":"3","b":"","c":null}']
+    assert [bad.reason for bad in batches[0].bad] == ["wrong_fields"]
+
+
+def test_csv_of_which_nobody_knows_the_header_is_not_guessed_at() -> None:
+    """A first row that is taken for names would be a lost record, and names taken for a row a wrong one."""
+    with pytest.raises(InvalidObject, match=r"Set csv\.header to true") as raised:
+        _batches(_CSV, b'"1"\n')
+
+    assert raised.value.reason == "format_undecided"
+
+
+def test_rows_that_may_be_json_or_csv_name_the_option_and_it_helps() -> None:
+    """Whichever is said, rows come of it."""
+    with pytest.raises(InvalidObject, match=r"Set input\.format to jsonl or to csv") as raised:
+        _batches("t-0-0", b"1234\nabcd")
+
+    assert raised.value.reason == "format_undecided"
+    assert values_of(_batches("t-0-0", b"1234\nMTIz", input__format="csv")) == [b"\xd7m\xf8", b"123"]
+    assert values_of(_batches("t-0-0", b"1234\n5", input__format="jsonl")) == [b"1234", b"5"]
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "before"),
+    [
+        (_CONFLUENT, b"a\nbc", [b"a"]),
+        (_TEXT, b"a\nbc", [b"a"]),
+        (_TEXT, gzip.compress(b"a\nbc", mtime=0), [b"a"]),
+        (_CSV, b'"a"\n"b""c"', []),
+        (_JSON, b"12\n34", []),
+        ("t-0-0", b"[\n12,\n34", [b"12"]),
+    ],
+)
+def test_a_row_without_its_end_is_damage(key: str, content: bytes, before: list[bytes]) -> None:
+    """Cut short it may look whole, and would be another record."""
+    more = {"csv.header": "false"} if key == _CSV else {}
+    layout = {_CONFLUENT: "confluent", "t-0-0": "aiven"}.get(key, "lenses")
+    found: list[RowBatch] = []
+    with pytest.raises(ObjectCorrupt, match="cut short"):
+        found.extend(batches_of({"input.layout": layout, **more}, key, content))  # keeps what came before
+
+    assert values_of(found) == before

@@ -27,9 +27,9 @@ def names_in(bucket: Archive) -> list[ArchiveName]:
 
 
 def _is_whole(name: str) -> bool:
-    """True without side objects and tombstones, and without csv of quoted columns."""
+    """True without side objects and tombstones."""
     kinds = {(each.kind, each.tombstones) for each in names_in(archive(name))}
-    return name != "lenses-csv" and kinds == {(ObjectKind.VALUES, False)}
+    return kinds == {(ObjectKind.VALUES, False)}
 
 
 WHOLE: Final = tuple(name for name in NAMES if _is_whole(name))

@@ -1,5 +1,6 @@
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -578,3 +579,40 @@ def test_auto_leaves_the_format_to_the_layout(given: str | None, *, is_given: bo
 
     assert found is not None
     assert found.is_format_given is is_given
+
+
+@pytest.mark.parametrize(
+    ("layout", "given", "expected"),
+    [("aiven", None, "auto"), ("auto", None, "auto"), ("lenses", "json", "json"), ("none", None, "bytes")],
+)
+def test_beside_a_layout_objects_say_their_format(layout: str, given: str | None, expected: str) -> None:
+    """What asks for the format, positions over REST among it, is told that each object may be another."""
+    template = ".*" if layout == "none" else None
+    changes = {"input.layout": layout, "input.format": given, "file.name.template": template}
+
+    assert load_with(changes).format.input_format == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "option", "given"),
+    [
+        ("aiven", "csv.header", "false"),
+        ("confluent", "csv.types", "a:long"),
+        ("quix", "csv.delimiter", ";"),
+        ("lenses", "text.start.pattern", "x"),
+    ],
+)
+def test_what_a_layout_would_not_ask_for_is_refused(layout: str, option: str, given: str) -> None:
+    """An option that is read and ignored would promise something."""
+    with pytest.raises(SettingsError, match=f"has a problem: {re.escape(option)} = "):
+        load_with({"input.layout": layout, option: given})
+
+
+def test_lenses_csv_is_told_its_columns() -> None:
+    """Without input.format: the names of objects say what is csv."""
+    changes = {"input.layout": "lenses", "csv.header": "false", "csv.columns": "a,b"}
+    found = load_with({**changes, "file.name.template": None}).format
+
+    assert found.csv.columns == ("a", "b")
+    assert found.restore is not None
+    assert found.restore.is_header_given

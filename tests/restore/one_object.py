@@ -1,0 +1,34 @@
+"""One object of an archive through settings, name, format and layout, as a task puts them together."""
+
+from collections.abc import Iterator, Mapping
+
+from ingest.model.positions import Position
+from spark.formats import DecodeOptions
+from spark.formats.archives import ArchiveDecoder
+from spark.rows import RowBatch
+from tests.ingest.settings.loading import load_with
+from tests.spark.formats.memory_source import MemorySource
+
+
+def batches_of(
+    config: Mapping[str, str | None], key: str, content: bytes, start: Position | None = None
+) -> Iterator[RowBatch]:
+    """Batch by batch, in small chunks of the object."""
+    settings = load_with({"topic": None, "file.name.template": None, **config}).format
+    assert settings.restore is not None
+    options = DecodeOptions(format=settings, topic="t")
+    source = MemorySource(content, chunk=3, name=f"s3://archive/{key}")
+    decoder = ArchiveDecoder(settings.restore)
+    return decoder.decode(source, start, key=key, options=options, begin=None, end=None)
+
+
+def decoded(
+    config: Mapping[str, str | None], key: str, content: bytes, start: Position | None = None
+) -> list[RowBatch]:
+    """All batches."""
+    return list(batches_of(config, key, content, start))
+
+
+def values_of(batches: list[RowBatch]) -> list[bytes | None]:
+    """The records' values."""
+    return [batch.values.get(row) for batch in batches for row in range(len(batch))]
