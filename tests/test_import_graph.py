@@ -24,7 +24,7 @@ LEVELS: Final = (
     ("ingest.probes",),
     ("archive", "ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
     ("ingest.catalogue", "spark.sink", "spark.source"),
-    ("spark.task",),
+    ("spark.converters", "spark.task"),
     (
         "ingest.notification",
         "spark.consumer",
@@ -37,7 +37,7 @@ LEVELS: Final = (
         "ingest.kafka",
         "ingest.key_routes",
         "spark.compression",
-        "spark.converters",
+        "spark.converted_records",
         "spark.records",
         "spark.s3",
     ),

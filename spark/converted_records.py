@@ -1,0 +1,136 @@
+"""Records of one topic-partition whose keys and values are understood: what converters give to encoders."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.columns import Column, Numbers
+from spark.kafka_records import KafkaRecords
+
+Rows = Numbers | slice
+
+
+class Form(StrEnum):
+    """What the values of a column are: any bytes, UTF-8 text, JSON texts, or values of a schema."""
+
+    BYTES = "bytes"
+    TEXT = "text"
+    JSON = "json"
+    TYPED = "typed"
+
+
+class Missing(Enum):
+    """What `field` gives where a value has no such field, which is something else than null."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSchema:
+    """The schema of a column's values.
+
+    `arrow` is their Arrow type, `avro` their Avro schema as JSON. `version` rises with the versions of one
+    schema (the registry's id), None where nothing tells. `is_inferred`: it was found in the values, so that
+    every field is nullable and a wider one may follow.
+    """
+
+    arrow: Any
+    avro: str
+    version: int | None = None
+    is_inferred: bool = False
+
+
+class ConvertedColumn(ABC):
+    """Keys or values of records, each a null or a value of one form and one schema."""
+
+    form: Form
+    schema: ColumnSchema | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, rows: Rows) -> "ConvertedColumn":
+        """The values of these row numbers, over the same memory."""
+
+    @abstractmethod
+    def nulls(self) -> npt.NDArray[np.bool_]:
+        """True for each null."""
+
+    @abstractmethod
+    def texts(self) -> Column:
+        """The bytes or text of each value; of typed values their JSON. A null is a null."""
+
+    @abstractmethod
+    def arrow(self) -> Any:
+        """The values as one Arrow array: binary, strings, or of the schema's type."""
+
+    @abstractmethod
+    def data(self) -> Column | None:
+        """The Avro datum of each value as it stood in its record, None where there is none."""
+
+    @abstractmethod
+    def field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value, MISSING where there is none; for an empty path the value.
+
+        Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFault:
+    """The record at `offset` cannot be written: `reason` is a word of the metric, `message` for a person.
+
+    `message` never holds content.
+    """
+
+    offset: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedRecords:
+    """Records in the order of their offsets, whose keys have one schema and whose values have one."""
+
+    records: KafkaRecords
+    key: ConvertedColumn
+    value: ConvertedColumn
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def take(self, rows: Rows) -> "ConvertedRecords":
+        """The records of these row numbers, which rise, over the same memory."""
+        return ConvertedRecords(
+            records=self.records.take(rows), key=self.key.take(rows), value=self.value.take(rows)
+        )
+
+    def slice(self, first: int, behind: int) -> "ConvertedRecords":
+        """The records of the row numbers from `first` to before `behind`, over the same memory."""
+        return self.take(slice(first, behind))
+
+    def field(self, part: Literal["key", "value"], path: Sequence[str]) -> list[object]:
+        """The member at `path` of each key or value, as `ConvertedColumn.field`."""
+        return (self.key if part == "key" else self.value).field(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What came of the records of one fetch.
+
+    `runs` are in the order of offsets, each of one key and one value schema. `ignored` counts the records
+    that `behavior.on.null.values=ignore` drops.
+    """
+
+    runs: tuple[ConvertedRecords, ...]
+    faults: tuple[RecordFault, ...] = ()
+    ignored: int = 0
