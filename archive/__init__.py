@@ -1,1 +1,29 @@
-"""The sink's driver, as pure decisions: partitions to slots, sealed objects, completion, recovery."""
+"""The sink's driver, as pure decisions: partitions to slots, sealed objects, completion, recovery.
+
+`Archive` is the front door. `partitions` and `entries` hold what the ledger says, `archived` and `starting`
+are the rules as functions of it, `starts` brings a free partition to where it may be granted, `completions`
+orders what the leader completes, `dealing` says which slot gets what.
+"""
+
+from archive.archive import Archive, ArchiveOptions
+from archive.condition import ArchiveCounts, PartitionStatus
+from archive.effects import FoundPartition, FoundTopics, GroupOffset, LostOffsets, SinkEffects, SinkWrite
+from archive.partitions import PartitionCondition
+from archive.starting import OffsetReset, Refused, mark_of
+
+__all__ = [
+    "Archive",
+    "ArchiveCounts",
+    "ArchiveOptions",
+    "FoundPartition",
+    "FoundTopics",
+    "GroupOffset",
+    "LostOffsets",
+    "OffsetReset",
+    "PartitionCondition",
+    "PartitionStatus",
+    "Refused",
+    "SinkEffects",
+    "SinkWrite",
+    "mark_of",
+]

@@ -15,6 +15,7 @@ from ingest.model.ledger_entry import ControlKey
 
 _PARTITION: Final = "sink/partition/"
 _OBJECT: Final = "sink/object/"
+_OPTIONS: Final = "sink/options/"
 
 NONE_COVERED: Final = -1
 """In the place of the highest offset that is covered: none is yet."""
@@ -51,6 +52,8 @@ class Upload:
     upload_id: str
     parts: tuple[str, ...]
     role: str = ""
+    started_ms: int = 0
+    """When the upload was started, since 1970; 0 where that is not known."""
 
 
 @fast_pickle
@@ -117,14 +120,31 @@ class PartitionCheckpoint:
         return TopicPartition(self.topic, self.partition)
 
 
-SinkEntry = SealedObject | PartitionCheckpoint
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupingOptions:
+    """The options that decide into which group a record comes, without secrets, under their hash.
+
+    The ledger keeps them while an object refers to them: after a change of options, what is archived already
+    can be known by the old ones only.
+    """
+
+    hash: str
+    options: dict[str, str]
+
+
+SinkEntry = SealedObject | PartitionCheckpoint | GroupingOptions
 
 
 def key_of(entry: SinkEntry) -> ControlKey:
     """The ledger key of a sink's record."""
-    if isinstance(entry, SealedObject):
-        return object_key(entry.id)
-    return partition_key(entry.partition_of)
+    match entry:
+        case SealedObject():
+            return object_key(entry.id)
+        case PartitionCheckpoint():
+            return partition_key(entry.partition_of)
+        case GroupingOptions():
+            return ControlKey(f"{_OPTIONS}{entry.hash}")
 
 
 def object_key(object_id: str) -> ControlKey:
@@ -139,7 +159,7 @@ def partition_key(partition: TopicPartition) -> ControlKey:
 
 def is_sink_key(key: ControlKey) -> bool:
     """True for the keys of this module."""
-    return key.name.startswith((_PARTITION, _OBJECT))
+    return key.name.startswith((_PARTITION, _OBJECT, _OPTIONS))
 
 
 def encode_sink_entry(entry: SinkEntry) -> bytes:
@@ -149,7 +169,11 @@ def encode_sink_entry(entry: SinkEntry) -> bytes:
 
 def decode_sink_entry(key: ControlKey, raw: bytes) -> SinkEntry:
     """The entry that `encode_sink_entry` gave; InvalidLedger for anything else."""
-    shape: Any = SealedObject if key.name.startswith(_OBJECT) else PartitionCheckpoint
+    shape: Any = PartitionCheckpoint
+    if key.name.startswith(_OBJECT):
+        shape = SealedObject
+    elif key.name.startswith(_OPTIONS):
+        shape = GroupingOptions
     try:
         entry: SinkEntry = msgspec.json.decode(raw, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

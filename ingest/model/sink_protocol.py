@@ -18,7 +18,25 @@ given another batch.
 from dataclasses import dataclass, field
 
 from ingest.model.fast_pickle import fast_pickle
-from ingest.model.sink_entries import NONE_COVERED, PartitionCheckpoint, SealedObject, TopicPartition
+from ingest.model.sink_entries import (
+    NONE_COVERED,
+    GroupingOptions,
+    PartitionCheckpoint,
+    SealedObject,
+    TopicPartition,
+)
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierGroups:
+    """What is archived by options that are no longer in force: the last offset of each of their groups.
+
+    `options` is the hash under which the ledger has them (`GroupingOptions`).
+    """
+
+    options: str
+    done: tuple[tuple[str, int], ...]
 
 
 @fast_pickle
@@ -27,7 +45,8 @@ class PartitionGrant:
     """A topic-partition for a slot, with what is archived of it above `offset`.
 
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
-    dead letter. `highest` is the highest offset that either covers.
+    dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
+    than those in force: a record is archived if any of them covers it.
     """
 
     topic: str
@@ -37,6 +56,7 @@ class PartitionGrant:
     done: tuple[tuple[str, int], ...] = ()
     highest: int = NONE_COVERED
     dead_letters: tuple[int, ...] = ()
+    earlier: tuple[EarlierGroups, ...] = ()
 
     @property
     def partition_of(self) -> TopicPartition:
@@ -47,12 +67,16 @@ class PartitionGrant:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkBatch:
-    """Partitions for one slot, until it is asked to end. `group` is the leader's group metadata, pickled."""
+    """Partitions for one slot, until it is asked to end. `group` is the leader's group metadata, pickled.
+
+    `earlier` has the options that the grants' `earlier` name by hash.
+    """
 
     number: int
     slot: int
     group: bytes
     partitions: tuple[PartitionGrant, ...]
+    earlier: tuple[GroupingOptions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
