@@ -59,6 +59,7 @@ def roads(port: int) -> dict[str, S3Calls]:
         prefix="",
         region="us-east-1",
         endpoint=f"http://127.0.0.1:{port}",
+        path_style=True,
         credentials=keys,
         backoff=BackoffSettings(delay_ms=100, max_delay_ms=1000, max_retries=3),
         requester_pays=False,

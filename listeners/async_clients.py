@@ -29,7 +29,7 @@ _GRACE_SECONDS: Final = 10
 async def s3_client(settings: S3Settings) -> AsyncIterator[Any]:
     """A client of the bucket's S3. Each call asks for credentials, and raises AccessDenied without."""
     config = AioConfig(
-        s3={"addressing_style": "path" if settings.endpoint else "auto"},
+        s3={"addressing_style": "path" if settings.path_style else "auto"},
         read_timeout=READ_SECONDS,
         **_config(settings.credentials),
     )

@@ -34,7 +34,7 @@ def aws_clients(settings: Settings) -> AwsClients:
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
         retries={"total_max_attempts": 1, "mode": "standard"},
-        s3={"addressing_style": "auto" if s3.endpoint is None else "path"},
+        s3={"addressing_style": "path" if s3.path_style else "auto"},
         signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
     )
     credentials = SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from ingest.errors import HeadraceError
 from ingest.settings import load
+from ingest.settings.direction_forms import AIVEN_SOURCE, CLASSES
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import BY_NAME, OPTIONS
-from ingest.settings.options.connection_options import CLASSES
 from ingest.settings.options.option import Group, Option
 from ingest.settings.problems import SettingsError
 
 # The name under which tools know it: whoever has a configuration of the Aiven connector goes on with it.
-PLUGIN_CLASS: Final = CLASSES[0]
+PLUGIN_CLASS: Final = AIVEN_SOURCE
 _SIMPLE: Final = {name.rpartition(".")[2] for name in CLASSES}
 _NAMES: Final = {*CLASSES, *_SIMPLE, *(name.removesuffix("Connector") for name in _SIMPLE)}
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})

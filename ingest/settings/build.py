@@ -14,6 +14,8 @@ from ingest.settings.choices import (
     Tolerance,
     ValueFormat,
 )
+from ingest.settings.direction_forms import Direction
+from ingest.settings.directions import direction
 from ingest.settings.given import Entry
 from ingest.settings.options import connection_options, format_options, reading_options, record_options
 from ingest.settings.queue_url import queue_region
@@ -23,6 +25,7 @@ from ingest.settings.restore_forms import input_format, restore_settings
 from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
+from ingest.settings.sink_build import sink_settings
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
 
@@ -39,6 +42,8 @@ def build(
     shown: tuple[tuple[str, str], ...],
 ) -> settings.Settings:
     """Return the settings, defaults that depend on other options or on the surroundings filled in."""
+    is_sink = direction(values) is Direction.SINK
+    state = state_dir(values[connection_options.STATE_DIR], environment)
     return settings.Settings(
         identity=_identity(values, clients),
         kafka=_kafka(values, clients),
@@ -53,8 +58,13 @@ def build(
         http=_http(values),
         ledger=settings.LedgerSettings(
             retention_ms=values[connection_options.LEDGER_RETENTION],
-            state_dir=state_dir(values[connection_options.STATE_DIR], environment),
+            state_dir=state,
         ),
+        sink=sink_settings(
+            values, name=values[connection_options.NAME], state_dir=state, registry=_registry(values)
+        )
+        if is_sink
+        else None,
         warnings=warnings,
         shown=shown,
         given=frozenset(entries),
@@ -120,9 +130,16 @@ def _s3(values: Values) -> settings.S3Settings:
             max_delay_ms=values[reading_options.BACKOFF_MAX_DELAY],
             max_retries=values[reading_options.BACKOFF_MAX_RETRIES],
         ),
+        path_style=_path_style(values),
         requester_pays=values[reading_options.REQUESTER_PAYS],
         ca_bundle=values[reading_options.CA_BUNDLE],
     )
+
+
+def _path_style(values: Values) -> bool:
+    """Whether the bucket stands in the path of addresses: as given, else with an endpoint of another S3."""
+    given = values[reading_options.PATH_STYLE]
+    return values[reading_options.ENDPOINT_URL] is not None if given is None else given
 
 
 def _credentials(values: Values) -> settings.Credentials:

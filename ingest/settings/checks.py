@@ -4,11 +4,14 @@ import re
 from typing import Final
 
 from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance
+from ingest.settings.direction_forms import Direction
+from ingest.settings.directions import check_direction, direction
 from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.record_checks import check_records
 from ingest.settings.restore_forms import check_restore
 from ingest.settings.routing_checks import check_routing
 from ingest.settings.row_checks import check_rows
+from ingest.settings.sink_checks import check_sink
 from ingest.settings.values import Values
 
 _OF_THE_QUEUE: Final = (
@@ -29,10 +32,14 @@ def check(values: Values) -> None:
     _check_role(values)
     _check_regions(values)
     _check_listing(values)
-    check_routing(values)
-    check_records(values)
-    check_restore(values)
-    check_rows(values)
+    check_direction(values)
+    if direction(values) is Direction.SINK:
+        check_sink(values)
+    else:
+        check_routing(values)
+        check_records(values)
+        check_restore(values)
+        check_rows(values)
     _check_delays(values)
     _check_endpoints(values)
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from ingest.settings.choices import SubjectNameStrategy, ValueFormat
+from ingest.settings.sink_settings import ConverterKind
 from ingest.settings.value_types import Form, FormError
 
 _BYTE_ARRAY: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -10,12 +11,18 @@ _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
 
+_KEEP: Final = "ByteArrayConverter keeps the bytes as they are"
+_NOT_CARRIED: Final = {
+    "io.confluent.connect.json.JsonSchemaConverter": f"no library here reads JSON Schema; {_KEEP}",
+    "io.confluent.connect.protobuf.ProtobufConverter": f"no library here reads Protobuf; {_KEEP}",
+}
+
 
 def _converter(formats: dict[str, ValueFormat]) -> Form[ValueFormat]:
     def parse(text: str) -> ValueFormat:
         found = formats.get(text.strip())
         if found is None:
-            raise FormError("other converters have no counterpart here")
+            raise FormError(_NOT_CARRIED.get(text.strip(), "other converters have no counterpart here"))
         return found
 
     return Form(kind="CLASS", expected=f"one of {', '.join(formats)}", parse=parse, values=tuple(formats))
@@ -38,6 +45,19 @@ KEY_CONVERTER: Final = _converter(
         _AVRO: ValueFormat.AVRO,
     }
 )
+_SIMPLE_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+HEADER_CONVERTER: Final = _converter(
+    {_BYTE_ARRAY: ValueFormat.RAW, _STRING: ValueFormat.AUTO, _SIMPLE_HEADER: ValueFormat.AUTO}
+)
+
+KINDS: Final = {
+    _BYTE_ARRAY: ConverterKind.BYTES,
+    _STRING: ConverterKind.STRING,
+    _JSON: ConverterKind.JSON,
+    _AVRO: ConverterKind.AVRO,
+    _SIMPLE_HEADER: ConverterKind.STRING,
+}
+"""What a sink reads with each class."""
 
 _SUBJECTS: Final = "io.confluent.kafka.serializers.subject."
 _STRATEGIES: Final = {

@@ -9,8 +9,11 @@ from ingest.settings.build import build
 from ingest.settings.checks import check, warnings
 from ingest.settings.client_layers import client_properties
 from ingest.settings.describe import shown_values
+from ingest.settings.direction_forms import Direction
+from ingest.settings.directions import direction, options_without_meaning
 from ingest.settings.document_text import FileKind, read_text
 from ingest.settings.merge import Gathered, gather
+from ingest.settings.options.foreign_options import IN_A_SINK
 from ingest.settings.problems import Problems
 from ingest.settings.references import References
 from ingest.settings.settings import Settings
@@ -50,19 +53,23 @@ def load(
     clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
     check_spark(gathered.entries, problems)
     check(values)
+    if direction(values) is Direction.SINK:
+        for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
+            problems.add(name, IN_A_SINK[name])
     problems.raise_if_any()
     return build(
         values,
         clients=clients,
         entries=gathered.entries,
         environment=environment,
-        warnings=(*_ignored(gathered), *warnings(values)),
+        warnings=(*_ignored(gathered, values), *warnings(values)),
         shown=shown_values(gathered.entries, values, environment),
     )
 
 
-def _ignored(gathered: Gathered) -> tuple[str, ...]:
-    if not gathered.without_meaning:
+def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:
+    found = {*gathered.without_meaning, *options_without_meaning(values)}
+    if not found:
         return ()
-    names = ", ".join(sorted(set(gathered.without_meaning)))
+    names = ", ".join(sorted(found))
     return (f"accepted without a meaning here: {names}",)

@@ -138,7 +138,7 @@ class BackoffSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Settings:
-    """The bucket and how to reach it. An `endpoint` means path-style addresses."""
+    """The bucket and how to reach it. `path_style`: it stands in the path of addresses."""
 
     bucket: str
     prefix: str
@@ -146,6 +146,7 @@ class S3Settings:
     endpoint: str | None
     credentials: Credentials
     backoff: BackoffSettings
+    path_style: bool
     requester_pays: bool
     ca_bundle: str | None
 

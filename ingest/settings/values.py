@@ -35,6 +35,11 @@ class Values:
         """Whether the configuration names the option, well or badly, and does not leave it to its default."""
         return option.name in self._given or option.name in self._lost
 
+    def text(self, option: Option[Any]) -> str | None:
+        """The text of an option as given, references replaced; None when it is not."""
+        entry = self._given.get(option.name)
+        return None if entry is None else entry.text
+
     def are_good(self, *options: Option[Any]) -> bool:
         """Whether all of these have a value, so that they can be held against each other."""
         return not any(option.name in self._bad for option in options)

@@ -160,7 +160,7 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
         read_timeout=READ_SECONDS,
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
-        s3={"addressing_style": "auto" if settings.endpoint is None else "path"},
+        s3={"addressing_style": "path" if settings.path_style else "auto"},
         signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
         # If-Match pins the content; a checksum besides would cost a core at full rate.
         request_checksum_calculation="when_required",

@@ -175,6 +175,7 @@ def settings(
         prefix="",
         region=region,
         endpoint=endpoint,
+        path_style=endpoint is not None,
         credentials=credentials,
         backoff=BackoffSettings(delay_ms=1, max_delay_ms=2, max_retries=retries),
         requester_pays=requester_pays,

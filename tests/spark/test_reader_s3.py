@@ -37,6 +37,7 @@ def settings(bucket: str, endpoint: str) -> S3Settings:
         prefix="",
         region="us-east-1",
         endpoint=endpoint,
+        path_style=True,
         credentials=StaticCredentials(
             access_key_id=Secret("test"), secret_access_key=Secret("test"), session_token=None
         ),

@@ -1,8 +1,8 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them, `restore` what an archive is; `elsewhere` the names of other tools that are accepted, refused
-with a remedy, or not yet served.
+becomes of them, `restore` what an archive is, `sink` what a sink writes; `foreign` the names of other tools
+that are accepted, or refused with a remedy.
 """
 
 from types import ModuleType
@@ -14,6 +14,7 @@ from ingest.settings.options import (
     reading_options,
     record_options,
     restore_options,
+    sink_options,
 )
 from ingest.settings.options.option import Family, Option
 
@@ -28,6 +29,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(record_options),
     *_declared(format_options),
     *_declared(restore_options),
+    *_declared(sink_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = connection_options.FAMILIES
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}

@@ -3,16 +3,12 @@
 from typing import Final
 
 from ingest.settings.choices import ExactlyOnce, Partitioner
+from ingest.settings.direction_forms import CONNECTOR
 from ingest.settings.options.option import Family, Group, option, optional, required
 from ingest.settings.value_types import LISTEN, SERVERS, TEXT, TOPIC, choice, integer, matching
 
 # Names and ids end up in transactional ids, group and topic names, and as a folder.
 _WORD: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]"
-CLASSES: Final = (
-    "io.aiven.kafka.connect.s3.source.S3SourceConnector",
-    "io.aiven.kafka.connect.s3.S3SourceConnector",
-    "S3SourceConnector",
-)
 _MASTER: Final = (
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[[0-9, ]+\]"
     r"|spark://[^\s,/]+:[0-9]+(,[^\s,/]+:[0-9]+)*|k8s://\S+|yarn"
@@ -27,14 +23,11 @@ NAME = required(
 )
 CONNECTOR_CLASS = optional(
     "connector.class",
-    matching(
-        "|".join(map(r"{}".format, (name.replace(".", r"\.") for name in CLASSES))),
-        f"{CLASSES[0]}, or absent",
-    ),
+    CONNECTOR,
     Group.IDENTITY,
-    "Accepted so that a configuration of the Aiven connector runs as it stands; nothing else is chosen by "
-    "it.",
-    importance="LOW",
+    "`HeadraceSource` brings objects to Kafka, `HeadraceSink` archives topics into objects. A configuration "
+    "of the Aiven source connector runs as it stands.",
+    default_says="a sink with `topics` or `topics.regex`, else a source",
 )
 INSTANCE_ID = optional(
     "instance.id",

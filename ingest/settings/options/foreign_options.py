@@ -13,10 +13,15 @@ WITHOUT_MEANING: Final = (
     "aws.s3.sse.algorithm",
     "file.prefix.template",
     "file.max.records",
-    "file.name.timestamp.timezone",
-    "file.name.timestamp.source",
-    "header.converter",
 )
+
+# Of these, what has an option of its own in a sink.
+IN_A_SINK: Final[dict[str, str]] = {
+    "file.max.records": "is an option of the Aiven sink; use rotate.records",
+    "offset.flush.interval.ms": "closes no objects here; use rotate.age.ms",
+    "file.prefix.template": "is an option of the Aiven sink; put it before what file.name.template has",
+    "aws.s3.sse.algorithm": "is an option of other sinks; use aws.s3.sse",
+}
 
 # Families of Connect whose work is done by other options. An empty value is how user interfaces write "none".
 REFUSED: Final[dict[str, str]] = {
@@ -32,7 +37,6 @@ REFUSED: Final[dict[str, str]] = {
 
 # Names close in meaning but not in letters, which a comparison of spellings does not find.
 MEANT: Final[dict[str, str]] = {
-    "topics": "topic",
     "input.type": "input.format",
     "bucket": "aws.s3.bucket.name",
     "region": "aws.s3.region",

@@ -27,6 +27,10 @@ class Group(StrEnum):
     ERRORS = "Errors"
     SPARK = "Spark"
     SERVICE = "Service"
+    SINK = "Sink"
+    OUTPUT = "Sink: objects"
+    ROTATION = "Sink: when objects close"
+    UPLOADS = "Sink: uploads"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

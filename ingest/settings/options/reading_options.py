@@ -50,8 +50,16 @@ ENDPOINT_URL = optional(
     "aws.s3.endpoint",
     ENDPOINT,
     Group.S3,
-    "Another S3 than Amazon's; addresses are path-style then.",
+    "Another S3 than Amazon's; addresses are path-style then, unless `aws.s3.path.style.access` is `false`.",
     aliases=("aws_s3_endpoint",),
+)
+PATH_STYLE = optional(
+    "aws.s3.path.style.access",
+    BOOLEAN,
+    Group.S3,
+    "Whether the bucket stands in the path of addresses instead of the host's name.",
+    default_says="`true` with `aws.s3.endpoint`, else `false`",
+    importance="LOW",
 )
 ACCESS_KEY_ID = optional(
     "aws.access.key.id",

@@ -24,8 +24,10 @@ FILE_NAME_TEMPLATE = optional(
     Group.ROUTING,
     "How a key names its topic, partition and offset: `{{topic}}`, `{{partition}}`, `{{start_offset}}`, "
     "`{{timestamp}}`. `.*` takes every key; `headrace explain` shows what a template makes of a key. With "
-    "`input.layout` only where the sink had a template of its own, which is read letter by letter.",
-    default_says="none, it has to be given unless `input.layout` is",
+    "`input.layout` only where the sink had a template of its own, which is read letter by letter. In a "
+    "sink: how objects are named, with more variables (docs/sink.md).",
+    default_says="none, it has to be given unless `input.layout` is; in a sink "
+    "`{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}`",
     importance="HIGH",
 )
 FILE_NAME_MATCH = option(
@@ -76,7 +78,8 @@ COMPRESSION = option(
     choice(Compression),
     "auto",
     Group.RECORDS,
-    "How objects are compressed as a whole. `auto` goes by the first bytes of each. Ignored for Parquet.",
+    "How objects are compressed as a whole. `auto` goes by the first bytes of each. Ignored for Parquet. In "
+    "a sink `auto` is `gzip`, and `zstd` inside Avro and Parquet.",
 )
 CHUNK_SIZE = option(
     "transformer.max.buffer.size",
@@ -125,7 +128,8 @@ KEY_CONVERTER_CLASS = optional(
     KEY_CONVERTER,
     Group.RECORDS,
     "Connect's converter class: ByteArrayConverter and StringConverter write the key as it is, "
-    "JsonConverter as JSON, AvroConverter in the registry's framing.",
+    "JsonConverter as JSON, AvroConverter in the registry's framing. In a sink: how keys are read, as bytes "
+    "unless it is given.",
     importance="LOW",
 )
 KEY_SCHEMAS = option(
@@ -133,7 +137,8 @@ KEY_SCHEMAS = option(
     BOOLEAN,
     "true",
     Group.RECORDS,
-    "Must be `false` with JsonConverter: schemas inside records are not written here.",
+    "Must be `false` with JsonConverter: schemas inside records are not written here. In a sink: whether "
+    "each text is an envelope of schema and payload; absent, its own shape decides.",
     importance="LOW",
 )
 VALUE_CONVERTER_CLASS = optional(
@@ -141,7 +146,8 @@ VALUE_CONVERTER_CLASS = optional(
     VALUE_CONVERTER,
     Group.RECORDS,
     "Connect's converter class: ByteArrayConverter is `value.format=raw`, StringConverter `auto`, "
-    "JsonConverter `json` with `json.format=connect`, AvroConverter `avro`.",
+    "JsonConverter `json` with `json.format=connect`, AvroConverter `avro`. In a sink: how values are read, "
+    "as bytes unless it is given.",
     importance="LOW",
 )
 VALUE_SCHEMAS = option(
@@ -149,7 +155,8 @@ VALUE_SCHEMAS = option(
     BOOLEAN,
     "true",
     Group.RECORDS,
-    "Must be `false` with JsonConverter: schemas inside records are not written here.",
+    "Must be `false` with JsonConverter: schemas inside records are not written here. In a sink: whether "
+    "each text is an envelope of schema and payload; absent, its own shape decides.",
     importance="LOW",
 )
 JSON_FORMAT = option(

@@ -18,7 +18,7 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
         pytest.param({"name": ".."}, "name = '..': expected 1 to 200 of a-z A-Z 0-9 . _ -", id="name"),
         pytest.param(
             {"connector.class": "org.example.Other"},
-            "connector.class = 'org.example.Other': expected "
+            "connector.class = 'org.example.Other': expected HeadraceSource, HeadraceSink or "
             "io.aiven.kafka.connect.s3.source.S3SourceConnector, or absent",
             id="class",
         ),
@@ -27,7 +27,9 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             "aws.s3.regoin: is no option of Headrace; did you mean aws.s3.region?",
             id="unknown",
         ),
-        pytest.param({"topics": "a,b"}, "topics: is no option of Headrace; did you mean topic?", id="meant"),
+        pytest.param(
+            {"bucket": "a"}, "bucket: is no option of Headrace; did you mean aws.s3.bucket.name?", id="meant"
+        ),
         pytest.param({"zzz": "1"}, "zzz: is no option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"producer.linger.ms": "1"},

@@ -1,0 +1,51 @@
+"""`connector.class`: which way the data goes. The Aiven source's is known; those of sinks are not yet."""
+
+from enum import StrEnum
+from typing import Final
+
+from ingest.settings.value_types import Form, FormError
+
+AIVEN_SOURCE: Final = "io.aiven.kafka.connect.s3.source.S3SourceConnector"
+SOURCE_CLASSES: Final = (
+    "HeadraceSource",
+    AIVEN_SOURCE,
+    "io.aiven.kafka.connect.s3.S3SourceConnector",
+    "S3SourceConnector",
+)
+_SINK_CLASS: Final = "HeadraceSink"
+CLASSES: Final = (*SOURCE_CLASSES, _SINK_CLASS)
+"""The classes that a configuration may name."""
+_OTHER_SINKS: Final = (
+    "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+    "io.confluent.connect.s3.S3SinkConnector",
+    "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
+)
+
+
+class Direction(StrEnum):
+    """Which way the data goes."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+def _direction(text: str) -> Direction:
+    name = text.strip()
+    if name in SOURCE_CLASSES:
+        return Direction.SOURCE
+    if name == _SINK_CLASS:
+        return Direction.SINK
+    if name in _OTHER_SINKS:
+        raise FormError(
+            f"configurations of this sink do not run here yet: set {_SINK_CLASS} and Headrace's own options "
+            "(docs/sink.md)"
+        )
+    raise FormError
+
+
+CONNECTOR: Final = Form(
+    kind="CLASS",
+    expected=f"HeadraceSource, HeadraceSink or {AIVEN_SOURCE}, or absent",
+    parse=_direction,
+    values=CLASSES,
+)

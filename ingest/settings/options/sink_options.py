@@ -1,0 +1,263 @@
+"""What a sink alone is told: which topics, and what their records become in the bucket."""
+
+from ingest.settings.converter_forms import HEADER_CONVERTER
+from ingest.settings.options.option import Group, option, optional
+from ingest.settings.sink_forms import (
+    ACL,
+    CUSTOMER_ALGORITHM,
+    CUSTOMER_KEY,
+    NAME_TIME,
+    OUTPUT_LAYOUT,
+    SEPARATOR,
+    SIDECARS,
+    SSE,
+    STORAGE_CLASS,
+    TAGS,
+    TIMEZONE,
+    TOPIC_PATTERN,
+    TOPICS,
+)
+from ingest.settings.sink_settings import NullValues, OutputField, OutputFormat, SchemaCompatibility
+from ingest.settings.value_types import BOOLEAN, TEXT, choice, choices, integer, long, matching
+
+TOPIC_NAMES = optional(
+    "topics",
+    TOPICS,
+    Group.SINK,
+    "The topics that the sink archives. One of it and `topics.regex` makes a configuration one of a sink.",
+    importance="HIGH",
+)
+TOPICS_REGEX = optional(
+    "topics.regex",
+    TOPIC_PATTERN,
+    Group.SINK,
+    "All topics whose whole name matches; new ones are found while running. Instead of `topics`.",
+    importance="HIGH",
+)
+HEADER_CONVERTER_CLASS = optional(
+    "header.converter",
+    HEADER_CONVERTER,
+    Group.SINK,
+    "Connect's converter class for the values of headers: ByteArrayConverter, StringConverter or "
+    "SimpleHeaderConverter (as StringConverter). Accepted without a meaning for a source.",
+    default_says="ByteArrayConverter",
+    importance="LOW",
+)
+NULL_VALUES = option(
+    "behavior.on.null.values",
+    choice(NullValues),
+    "write",
+    Group.SINK,
+    "A record without a value (a tombstone): `write` it, `ignore` it, or `fail`: it is a bad record. In a "
+    "format that cannot hold it, it is a bad record as well.",
+)
+
+LAYOUT = option(
+    "output.layout",
+    OUTPUT_LAYOUT,
+    "headrace",
+    Group.OUTPUT,
+    "The names and rows of objects. `headrace` loses nothing: `input.layout=headrace` restores it.",
+)
+NAME_TIME_SOURCE = option(
+    "file.name.timestamp.source",
+    NAME_TIME,
+    "event",
+    Group.OUTPUT,
+    "The time in `{{date:..}}` and `{{timestamp:..}}`: `event`, the record's own; `wallclock`, when the "
+    "object was opened (it closes when that time is over); `value:PATH`, a field of the value. Accepted "
+    "without a meaning for a source.",
+)
+TIMEZONE_NAME = option(
+    "file.name.timestamp.timezone",
+    TIMEZONE,
+    "UTC",
+    Group.OUTPUT,
+    "The time zone of times in names, and of `rotate.schedule.ms`. Accepted without a meaning for a source.",
+    aliases=("timezone",),
+)
+FORMAT = option(
+    "output.format",
+    choice(OutputFormat),
+    "jsonl",
+    Group.OUTPUT,
+    "What objects hold: lines of JSON (`jsonl`), one JSON array (`json`), `csv`, `avro`, `parquet`, values "
+    "as they are with a separator behind each (`bytes`), or lines of `text`.",
+    importance="HIGH",
+)
+FIELDS = option(
+    "output.fields",
+    choices(OutputField),
+    "topic,partition,offset,timestamp,key,value,headers",
+    Group.OUTPUT,
+    "The parts of a record that are written. With all of them an object can be restored to the byte. `bytes` "
+    "and `text` hold one, the value unless it is named.",
+)
+ENVELOPE = option(
+    "output.envelope",
+    BOOLEAN,
+    "true",
+    Group.OUTPUT,
+    "`true`: a row has a member for each of `output.fields`. `false`: it is the one field alone.",
+)
+OUTPUT_SEPARATOR = option(
+    "output.separator",
+    SEPARATOR,
+    "\\n",
+    Group.OUTPUT,
+    "What stands behind each record of `bytes` and `text`.",
+    importance="LOW",
+)
+COMPRESSION_LEVEL = optional(
+    "file.compression.level",
+    integer(0, 22),
+    Group.OUTPUT,
+    "How hard the compression tries: 1 to 9 with gzip and bzip2, 0 to 9 with xz, 1 to 22 with zstd.",
+    default_says="the codec's own",
+    importance="LOW",
+)
+COMPATIBILITY = option(
+    "schema.compatibility",
+    choice(SchemaCompatibility),
+    "none",
+    Group.OUTPUT,
+    "Which change of a schema an open object bears: `none` closes it at each, `backward`, `forward` and "
+    "`full` read records of compatible schemas as the newest one.",
+)
+SIDECAR_OBJECTS = option(
+    "sidecars",
+    SIDECARS,
+    "none",
+    Group.OUTPUT,
+    "Keys and headers in objects of their own; `none` is all there is yet.",
+    importance="LOW",
+)
+
+ROTATE_RECORDS = option(
+    "rotate.records",
+    integer(0, 2**31 - 1),
+    "0",
+    Group.ROTATION,
+    "An object closes at exactly this many records. 0 is off, as for the others; the first that comes closes "
+    "it.",
+)
+ROTATE_BYTES = option(
+    "rotate.bytes",
+    long(0, unit="bytes"),
+    "67108864",
+    Group.ROTATION,
+    "An object closes when its compressed bytes have reached this.",
+    importance="HIGH",
+)
+ROTATE_AGE = option(
+    "rotate.age.ms",
+    integer(0, 2**53, unit="milliseconds"),
+    "60000",
+    Group.ROTATION,
+    "An object closes this long after its first record was read.",
+    importance="HIGH",
+)
+ROTATE_SPAN = option(
+    "rotate.span.ms",
+    integer(0, 2**53, unit="milliseconds"),
+    "0",
+    Group.ROTATION,
+    "An object closes before a record whose own time is this much after that of its first record.",
+)
+ROTATE_SCHEDULE = option(
+    "rotate.schedule.ms",
+    integer(0, 2**53, unit="milliseconds"),
+    "0",
+    Group.ROTATION,
+    "Objects close by the clock, at multiples of this since midnight of 1970-01-01 in "
+    "`file.name.timestamp.timezone`: 3600000 is at each full hour.",
+)
+MAX_AGE = option(
+    "open.object.max.age.ms",
+    integer(0, 2**53, unit="milliseconds"),
+    "3600000",
+    Group.ROTATION,
+    "How long an object may be open, and so hold back the committed offset of its partition, when nothing "
+    "else closes it. 0 is off.",
+)
+
+BUFFER_BYTES = option(
+    "buffer.max.bytes",
+    integer(16_777_216, 2**40, unit="bytes"),
+    "134217728",
+    Group.UPLOADS,
+    "Bytes of open objects that one slot holds in memory; above it the least active ones are written to "
+    "`buffer.dir`.",
+)
+BUFFER_DIR = optional(
+    "buffer.dir",
+    TEXT,
+    Group.UPLOADS,
+    "Folder, on each machine that runs slots, for open objects that memory does not hold. Losing it costs "
+    "reading their records again, nothing else.",
+    default_says="`buffer` in `state.dir`",
+)
+MAX_OPEN_FILES = option(
+    "max.open.files",
+    integer(1, 1_000_000),
+    "10000",
+    Group.UPLOADS,
+    "Open objects of one slot; above it the oldest closes early.",
+    importance="LOW",
+)
+PART_SIZE = option(
+    "aws.s3.part.size",
+    integer(5_242_880, 5_368_709_120, unit="bytes"),
+    "16777216",
+    Group.UPLOADS,
+    "Size of a part of an upload. It grows with objects that would have too many parts.",
+)
+OBJECT_TAGS = option(
+    "aws.s3.object.tags",
+    TAGS,
+    "",
+    Group.UPLOADS,
+    "Tags of each object: pairs of your own, and `offsets` for startOffset, endOffset and recordCount.",
+)
+STORAGE_CLASS_NAME = optional(
+    "aws.s3.storage.class",
+    STORAGE_CLASS,
+    Group.UPLOADS,
+    "The storage class of objects.",
+    default_says="the bucket's own, STANDARD",
+)
+CANNED_ACL = optional(
+    "aws.s3.acl",
+    ACL,
+    Group.UPLOADS,
+    "The canned ACL of objects. Most buckets refuse ACLs (Object Ownership: bucket owner enforced).",
+    importance="LOW",
+)
+SSE_TYPE = option(
+    "aws.s3.sse",
+    SSE,
+    "none",
+    Group.UPLOADS,
+    "How S3 encrypts objects; `none` leaves it to the bucket's own setting.",
+)
+SSE_KMS_KEY = optional(
+    "aws.s3.sse.kms.key.id",
+    matching(r"\S+", "the id, ARN or alias of a KMS key"),
+    Group.UPLOADS,
+    "The KMS key, with `aws.s3.sse=aws:kms`.",
+    default_says="S3's own key of the account",
+)
+SSE_CUSTOMER_ALGORITHM = option(
+    "aws.s3.sse.customer.algorithm",
+    CUSTOMER_ALGORITHM,
+    "AES256",
+    Group.UPLOADS,
+    "The algorithm of `aws.s3.sse.customer.key`; there is one.",
+    importance="LOW",
+)
+SSE_CUSTOMER_KEY = optional(
+    "aws.s3.sse.customer.key",
+    CUSTOMER_KEY,
+    Group.UPLOADS,
+    "A key of your own that S3 encrypts objects with and does not keep; without it nobody reads them again.",
+)

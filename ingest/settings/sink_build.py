@@ -1,0 +1,136 @@
+"""Parsed options to the sink's settings. Called only when there is no problem left."""
+
+from pathlib import Path
+
+from ingest.settings.options import format_options, reading_options, record_options
+from ingest.settings.options import sink_options as sink
+from ingest.settings.registry_settings import RegistrySettings
+from ingest.settings.row_settings import CsvSettings
+from ingest.settings.sink_checks import (
+    BARE_FORMATS,
+    DEFAULT_TEMPLATE,
+    compression,
+    converter_kind,
+    output_fields,
+)
+from ingest.settings.sink_settings import (
+    BufferSettings,
+    ConverterKind,
+    Converters,
+    ConverterSettings,
+    Encryption,
+    NameSettings,
+    OutputSettings,
+    RotationSettings,
+    SinkSettings,
+    TopicSelection,
+    UploadSettings,
+)
+from ingest.settings.values import Values
+
+
+def sink_settings(
+    values: Values, *, name: str, state_dir: Path, registry: RegistrySettings | None
+) -> SinkSettings:
+    """Return what the sink of this name is told."""
+    topics = values[sink.TOPIC_NAMES]
+    return SinkSettings(
+        group_id=name,
+        topics=TopicSelection(names=() if topics is None else topics, pattern=values[sink.TOPICS_REGEX]),
+        converters=_converters(values, registry),
+        output=_output(values),
+        names=_names(values),
+        rotation=_rotation(values),
+        buffer=_buffer(values, state_dir),
+        upload=_upload(values),
+    )
+
+
+def _converters(values: Values, registry: RegistrySettings | None) -> Converters:
+    def part(kind: ConverterKind, *, schemas: bool | None = None) -> ConverterSettings:
+        return ConverterSettings(
+            kind=kind,
+            schemas_enable=schemas if kind is ConverterKind.JSON else None,
+            registry=registry if kind is ConverterKind.AVRO else None,
+        )
+
+    key, value = record_options.KEY_SCHEMAS, record_options.VALUE_SCHEMAS
+    return Converters(
+        key=part(
+            converter_kind(values, record_options.KEY_CONVERTER_CLASS),
+            schemas=values[key] if values.is_given(key) else None,
+        ),
+        value=part(
+            converter_kind(values, record_options.VALUE_CONVERTER_CLASS),
+            schemas=values[value] if values.is_given(value) else None,
+        ),
+        header=part(converter_kind(values, sink.HEADER_CONVERTER_CLASS)),
+    )
+
+
+def _output(values: Values) -> OutputSettings:
+    form = values[sink.FORMAT]
+    return OutputSettings(
+        layout=values[sink.LAYOUT],
+        format=form,
+        fields=output_fields(values),
+        envelope=values[sink.ENVELOPE] and form not in BARE_FORMATS,
+        compression=compression(values),
+        compression_level=values[sink.COMPRESSION_LEVEL],
+        separator=values[sink.OUTPUT_SEPARATOR],
+        csv=CsvSettings(
+            delimiter=values[format_options.CSV_DELIMITER],
+            quote=values[format_options.CSV_QUOTE],
+            header=values[format_options.CSV_HEADER],
+        ),
+        json_format=values[record_options.JSON_FORMAT],
+        schema_compatibility=values[sink.COMPATIBILITY],
+        null_values=values[sink.NULL_VALUES],
+    )
+
+
+def _names(values: Values) -> NameSettings:
+    source, path = values[sink.NAME_TIME_SOURCE]
+    return NameSettings(
+        prefix=values[reading_options.PREFIX],
+        template=values[record_options.FILE_NAME_TEMPLATE] or DEFAULT_TEMPLATE,
+        time_source=source,
+        value_path=path,
+        timezone=values[sink.TIMEZONE_NAME],
+    )
+
+
+def _rotation(values: Values) -> RotationSettings:
+    return RotationSettings(
+        records=values[sink.ROTATE_RECORDS],
+        bytes=values[sink.ROTATE_BYTES],
+        age_ms=values[sink.ROTATE_AGE],
+        span_ms=values[sink.ROTATE_SPAN],
+        schedule_ms=values[sink.ROTATE_SCHEDULE],
+        max_age_ms=values[sink.MAX_AGE],
+        timezone=values[sink.TIMEZONE_NAME],
+    )
+
+
+def _buffer(values: Values, state_dir: Path) -> BufferSettings:
+    given = values[sink.BUFFER_DIR]
+    return BufferSettings(
+        max_bytes=values[sink.BUFFER_BYTES],
+        directory=state_dir / "buffer" if given is None else Path(given),
+        max_open_objects=values[sink.MAX_OPEN_FILES],
+    )
+
+
+def _upload(values: Values) -> UploadSettings:
+    offsets, tags = values[sink.OBJECT_TAGS]
+    encryption = values[sink.SSE_TYPE]
+    return UploadSettings(
+        part_bytes=values[sink.PART_SIZE],
+        offset_tags=offsets,
+        tags=tags,
+        storage_class=values[sink.STORAGE_CLASS_NAME],
+        acl=values[sink.CANNED_ACL],
+        encryption=None if encryption is None else Encryption(encryption),
+        kms_key_id=values[sink.SSE_KMS_KEY],
+        customer_key=values[sink.SSE_CUSTOMER_KEY],
+    )

@@ -1,0 +1,258 @@
+"""What a sink is told, held against itself: topics, names, formats, fields, compression, uploads."""
+
+from typing import Any, Final
+
+from ingest.settings.choices import Compression
+from ingest.settings.converter_forms import KINDS
+from ingest.settings.options import connection_options, format_options, reading_options, record_options
+from ingest.settings.options import sink_options as sink
+from ingest.settings.options.option import Option
+from ingest.settings.sink_settings import ConverterKind, NameTimeSource, OutputField, OutputFormat
+from ingest.settings.values import Values
+from ingest.template import TemplateError
+from ingest.template.name_ambiguity import is_ambiguous
+from ingest.template.name_template import (
+    DATA,
+    OFFSETS,
+    NameField,
+    NameTemplate,
+    NameVariable,
+    read_name_template,
+)
+
+DEFAULT_TEMPLATE: Final = "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}"
+_CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
+CODECS: Final[dict[OutputFormat, tuple[Compression, ...]]] = {
+    **dict.fromkeys(OutputFormat, (*_CODECS, Compression.LZ4)),
+    OutputFormat.AVRO: (*_CODECS, Compression.BZIP2, Compression.XZ),
+}
+_LEVELS: Final = {
+    Compression.GZIP: (1, 9),
+    Compression.BZIP2: (1, 9),
+    Compression.XZ: (0, 9),
+    Compression.ZSTD: (1, 22),
+}
+_OWN_DIRECTORY: Final = "topic_id="
+BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
+
+
+def check_sink(values: Values) -> None:
+    """Note what a sink cannot do as it is told."""
+    _check_topics(values)
+    _check_names(values)
+    _check_fields(values)
+    _check_compression(values)
+    _check_converters(values)
+    _check_rotation(values)
+    _check_uploads(values)
+
+
+def compression(values: Values) -> Compression:
+    """Return the compression: as given, else the format's default."""
+    chosen: Compression = values[record_options.COMPRESSION]
+    if chosen is not Compression.AUTO:
+        return chosen
+    columnar = values[sink.FORMAT] in {OutputFormat.AVRO, OutputFormat.PARQUET}
+    return Compression.ZSTD if columnar else Compression.GZIP
+
+
+def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
+    """Return how a part of records is read."""
+    text = values.text(option)
+    return ConverterKind.BYTES if text is None else KINDS.get(text.strip(), ConverterKind.BYTES)
+
+
+def output_fields(values: Values) -> tuple[OutputField, ...]:
+    """Return the fields in their own order; of `bytes` and `text` the value, unless another is named."""
+    if values[sink.FORMAT] in BARE_FORMATS and not values.is_given(sink.FIELDS):
+        return (OutputField.VALUE,)
+    return tuple(field for field in OutputField if field in values[sink.FIELDS])
+
+
+def _check_topics(values: Values) -> None:
+    names, pattern = sink.TOPIC_NAMES, sink.TOPICS_REGEX
+    if values.is_given(names) == values.is_given(pattern):
+        values.refuse(
+            names,
+            "is missing; set it or topics.regex"
+            if not values.is_given(names)
+            else "and topics.regex exclude each other; keep one of them",
+        )
+        return
+    if not values.are_good(names, connection_options.OFFSETS_TOPIC, connection_options.NAME):
+        return
+    ledger = values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets"
+    chosen = values[names] or ()
+    if ledger in chosen:
+        values.refuse(names, f"holds the ledger ({ledger}), which is no data; leave it out")
+    if values.are_good(record_options.DLQ_TOPIC) and values[record_options.DLQ_TOPIC] in chosen:
+        values.refuse(record_options.DLQ_TOPIC, "is a topic of the sink itself; bad records need another one")
+
+
+def _check_names(values: Values) -> None:
+    option = record_options.FILE_NAME_TEMPLATE
+    if not values.are_good(option, reading_options.PREFIX, sink.TOPIC_NAMES):
+        return
+    source = values[option] or DEFAULT_TEMPLATE
+    try:
+        template = read_name_template(source)
+    except TemplateError as error:
+        values.refuse(option, str(error))
+        return
+    for problem in _name_problems(values, template):
+        values.refuse(option, problem)
+
+
+def _name_problems(values: Values, template: NameTemplate) -> list[str]:
+    found = []
+    missing = [f"{{{{{field}}}}}" for field in _needed(values, template) if field not in template.fields]
+    if missing:
+        found.append(
+            f"needs {' and '.join(missing)}, or two objects could have one name (one of {{{{key}}}}, which "
+            "keeps the last record of each key, goes without {{partition}} and {{start_offset}})"
+        )
+    if template.is_of_keys and template.fields - _KEY_ONLY:
+        others = ", ".join(f"{{{{{field}}}}}" for field in sorted(template.fields - _KEY_ONLY))
+        found.append(
+            f"names the last record of each key, which {others} would scatter; add {{{{start_offset}}}}, or "
+            "keep {{topic}}, {{partition}}, {{key}} and {{extension}} alone"
+        )
+    if is_ambiguous(template, ".x"):
+        found.append(
+            "can give one name to different values; put a sign between its variables that neither holds, "
+            "such as / (values hold letters, digits and _ - . %)"
+        )
+    if template.source.startswith(_OWN_DIRECTORY):
+        found.append(f"begins with {_OWN_DIRECTORY}, under which topics that were made again are kept apart")
+    found += [_without_fields(each) for each in template.variables if _lacks_fields(values, each)]
+    return found
+
+
+_KEY_ONLY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, NameField.KEY, NameField.EXTENSION})
+
+
+def _needed(values: Values, template: NameTemplate) -> list[NameField]:
+    topics = values[sink.TOPIC_NAMES]
+    needed = [] if topics is not None and len(topics) == 1 else [NameField.TOPIC]
+    if template.is_of_keys:
+        return needed
+    needed.append(NameField.PARTITION)
+    return needed if template.fields & OFFSETS else [*needed, NameField.START_OFFSET]
+
+
+def _converter_of(field: NameField) -> Option[Any]:
+    return (
+        record_options.KEY_CONVERTER_CLASS if field is NameField.KEY else record_options.VALUE_CONVERTER_CLASS
+    )
+
+
+def _lacks_fields(values: Values, variable: NameVariable) -> bool:
+    """Whether a variable names a field of what is read as text."""
+    if variable.field not in DATA or variable.field is NameField.HEADER or not variable.path:
+        return False
+    # Bytes are read as JSON for the name alone; a text has been said to be one.
+    return converter_kind(values, _converter_of(variable.field)) is ConverterKind.STRING
+
+
+def _without_fields(variable: NameVariable) -> str:
+    return (
+        f"names the field {'.'.join(variable.path)!r} of the {variable.field}, which has none while it is "
+        f"read as text; set {_converter_of(variable.field).name} to JsonConverter's or AvroConverter's class"
+    )
+
+
+def _check_fields(values: Values) -> None:
+    if not values.are_good(sink.FORMAT, sink.FIELDS, sink.ENVELOPE):
+        return
+    fields, form = output_fields(values), values[sink.FORMAT]
+    is_bare = form in BARE_FORMATS
+    if (is_bare or not values[sink.ENVELOPE]) and len(fields) > 1:
+        why = f"output.format={form} holds" if is_bare else "output.envelope=false takes"
+        values.refuse(sink.FIELDS, f"{why} one field; name it alone, such as value")
+    if is_bare and values.is_given(sink.ENVELOPE) and values[sink.ENVELOPE]:
+        values.refuse(sink.ENVELOPE, f"cannot be true with output.format={form}, which has no members")
+    if is_bare and fields[0] not in {OutputField.KEY, OutputField.VALUE}:
+        values.refuse(sink.FIELDS, f"output.format={form} holds a key or a value")
+
+
+def _check_compression(values: Values) -> None:
+    if not values.are_good(record_options.COMPRESSION, sink.FORMAT, sink.COMPRESSION_LEVEL):
+        return
+    chosen, form = compression(values), values[sink.FORMAT]
+    if chosen not in CODECS[form]:
+        values.refuse(
+            record_options.COMPRESSION,
+            f"cannot be written in output.format={form}; it takes {', '.join(CODECS[form])}",
+        )
+    level = values[sink.COMPRESSION_LEVEL]
+    if level is None:
+        return
+    low, high = _LEVELS.get(chosen, (0, -1))
+    if high < 0:
+        values.refuse(sink.COMPRESSION_LEVEL, f"means nothing with file.compression.type={chosen}")
+    elif not low <= level <= high:
+        values.refuse(sink.COMPRESSION_LEVEL, f"must be {low} to {high} with {chosen}")
+
+
+def _check_converters(values: Values) -> None:
+    for converter, schemas in (
+        (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
+        (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
+    ):
+        if not values.are_good(converter, schemas):
+            continue
+        kind = converter_kind(values, converter)
+        if values.is_given(schemas) and kind is not ConverterKind.JSON:
+            values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
+        if kind is ConverterKind.AVRO and not values.is_given(record_options.REGISTRY_URL):
+            values.refuse(converter, "needs schema.registry.url")
+    time = sink.NAME_TIME_SOURCE
+    if not values.are_good(time) or values[time][0] is not NameTimeSource.VALUE:
+        return
+    if converter_kind(values, record_options.VALUE_CONVERTER_CLASS) is ConverterKind.STRING:
+        values.refuse(
+            time,
+            "names a field of the value, which has none while it is read as text; set value.converter to "
+            "JsonConverter's or AvroConverter's class",
+        )
+
+
+def _check_rotation(values: Values) -> None:
+    triggers = (
+        sink.ROTATE_RECORDS,
+        sink.ROTATE_BYTES,
+        sink.ROTATE_AGE,
+        sink.ROTATE_SPAN,
+        sink.ROTATE_SCHEDULE,
+        sink.MAX_AGE,
+    )
+    if values.are_good(*triggers) and not any(values[trigger] for trigger in triggers):
+        values.refuse(
+            sink.MAX_AGE, "is 0, and so is every rotate.*: no object would ever close; set one of them"
+        )
+
+
+def _check_uploads(values: Values) -> None:
+    if (
+        values.are_good(sink.PART_SIZE, sink.BUFFER_BYTES)
+        and values[sink.PART_SIZE] > values[sink.BUFFER_BYTES]
+    ):
+        values.refuse(sink.PART_SIZE, f"must not exceed buffer.max.bytes ({values[sink.BUFFER_BYTES]})")
+    if not values.are_good(sink.SSE_TYPE):
+        return
+    encryption = values[sink.SSE_TYPE]
+    if values.is_given(sink.SSE_KMS_KEY) and not str(encryption).startswith("aws:kms"):
+        values.refuse(sink.SSE_KMS_KEY, "means nothing without aws.s3.sse=aws:kms")
+    if values.is_given(sink.SSE_CUSTOMER_KEY) and encryption is not None:
+        values.refuse(sink.SSE_CUSTOMER_KEY, "and aws.s3.sse exclude each other; keep one of them")
+    if values.is_given(sink.SSE_CUSTOMER_ALGORITHM) and not values.is_given(sink.SSE_CUSTOMER_KEY):
+        values.refuse(sink.SSE_CUSTOMER_ALGORITHM, "means nothing without aws.s3.sse.customer.key")
+    if values.is_given(format_options.CSV_QUOTE) and values.are_good(format_options.CSV_QUOTE, sink.FORMAT):
+        _check_quote(values)
+
+
+def _check_quote(values: Values) -> None:
+    if values[sink.FORMAT] is OutputFormat.CSV and not values[format_options.CSV_QUOTE]:
+        values.refuse(
+            format_options.CSV_QUOTE, "is empty: a field with a delimiter or a line end could not be written"
+        )

@@ -1,0 +1,185 @@
+"""The forms of a sink's options."""
+
+import base64
+import binascii
+import re
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from ingest.settings.secret import Secret
+from ingest.settings.sink_settings import Encryption, NameTimeSource
+from ingest.settings.value_types import TOPIC, Form, FormError
+from layouts.names import LayoutName
+
+_SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
+_ESCAPE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\.|\\$")
+_TAG: Final = re.compile(r"[\w .:/=+@-]{1,128}=[\w .:/=+@-]{0,256}")
+_TAGS_MAX: Final = 10
+_OFFSET_TAGS: Final = 3
+_KEY_BYTES: Final = 32
+
+
+def words(*names: str, also: str = "") -> Form[str | None]:
+    """Return the form of one of these words, in any case; `also` is a word for None."""
+    spelled = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str | None:
+        found = text.strip().lower()
+        if also and found == also:
+            return None
+        if found not in spelled:
+            raise FormError
+        return spelled[found]
+
+    known = (*names, *([also] if also else ()))
+    return Form(kind="STRING", expected=f"one of {', '.join(known)}", parse=parse, values=known)
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(TOPIC.parse(part) for part in text.split(",") if part.strip()))
+    if not found:
+        raise FormError
+    return found
+
+
+TOPICS: Final = Form(kind="LIST", expected="a comma-separated list of topic names", parse=_topics)
+
+
+def _pattern(text: str) -> str:
+    try:
+        compiled = re.compile(text.strip(), re.ASCII)
+    except re.error as error:
+        raise FormError(f"it is none: {error.msg}") from None
+    if compiled.fullmatch("") is not None and not text.strip():
+        raise FormError
+    return text.strip()
+
+
+TOPIC_PATTERN: Final = Form(
+    kind="STRING",
+    expected="a regular expression (Python's) that the whole name of a topic matches",
+    parse=_pattern,
+)
+
+
+def _layout(text: str) -> LayoutName:
+    try:
+        found = LayoutName(text.strip().lower())
+    except ValueError:
+        raise FormError from None
+    if found is not LayoutName.HEADRACE:
+        raise FormError("other sinks' layouts are not written yet")
+    return found
+
+
+OUTPUT_LAYOUT: Final = Form(kind="STRING", expected="headrace", parse=_layout, values=("headrace",))
+
+
+def _sidecars(text: str) -> None:
+    if text.strip().lower() != "none":
+        raise FormError("side objects are not written yet; keep keys and headers in output.fields")
+
+
+SIDECARS: Final = Form(kind="STRING", expected="none", parse=_sidecars, values=("none",))
+
+
+def _separator(text: str) -> bytes:
+    def unescaped(found: re.Match[str]) -> str:
+        if found[1] is not None:
+            return chr(int(found[1], 16))
+        if found[0] not in _SEPARATORS:
+            raise FormError
+        return _SEPARATORS[found[0]]
+
+    return _ESCAPE.sub(unescaped, text).encode()
+
+
+SEPARATOR: Final = Form(
+    kind="STRING",
+    expected="a text, in which \\n, \\r, \\t, \\\\ and \\xNN stand for characters",
+    parse=_separator,
+    empty=True,
+)
+
+
+def _name_time(text: str) -> tuple[NameTimeSource, tuple[str, ...]]:
+    kind, colon, path = text.strip().partition(":")
+    try:
+        source = NameTimeSource(kind.strip().lower())
+    except ValueError:
+        raise FormError from None
+    parts = tuple(path.strip().split(".")) if colon else ()
+    if (source is NameTimeSource.VALUE) != bool(colon) or not all(parts):
+        raise FormError
+    return source, parts
+
+
+NAME_TIME: Final = Form(kind="STRING", expected="event, wallclock or value:PATH", parse=_name_time)
+
+
+def _timezone(text: str) -> str:
+    name = {"Z": "UTC", "utc": "UTC"}.get(text.strip(), text.strip())
+    try:
+        return ZoneInfo(name).key
+    except (KeyError, ValueError, OSError):
+        raise FormError from None
+
+
+TIMEZONE: Final = Form(kind="STRING", expected="a time zone such as UTC or Europe/Berlin", parse=_timezone)
+
+
+def _tags(text: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    pairs = [part for part in parts if part != "offsets"]
+    if not all(_TAG.fullmatch(pair) for pair in pairs):
+        raise FormError
+    found = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+    has_offsets = len(pairs) < len(parts)
+    if len(found) < len(pairs):
+        raise FormError("a tag is there twice")
+    if len(found) + _OFFSET_TAGS * has_offsets > _TAGS_MAX:
+        raise FormError("an object takes 10 tags, of which offsets are three")
+    return has_offsets, tuple(found.items())
+
+
+TAGS: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of `offsets` and name=value pairs",
+    parse=_tags,
+    empty=True,
+)
+STORAGE_CLASS: Final = words(
+    "STANDARD",
+    "STANDARD_IA",
+    "ONEZONE_IA",
+    "INTELLIGENT_TIERING",
+    "GLACIER_IR",
+    "GLACIER",
+    "DEEP_ARCHIVE",
+    "REDUCED_REDUNDANCY",
+    "EXPRESS_ONEZONE",
+)
+ACL: Final = words(
+    "private",
+    "public-read",
+    "public-read-write",
+    "authenticated-read",
+    "aws-exec-read",
+    "bucket-owner-read",
+    "bucket-owner-full-control",
+)
+SSE: Final = words(*Encryption, also="none")
+CUSTOMER_ALGORITHM: Final = words("AES256")
+
+
+def _customer_key(text: str) -> Secret:
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        raise FormError from None
+    if len(key) != _KEY_BYTES:
+        raise FormError
+    return Secret(text.strip())
+
+
+CUSTOMER_KEY: Final = Form(kind="PASSWORD", expected="32 bytes in base64", parse=_customer_key)

@@ -1,0 +1,322 @@
+"""What makes a configuration a sink's, what it becomes, and what is refused, each with its remedy."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ingest.settings import Problem, Settings, SettingsError, load
+from ingest.settings.choices import Compression
+from ingest.settings.sink_settings import (
+    ConverterKind,
+    Encryption,
+    NameTimeSource,
+    NullValues,
+    OutputField,
+    OutputFormat,
+    SinkSettings,
+)
+from tests.ingest.settings.loading import load_with, no_file, problems_with
+
+COMPLETE: Mapping[str, str] = {
+    "name": "archive",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "aws.s3.bucket.name": "bucket",
+    "topics": "orders,payments",
+}
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+_AVRO = "io.confluent.connect.avro.AvroConverter"
+
+
+def _load(changes: Mapping[str, str | None]) -> Settings:
+    options = {**COMPLETE, **changes}
+    given = {name: value for name, value in options.items() if value is not None}
+    return load(json.dumps(given), kind="json", environment={"HOME": "/home/me"}, read_file=no_file)
+
+
+def _sink(changes: Mapping[str, str | None] | None = None) -> SinkSettings:
+    sink = _load(changes or {}).sink
+    assert sink is not None
+    return sink
+
+
+def _problems(changes: Mapping[str, str | None]) -> tuple[Problem, ...]:
+    try:
+        _load(changes)
+    except SettingsError as error:
+        return error.problems
+    return ()
+
+
+def test_a_source_has_no_sink() -> None:
+    """Without topics or the sink's class a configuration is a source's."""
+    assert load_with().sink is None
+    assert load_with({"connector.class": "HeadraceSource"}).sink is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="topics"),
+        pytest.param({"topics": None, "topics.regex": "or.*"}, id="regex"),
+        pytest.param({"connector.class": "HeadraceSink"}, id="class"),
+    ],
+)
+def test_topics_or_the_class_make_a_sink(changes: dict[str, str | None]) -> None:
+    """Either says so."""
+    assert _load(changes).sink is not None
+
+
+def test_the_defaults_are_those_of_the_docs() -> None:
+    """Own layout, gzip lines of all fields, a minute or 64 MiB."""
+    sink = _sink()
+
+    assert (sink.group_id, sink.topics.names, sink.topics.pattern) == (
+        "archive",
+        ("orders", "payments"),
+        None,
+    )
+    assert (sink.output.format, sink.output.compression) == (OutputFormat.JSONL, Compression.GZIP)
+    assert sink.output.fields == tuple(OutputField)
+    assert sink.output.envelope
+    assert (
+        sink.names.template == "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}"
+    )
+    assert (sink.names.time_source, sink.names.timezone) == (NameTimeSource.EVENT, "UTC")
+    rotation = sink.rotation
+    assert (rotation.records, rotation.bytes, rotation.age_ms) == (0, 67_108_864, 60_000)
+    assert (rotation.span_ms, rotation.schedule_ms, rotation.max_age_ms) == (0, 0, 3_600_000)
+    assert sink.buffer.directory == Path("/home/me/.local/state/headrace/buffer")
+    assert (sink.buffer.max_bytes, sink.buffer.max_open_objects) == (134_217_728, 10_000)
+    assert (sink.upload.part_bytes, sink.upload.encryption) == (16_777_216, None)
+    assert {sink.converters.key.kind, sink.converters.value.kind} == {ConverterKind.BYTES}
+
+
+def test_every_option_of_a_sink_arrives() -> None:
+    """No option is read and ignored."""
+    sink = _sink(
+        {
+            "topics": None,
+            "topics.regex": "or.*|pay",
+            "aws.s3.prefix": "backup/",
+            "file.name.template": "{{topic}}/{{date:yyyy/MM}}/{{partition}}-{{start_offset}}{{extension}}",
+            "file.name.timestamp.source": "value:at.ms",
+            "timezone": "Europe/Berlin",
+            "output.format": "parquet",
+            "output.fields": "value",
+            "output.envelope": "false",
+            "file.compression.level": "3",
+            "key.converter": _STRING,
+            "value.converter": _JSON,
+            "value.converter.schemas.enable": "false",
+            "header.converter": _STRING,
+            "rotate.records": "10",
+            "rotate.bytes": "11",
+            "rotate.age.ms": "12",
+            "rotate.span.ms": "13",
+            "rotate.schedule.ms": "14",
+            "open.object.max.age.ms": "15",
+            "buffer.max.bytes": "20000000",
+            "buffer.dir": "/buffer",
+            "max.open.files": "16",
+            "behavior.on.null.values": "ignore",
+            "aws.s3.part.size": "5242880",
+            "aws.s3.object.tags": "offsets, team=data",
+            "aws.s3.storage.class": "standard_ia",
+            "aws.s3.acl": "bucket-owner-full-control",
+            "aws.s3.sse": "aws:kms",
+            "aws.s3.sse.kms.key.id": "alias/key",
+            "schema.compatibility": "FULL",
+        }
+    )
+
+    assert (sink.topics.names, sink.topics.pattern) == ((), "or.*|pay")
+    assert (sink.names.prefix, sink.names.value_path) == ("backup/", ("at", "ms"))
+    assert (sink.names.time_source, sink.names.timezone) == (NameTimeSource.VALUE, "Europe/Berlin")
+    assert sink.names.template.startswith("{{topic}}/{{date:")
+    output = sink.output
+    assert (output.format, output.fields, output.envelope) == (
+        OutputFormat.PARQUET,
+        (OutputField.VALUE,),
+        False,
+    )
+    assert (output.compression, output.compression_level) == (Compression.ZSTD, 3)
+    assert (output.schema_compatibility, output.null_values) == ("full", NullValues.IGNORE)
+    converters = sink.converters
+    assert [converters.key.kind, converters.value.kind, converters.header.kind] == [
+        "string",
+        "json",
+        "string",
+    ]
+    assert (converters.value.schemas_enable, converters.key.schemas_enable) == (False, None)
+    rotation = sink.rotation
+    assert [rotation.records, rotation.bytes, rotation.age_ms] == [10, 11, 12]
+    assert [rotation.span_ms, rotation.schedule_ms, rotation.max_age_ms] == [13, 14, 15]
+    assert rotation.timezone == "Europe/Berlin"
+    assert (sink.buffer.max_bytes, sink.buffer.directory) == (20_000_000, Path("/buffer"))
+    assert sink.buffer.max_open_objects == 16
+    upload = sink.upload
+    assert (upload.part_bytes, upload.offset_tags, upload.tags) == (5_242_880, True, (("team", "data"),))
+    assert (upload.storage_class, upload.acl) == ("STANDARD_IA", "bucket-owner-full-control")
+    assert (upload.encryption, upload.kms_key_id) == (Encryption.KMS, "alias/key")
+
+
+def test_a_customer_key_is_a_secret() -> None:
+    """It arrives, and shows nowhere."""
+    key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    settings = _load({"aws.s3.sse.customer.key": key, "aws.s3.sse.customer.algorithm": "AES256"})
+
+    assert settings.sink is not None
+    assert settings.sink.upload.customer_key is not None
+    assert settings.sink.upload.customer_key.reveal() == key
+    assert key not in repr(settings)
+    assert key not in str(settings.shown)
+
+
+@pytest.mark.parametrize(
+    ("given", "style"),
+    [
+        pytest.param({}, False, id="amazon"),
+        pytest.param({"aws.s3.endpoint": "http://127.0.0.1:1"}, True, id="endpoint"),
+        pytest.param(
+            {"aws.s3.endpoint": "http://127.0.0.1:1", "aws.s3.path.style.access": "false"}, False, id="given"
+        ),
+        pytest.param({"aws.s3.path.style.access": "true"}, True, id="asked for"),
+    ],
+)
+def test_path_style_is_as_given_or_by_the_endpoint(given: dict[str, str | None], style: bool) -> None:
+    """For both directions."""
+    assert _load(given).s3.path_style is style
+    assert load_with(given).s3.path_style is style
+
+
+def test_bytes_hold_the_value_unless_another_field_is_named() -> None:
+    """The default of all fields is not what one column holds."""
+    assert _sink({"output.format": "bytes"}).output.fields == (OutputField.VALUE,)
+    output = _sink({"output.format": "text", "output.fields": "key", "output.separator": "\\x00\\n"}).output
+    assert (output.fields, output.envelope, output.separator) == ((OutputField.KEY,), False, b"\x00\n")
+
+
+def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
+    """They are options of sinks, and were accepted before."""
+    settings = load_with({"header.converter": _STRING, "file.name.timestamp.source": "wallclock"})
+
+    assert settings.warnings == (
+        "accepted without a meaning here: file.name.timestamp.source, header.converter",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "changes", "remedy"),
+    [
+        ("topics", {"connector.class": "HeadraceSink", "topics": None}, "topics.regex"),
+        ("topics", {"topics.regex": "a"}, "keep one of them"),
+        ("topics", {"topics": "archive-offsets"}, "leave it out"),
+        ("topics", {"connector.class": "HeadraceSource"}, "use topic"),
+        ("topics.regex", {"topics": None, "topics.regex": "("}, "regular expression"),
+        ("connector.class", {"connector.class": "io.confluent.connect.s3.S3SinkConnector"}, "HeadraceSink"),
+        (
+            "connector.class",
+            {"connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"},
+            "HeadraceSink",
+        ),
+        (
+            "connector.class",
+            {"connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector"},
+            "HeadraceSink",
+        ),
+        ("topic", {"topic": "x"}, "use topics"),
+        ("input.format", {"input.format": "jsonl"}, "use output.format"),
+        ("sqs.queue.url", {"sqs.queue.url": "http://sqs:1/0/queue"}, "remove it"),
+        ("poll.listing", {"poll.listing": "full"}, "remove it"),
+        ("restore.value", {"restore.value": "json"}, "remove it"),
+        ("key.source", {"key.source": "none"}, "use key.converter"),
+        ("value.format", {"value.format": "json"}, "use value.converter"),
+        ("file.max.records", {"file.max.records": "3"}, "use rotate.records"),
+        ("file.prefix.template", {"file.prefix.template": "a"}, "file.name.template"),
+        ("output.layout", {"output.layout": "confluent"}, "expected headrace"),
+        ("sidecars", {"sidecars": "keys"}, "output.fields"),
+        ("file.name.template", {"file.name.template": "{{topic}}-{{partition}}"}, "{{start_offset}}"),
+        ("file.name.template", {"file.name.template": "{{partition}}-{{start_offset}}"}, "{{topic}}"),
+        ("file.name.template", {"file.name.template": "{{topic}}-{{start_offset}}"}, "{{partition}}"),
+        (
+            "file.name.template",
+            {"file.name.template": "{{topic}}/{{partition}}{{start_offset}}"},
+            "put a sign between",
+        ),
+        (
+            "file.name.template",
+            {"file.name.template": "{{value:a}}-{{value:b}}/{{topic}}/{{partition}}/{{start_offset}}"},
+            "put a sign between",
+        ),
+        ("file.name.template", {"topics": "a", "file.name.template": "{{key}}/{{value:b}}"}, "{{value}}"),
+        (
+            "file.name.template",
+            {
+                "value.converter": _STRING,
+                "file.name.template": "{{value:a}}/{{topic}}/{{partition}}/{{start_offset}}",
+            },
+            "JsonConverter",
+        ),
+        ("file.name.template", {"file.name.template": "{{topic}}/{{date:YYYY}}"}, "write yyyy"),
+        ("file.name.template", {"file.name.template": "{{tpoic}}"}, "{{topic}}"),
+        ("file.name.template", {"file.name.template": "../{{topic}}/{{partition}}/{{start_offset}}"}, ".."),
+        (
+            "file.name.template",
+            {"file.name.template": "topic_id=/{{topic}}/{{partition}}/{{start_offset}}"},
+            "topic_id=",
+        ),
+        ("file.name.timestamp.source", {"file.name.timestamp.source": "value"}, "value:PATH"),
+        ("file.name.timestamp.timezone", {"timezone": "Mars/Olympus"}, "Europe/Berlin"),
+        ("output.fields", {"output.envelope": "false"}, "name it alone"),
+        ("output.fields", {"output.format": "text", "output.fields": "key,value"}, "name it alone"),
+        ("output.fields", {"output.format": "bytes", "output.fields": "offset"}, "a key or a value"),
+        ("output.envelope", {"output.format": "bytes", "output.envelope": "true"}, "no members"),
+        ("csv.quote", {"output.format": "csv", "csv.quote": ""}, "is empty"),
+        ("file.compression.type", {"file.compression.type": "xz"}, "gzip"),
+        ("file.compression.level", {"file.compression.level": "10"}, "1 to 9"),
+        ("file.compression.level", {"file.compression.type": "none", "file.compression.level": "1"}, "none"),
+        ("value.converter", {"value.converter": _AVRO}, "schema.registry.url"),
+        (
+            "value.converter",
+            {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
+            "ByteArrayConverter",
+        ),
+        ("header.converter", {"header.converter": _AVRO}, "StringConverter"),
+        ("key.converter.schemas.enable", {"key.converter.schemas.enable": "true"}, "JsonConverter"),
+        (
+            "open.object.max.age.ms",
+            {"open.object.max.age.ms": "0", "rotate.age.ms": "0", "rotate.bytes": "0"},
+            "set one of them",
+        ),
+        ("aws.s3.part.size", {"aws.s3.part.size": "20000000", "buffer.max.bytes": "16777216"}, "exceed"),
+        ("aws.s3.sse.kms.key.id", {"aws.s3.sse.kms.key.id": "k"}, "aws:kms"),
+        ("aws.s3.sse.customer.algorithm", {"aws.s3.sse.customer.algorithm": "AES256"}, "customer.key"),
+        ("aws.s3.object.tags", {"aws.s3.object.tags": "team"}, "name=value"),
+        ("errors.deadletterqueue.topic.name", {"errors.deadletterqueue.topic.name": "orders"}, "another one"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(
+    option: str, changes: dict[str, str | None], remedy: str
+) -> None:
+    """One problem of the option that is wrong, and the remedy in it."""
+    found = [problem for problem in _problems(changes) if problem.option.strip() in {option, "timezone"}]
+
+    assert len(found) == 1, _problems(changes)
+    assert remedy in found[0].message
+
+
+@pytest.mark.parametrize("option", ["rotate.records", "output.format", "buffer.dir", "aws.s3.acl"])
+def test_a_sinks_options_are_refused_in_a_source(option: str) -> None:
+    """They would be read and ignored there."""
+    value = {"output.format": "jsonl", "aws.s3.acl": "private"}.get(option, "1")
+
+    assert [str(each.option) for each in problems_with({option: value})] == [option]
+
+
+def test_a_template_of_keys_alone_goes_without_offsets() -> None:
+    """It overwrites by design."""
+    assert _sink({"topics": "orders", "file.name.template": "{{key}}{{extension}}"}).names.template
+    assert _sink({"file.name.template": "{{topic}}/{{key}}"}).names.template
