@@ -29,7 +29,6 @@ class NameField(StrEnum):
 
 
 OFFSETS: Final = frozenset({NameField.START_OFFSET, NameField.END_OFFSET})
-DATES: Final = frozenset({NameField.TIMESTAMP, NameField.DATE})
 DATA: Final = frozenset({NameField.KEY, NameField.VALUE, NameField.HEADER})
 _PADDED: Final = frozenset({NameField.PARTITION, *OFFSETS})
 _UNITS: Final = ("yyyy", "MM", "dd", "HH")

@@ -186,7 +186,7 @@ def test_a_customer_key_is_a_secret() -> None:
         pytest.param({"aws.s3.path.style.access": "true"}, True, id="asked for"),
     ],
 )
-def test_path_style_is_as_given_or_by_the_endpoint(given: dict[str, str | None], style: bool) -> None:
+def test_path_style_is_as_given_or_by_the_endpoint(given: dict[str, str | None], *, style: bool) -> None:
     """For both directions."""
     assert _load(given).s3.path_style is style
     assert load_with(given).s3.path_style is style
