@@ -5,6 +5,7 @@
     process_parts     what every leadership of the process uses, and what is remembered between two
     lead_wait         a process that does not lead: how it waits, and what it shows
     leadership_phase  one leadership: joins, takes the ledger over, leads, ends; nothing is carried over
+    source_leader     what the source does with the lead: catalogue, planner, listeners
     event_loop        takes one event after the other; receive, plan, run, settle
     inbox, service_events   what reaches the service's thread
     slot_supervisor, slot_states   slots started, given batches, voided and recovered

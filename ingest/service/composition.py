@@ -22,6 +22,7 @@ from ingest.service.endpoints import endpoints
 from ingest.service.leadership_phase import LeadershipPhase
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.rest_adapter import RestAdapter
+from ingest.service.source_leader import SourceLeader
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.standby import InstanceConnector, OpenLedger, StandbyLedger
 from ingest.service.startup import Startup, Stopped
@@ -130,7 +131,7 @@ class _Composition:
         while True:
             began = time.monotonic()
             try:
-                return LeadershipPhase(process, past).run()
+                return LeadershipPhase(process, past, SourceLeader).run()
             except TakenOver:
                 raise
             except LeadershipLost as error:

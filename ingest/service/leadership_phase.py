@@ -1,87 +1,48 @@
-"""One leadership, from joining the group to its end: everything made for it, and unmade with it."""
+"""One leadership, from joining the group to its end: nothing of it is carried over into the next one."""
 
-import gc
-import math
-import time
+import queue
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
-from ingest import clock
-from ingest.catalogue import Baseline, Catalogue
-from ingest.commands.command_queue import CommandQueue
 from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 from ingest.exits import Exit
-from ingest.kafka import control_records
-from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.leadership import Leadership
-from ingest.model.ledger_entry import State
-from ingest.model.objects import Route
-from ingest.object_selection import baseline_from
-from ingest.planner import Planner
-from ingest.service.apply_effects import EffectsApplier
-from ingest.service.deciders import deciders
-from ingest.service.endpoints import build_snapshot
-from ingest.service.event_loop import EventLoop, LoopParts
-from ingest.service.idle import UntilIdle
-from ingest.service.inbox import Inbox
-from ingest.service.lead_wait import LeadWait, require_same_ledger, show_standby
-from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
-from ingest.service.lifecycle import Lifecycle
+from ingest.service.lead_wait import LeadWait, require_same_ledger
 from ingest.service.process_parts import Past, ProcessParts
-from ingest.service.recovery import Recovery
-from ingest.service.rest_adapter import LeadershipView
 from ingest.service.service_events import Fatal
-from ingest.service.slot_states import SlotStates
-from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
-from ingest.service.startup import Stopped, output_topics
-from ingest.service.topic_creation import TopicCreator
-from ingest.threads import start_thread
-from listeners.discovery_events import Counters
-from listeners.listeners import Listeners
+from ingest.service.startup import Stopped
 from spark.slots import SlotPool
 
 _log = structlog.get_logger(__name__)
 
-# A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
-_CLOSE_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.05
-_RELEASE_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    """What runs while this process leads, and has to be ended in order."""
+class Leader(Protocol):
+    """What one direction does with the lead."""
 
-    loop: EventLoop
-    ledger: DriverLedger
-    slot_pool: SlotPool
-    catalogue: Catalogue
-    planner: Planner
-    lifecycle: Lifecycle
-    recovery: Recovery
-    writes: LedgerWrites
-    watch: LedgerMonitor
-    listeners: Listeners
-    skip_through: str | None
-    """Keys up to this one are left out of listings."""
+    def lead(self) -> Exit:
+        """Lead until the run is over. Blocks; LeadershipLost once nothing of this leadership is at work."""
 
 
 class LeadershipPhase:
-    """Joins, waits for the lead, leads. Used once: nothing of it is carried over into the next one."""
+    """Joins, waits for the lead, leads. Used once."""
 
-    def __init__(self, process: ProcessParts, past: Past) -> None:
+    def __init__(
+        self, process: ProcessParts, past: Past, new_leader: Callable[["TakenLead"], Leader]
+    ) -> None:
         self._process = process
         self._settings = process.settings
         self._past = past
-        self._inbox: Inbox = Inbox()
+        self._new_leader = new_leader
+        # Each direction has its own kinds of events; those of the lead and the ledger are common to them.
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._is_given_up = False
 
     def run(self) -> Exit:
@@ -97,16 +58,29 @@ class LeadershipPhase:
             _log.info("leadership_taken", group=leadership.group)
             with self._leading_again_later():
                 ledger = self._take_over(leadership, closing)
-                baseline = self._baseline(ledger)
             if slot_pool is None:
                 self._await_spark()
                 slot_pool = self._new_slot_pool(closing)
             with self._leading_again_later():
                 ledger.raise_slots(self._process.spark_startup.slots)
+            taken = TakenLead(
+                process=self._process,
+                leadership=leadership,
+                ledger=ledger,
+                slot_pool=slot_pool,
+                inbox=self._inbox,
+                closing=closing,
+                has_led_before=self._past.has_led,
+                leading_again_later=self._leading_again_later,
+                give_up=self._give_up,
+            )
+            leader = self._new_leader(taken)
             self._past.has_run = self._past.has_led = True
-            return self._lead(self._compose(leadership, ledger, slot_pool, baseline, closing))
+            return leader.lead()
 
-    # -- the road to the lead --------------------------------------------------------------------------------
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        self._past.is_standing_by = False
 
     def _join(self, closing: ExitStack) -> Leadership:
         settings = self._settings
@@ -162,232 +136,25 @@ class LeadershipPhase:
                 raise Stopped
             self._process.failures.raise_first()
 
-    def _baseline(self, ledger: DriverLedger) -> Baseline:
-        """What the first start left to the past; committed before anything is received or listed."""
-        found = ledger.control(control_records.FIRST_START)
-        if not isinstance(found, control_records.FirstStart):
-            start_key = self._settings.discovery.native_start_key
-            known = self._process.found
-            found = control_records.FirstStart(
-                at_ms=known.now_by_s3_ms,
-                start_key=start_key,
-                uploads=msgspec.UNSET if known.uploads is None else known.uploads,
-            )
-            ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
-        return baseline_from(self._settings, found)
-
     def _new_slot_pool(self, closing: ExitStack) -> SlotPool:
         slot_pool = self._process.spark_startup.new_slot_pool(self._inbox.put)
         closing.callback(slot_pool.close, 0.0)
         return slot_pool
 
-    # -- what leads ------------------------------------------------------------------------------------------
 
-    def _compose(
-        self,
-        leadership: Leadership,
-        ledger: DriverLedger,
-        slot_pool: SlotPool,
-        baseline: Baseline,
-        closing: ExitStack,
-    ) -> _Running:
-        """Everything that this leadership needs, over the ledger that it has taken over."""
-        settings, process = self._settings, self._process
-        slots = process.spark_startup.slots
-        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baseline, slots=slots)
-        commands = CommandQueue(catalogue)
-        for key, raw in ledger.cache.controls().items():
-            commands.on_control_record(key, raw)
-        listeners = Listeners(settings, self._inbox.put, self._counters())
-        lifecycle = Lifecycle(
-            commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, slot_pool=slot_pool
-        )
-        writes = LedgerWrites(ledger, self._inbox.put)
-        recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
-        applier = EffectsApplier(
-            writes=writes, listeners=listeners, statistics=process.statistics, clock=clock.now
-        )
-        supervisor = SlotSupervisor(
-            SlotParts(
-                planner=planner,
-                slot_pool=slot_pool,
-                recovery=recovery,
-                statistics=process.statistics,
-                metadata=leadership.metadata,
-                remember=self._remembering(ledger),
-                create_topics=self._creating_topics(closing),
-                apply=applier.apply,
-                clock=clock.now,
-            ),
-            slots=slots,
-            max_batch_seconds=settings.jobs.max_seconds,
-        )
-        loop = EventLoop(
-            self._inbox,
-            LoopParts(
-                catalogue=catalogue,
-                planner=planner,
-                commands=commands,
-                lifecycle=lifecycle,
-                listeners=listeners,
-                writes=writes,
-                applier=applier,
-                supervisor=supervisor,
-                statistics=process.statistics,
-            ),
-            bucket=settings.s3.bucket,
-            startup_deadline=self._listing_deadline(),
-            stop=process.stop,
-            failures=process.failures,
-            until_idle=self._until_idle(),
-        )
-        return _Running(
-            loop=loop,
-            ledger=ledger,
-            slot_pool=slot_pool,
-            catalogue=catalogue,
-            planner=planner,
-            lifecycle=lifecycle,
-            recovery=recovery,
-            writes=writes,
-            watch=LedgerMonitor(ledger, self._inbox.put),
-            listeners=listeners,
-            skip_through=baseline.start_key,
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenLead:
+    """The lead, and what was made for it; `closing` unmakes what else is made."""
 
-    def _listing_deadline(self) -> float:
-        """Until when a bucket that cannot be listed ends the run: only at the start of the process."""
-        if self._past.has_led:
-            return math.inf
-        return max(time.monotonic() + 1.0, self._process.startup_deadline)
-
-    def _counters(self) -> Counters:
-        metrics = self._process.metrics
-        return Counters(
-            messages=lambda outcome, count: metrics.sqs_messages.labels(outcome).inc(count),
-            heartbeats=metrics.sqs_heartbeats.inc,
-            list_requests=metrics.list_requests.inc,
-        )
-
-    def _remembering(self, ledger: DriverLedger) -> Callable[[str], None]:
-        connector = self._process.connector
-
-        def remember(topic: str) -> None:
-            ledger.add_anchor(topic)
-            connector.remember(topic)
-
-        return remember
-
-    def _creating_topics(self, closing: ExitStack) -> Callable[[Route], None]:
-        """What creates the topics of a route (`topic.creation.default.*`), or nothing."""
-        settings = self._settings
-        if settings.kafka.topic_creation is None:
-            return lambda _route: None
-        topics = output_topics(settings, self._process.clients.admin)
-        creator = TopicCreator(topics, self._inbox.put)
-        closing.callback(creator.close)
-        dead_letter = settings.errors.dead_letter
-
-        def create(route: Route) -> None:
-            creator.request(route.topic)
-            if dead_letter is not None:
-                # A task names the topic in a sentence only; one that is there is left as it is.
-                creator.request(dead_letter.topic)
-
-        return create
-
-    def _until_idle(self) -> UntilIdle | None:
-        if not self._process.until_idle:
-            return None
-        return UntilIdle(
-            has_queue=self._settings.sqs is not None, patience_seconds=self._process.startup_seconds
-        )
-
-    def _lead(self, running: _Running) -> Exit:
-        process = self._process
-        process.metrics.leader.set(1)
-        running.listeners.start(skip_through=running.skip_through)
-        running.lifecycle.begin(running.ledger.cache.controls())
-        running.loop.begin()
-        process.connector.lead(
-            LeadershipView(
-                post=self._inbox.put,
-                lifecycle=running.lifecycle,
-                statistics=process.statistics,
-                cache=running.ledger.cache,
-                bucket=self._settings.s3.bucket,
-            )
-        )
-        try:
-            # What is here now lives as long as this leadership: the collector need not go through it again.
-            gc.freeze()
-            running.loop.run(lambda slots: self._publish(running, slots))
-        except LeadershipLost as error:
-            self._abandon(running, error)
-            raise
-        except BaseException:
-            self._close(running)
-            raise
-        finally:
-            gc.unfreeze()
-        self._close(running)
-        quarantined = running.ledger.cache.counts()[State.QUARANTINED]
-        return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
-
-    def _publish(self, running: _Running, slots: SlotStates) -> None:
-        process, target = self._process, running.lifecycle.target
-        process.metrics.set_target(target)
-        process.snapshot_holder.show(
-            build_snapshot(
-                replace(process.snapshot_holder.snapshot, target=target),
-                catalogue=running.catalogue,
-                planner=running.planner,
-                ledger=running.ledger.cache.counts(),
-                slots=slots,
-                statistics=process.statistics,
-                metrics=process.metrics,
-                known=running.ledger.cache,
-                now=clock.now(),
-            )
-        )
-
-    # -- the end ---------------------------------------------------------------------------------------------
-
-    def _close(self, running: _Running) -> None:
-        """Commit at the next batch of rows, settle what that finished, release the rest."""
-        process = self._process
-        stop = process.stop
-        process.metrics.leader.set(0)
-        process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
-        seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = start_thread(partial(running.slot_pool.close, seconds), name="lanes-close")
-        running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
-        running.recovery.close()
-        running.watch.close()
-        running.writes.close(2.0)
-        running.loop.drain(lambda: True)
-        running.listeners.stop(seconds=3.0)
-        self._is_given_up = True
-
-    def _abandon(self, running: _Running, error: LeadershipLost) -> None:
-        """Void everything at once; return when nothing of this leadership is at work in this process.
-
-        What is in the inbox still is of no use to anybody: whoever leads next reads the ledger.
-        """
-        process = self._process
-        self._is_given_up = True
-        process.metrics.stand_by()
-        process.statistics.leadership_ended()
-        process.statistics.trouble("lead", str(error))
-        self._past.is_standing_by = False
-        show_standby(process, ready=False)
-        process.connector.stand_by()
-        running.slot_pool.close(0.0)
-        running.recovery.close()
-        running.watch.close()
-        running.writes.close(0.0)
-        running.listeners.stop(seconds=_RELEASE_SECONDS)
-        for part in (running.recovery, running.watch, running.writes):
-            # Who is asked to end meanwhile takes none of it along into another leadership.
-            while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
-                pass
+    process: ProcessParts
+    leadership: Leadership
+    ledger: DriverLedger
+    slot_pool: SlotPool
+    inbox: "queue.SimpleQueue[Any]"
+    closing: ExitStack
+    has_led_before: bool
+    """This process has led already: what is away now is waited for, and ends nothing."""
+    leading_again_later: Callable[[], Any]
+    """A context in which what fails ends this leadership only, once the process runs."""
+    give_up: Callable[[], None]
+    """Whatever waits for brokers in the ledger's name ends with LeadershipLost from now on."""
