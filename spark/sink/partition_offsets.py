@@ -1,0 +1,229 @@
+"""Where one granted partition stands: what is archived already, what is open, what the next commit says.
+
+Pure arithmetic of offsets. The rule that all of it serves: whatever is read again after a crash at any moment
+is in no object and no dead letter, and whatever is not read again is in one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.columns import Numbers
+from ingest.model.sink_entries import NONE_COVERED, PartitionCheckpoint
+from ingest.model.sink_protocol import PartitionGrant
+
+Mask = npt.NDArray[np.bool_]
+
+MAX_ENTRIES: Final = 10_000
+"""Above so many entries over its offset a partition closes the open object that holds the offset back."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object that is not committed. `last_offset` is set once it is sealed."""
+
+    id: str
+    group: str
+    first_offset: int
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCommit:
+    """What the next transaction says of the partition: these sealed objects, these new dead letters.
+
+    The dead letters are produced in the same transaction; `checkpoint.dead_letters` has earlier ones too.
+    """
+
+    objects: tuple[str, ...]
+    dead_letters: tuple[int, ...]
+    checkpoint: PartitionCheckpoint
+
+
+class PartitionOffsets:
+    """One partition while a slot holds it.
+
+    `options` is the hash of those in force. With `closes_together` (grouping that is not deterministic) the
+    open objects of the partition are committed all or none.
+    """
+
+    def __init__(self, grant: PartitionGrant, *, options: str, closes_together: bool = False) -> None:
+        self.position = grant.offset
+        """The next record: everything below is in an open object, archived, or meant to be left out."""
+        self._grant = grant
+        self._options = options
+        self._closes_together = closes_together
+        self._done = {earlier.options: dict(earlier.done) for earlier in grant.earlier}
+        self._done[options] = dict(grant.done)
+        self._committed = grant.offset
+        self._highest = grant.highest
+        self._dead_letters = set(grant.dead_letters)
+        self._new_dead_letters: set[int] = set()
+        self._open: dict[str, _Open] = {}
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while records come that an object or a dead letter may cover already."""
+        return self.position <= self._highest
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The hashes of the earlier options by which records are to be grouped too, while replaying."""
+        return tuple(one for one in self._done if one != self._options)
+
+    def unread(self, offsets: Numbers) -> Mask | None:
+        """Which of the fetched records are to be converted; None for all of them.
+
+        Not those below the position, and none that has a dead letter, even if it could be converted now.
+        """
+        if not len(offsets) or (offsets[0] >= self.position and not self._dead_letters):
+            return None
+        mask: Mask = offsets >= self.position
+        if self._dead_letters:
+            mask &= ~np.isin(offsets, np.fromiter(self._dead_letters, np.int64))
+        return None if mask.all() else mask
+
+    def refuse_changed(self, faults: Iterable[int]) -> int | None:
+        """The first of these records that fails now and did not when it was read before; None: there is none.
+
+        Its group is not known, so nobody can say whether an object has it: the partition stops there, with
+        the reason `replay_changed`.
+        """
+        changed = (one for one in faults if one <= self._highest and one not in self._dead_letters)
+        return min(changed, default=None)
+
+    def unarchived(self, group: str, offsets: Numbers, *, options: str | None = None) -> Mask | None:
+        """Which of a group's records are in no object yet; None for all of them.
+
+        `group` is by the options in force, or by the earlier ones of this hash. A record is archived if any
+        of them says so.
+        """
+        done = self._done[options or self._options].get(group, NONE_COVERED)
+        if not len(offsets) or offsets[0] > done:
+            return None
+        mask: Mask = offsets > done
+        return mask
+
+    # -- filling ---------------------------------------------------------------------------------------------
+
+    def open(self, object_id: str, group: str, first_offset: int) -> None:
+        """An object was opened with this record, which is not below the position."""
+        assert first_offset >= self.position, f"offset {first_offset} is below the position {self.position}"
+        assert object_id not in self._open, f"object {object_id} is open"
+        self._open[object_id] = _Open(object_id, group, first_offset)
+
+    def add_dead_letter(self, offset: int) -> None:
+        """The record becomes a dead letter with the next transaction."""
+        assert offset >= self.position, f"offset {offset} is below the position {self.position}"
+        self._new_dead_letters.add(offset)
+
+    def advance(self, position: int) -> None:
+        """Every record below is in an open object, a dead letter, or left out for good."""
+        assert position >= self.position, f"the position goes back from {self.position} to {position}"
+        self.position = position
+
+    def seal(self, object_id: str, last_offset: int) -> None:
+        """All parts of the object are sent: it goes into the next transaction that can have it."""
+        self._open[object_id].last_offset = last_offset
+
+    def oldest_open(self) -> str | None:
+        """The open object that holds the committed offset back; None when all are sealed."""
+        unsealed = (one for one in self._open.values() if one.last_offset is None)
+        oldest = min(unsealed, key=lambda one: one.first_offset, default=None)
+        return None if oldest is None else oldest.id
+
+    @property
+    def committed_offset(self) -> int:
+        """Where a slot would begin that takes over now."""
+        return self._committed
+
+    @property
+    def entries(self) -> int:
+        """How many groups have an entry above the committed offset: what a slot that takes over must know."""
+        return sum(last >= self._committed for done in self._done.values() for last in done.values())
+
+    # -- committing ------------------------------------------------------------------------------------------
+
+    def commit(self) -> PartitionCommit:
+        """What a transaction that begins now says. Objects that are sealed later wait for the next."""
+        objects = self._committable()
+        chosen = {one.id for one in objects}
+        still_open = (one.first_offset for one in self._open.values() if one.id not in chosen)
+        offset = min(still_open, default=self.position)
+        letters = self._dead_letters | self._new_dead_letters
+        covered = [one.last_offset for one in objects if one.last_offset is not None]
+        return PartitionCommit(
+            objects=tuple(one.id for one in objects),
+            dead_letters=tuple(sorted(self._new_dead_letters)),
+            checkpoint=PartitionCheckpoint(
+                topic=self._grant.topic,
+                partition=self._grant.partition,
+                topic_id=self._grant.topic_id,
+                offset=offset,
+                highest=max([self._highest, *covered, *self._new_dead_letters]),
+                dead_letters=tuple(sorted(one for one in letters if one >= offset)),
+                options=self._options,
+            ),
+        )
+
+    def committed(self, commit: PartitionCommit) -> None:
+        """The transaction with this is acknowledged."""
+        done = self._done[self._options]
+        for object_id in commit.objects:
+            gone = self._open.pop(object_id)
+            assert gone.last_offset is not None, "only what is sealed is committed"
+            done[gone.group] = max(done.get(gone.group, NONE_COVERED), gone.last_offset)
+        checkpoint = commit.checkpoint
+        self._committed = checkpoint.offset
+        self._highest = checkpoint.highest
+        self._dead_letters = set(checkpoint.dead_letters)
+        self._new_dead_letters -= set(commit.dead_letters)
+        for of_options in self._done.values():
+            passed = [group for group, last in of_options.items() if last < self._committed]
+            for group in passed:
+                del of_options[group]
+
+    def abandon(self) -> None:
+        """Give up everything that is not committed: reading goes on at the committed offset."""
+        self._open.clear()
+        self._new_dead_letters.clear()
+        self.position = self._committed
+
+    def _committable(self) -> list[_Open]:
+        """The sealed objects that can be committed without those that are still open.
+
+        An entry says that its group is archived up to its last offset. So nothing of the group that lies
+        below may still be open; and where groups mean nothing after a crash, nothing of the partition.
+        """
+        if self._closes_together:
+            return sorted(self._open.values(), key=_order) if self.oldest_open() is None else []
+        groups: dict[str, list[_Open]] = defaultdict(list)
+        for one in self._open.values():
+            groups[one.group].append(one)
+        return sorted((one for group in groups.values() for one in _prefix(group)), key=_order)
+
+
+def _order(one: _Open) -> tuple[int, str]:
+    return one.first_offset, one.id
+
+
+def _prefix(group: list[_Open]) -> Iterator[_Open]:
+    """The first objects of a group that are sealed and lie wholly below the others."""
+    ordered = sorted(group, key=_order)
+    sealed = [one for one in ordered if one.last_offset is not None]
+    if len(sealed) == len(ordered):
+        yield from ordered
+        return
+    first_open = next(place for place, one in enumerate(ordered) if one.last_offset is None)
+    ends = list(accumulate((one.last_offset or 0 for one in ordered[:first_open]), max))
+    for place in range(first_open, 0, -1):
+        if ends[place - 1] < ordered[place].first_offset:
+            yield from ordered[:place]
+            return

@@ -1,0 +1,344 @@
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive.archived import grant_of, removable
+from ingest.columns import Numbers
+from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
+from ingest.model.sink_protocol import EarlierGroups, PartitionGrant
+from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
+
+NOW = "now"
+
+
+def grant(offset: int = 0, **fields: object) -> PartitionGrant:
+    """A grant of t-0."""
+    return PartitionGrant(topic="t", partition=0, topic_id="id", offset=offset, **fields)  # type: ignore[arg-type]
+
+
+def offsets_of(offset: int = 0, *, closes_together: bool = False, **fields: object) -> PartitionOffsets:
+    """The offsets of a slot that was granted t-0."""
+    return PartitionOffsets(grant(offset, **fields), options=NOW, closes_together=closes_together)
+
+
+class TestWhatIsReadAgain:
+    """Which records are passed over after a crash."""
+
+    def test_a_group_is_done_up_to_its_last_object(self) -> None:
+        """By the options in force and by earlier ones, each for itself."""
+        one = offsets_of(
+            2, done=(("a", 4),), highest=7, earlier=(EarlierGroups(options="old", done=(("x", 7),)),)
+        )
+        read = np.array([2, 4, 5, 8])
+        assert one.earlier == ("old",)
+        assert _rows(one.unarchived("a", read), read) == [5, 8]
+        assert one.unarchived("b", read) is None
+        assert _rows(one.unarchived("x", read, options="old"), read) == [8]
+
+    def test_a_listed_dead_letter_is_not_read_again(self) -> None:
+        """Even if it could be converted now; nor is what lies below the position."""
+        one = offsets_of(2, highest=4, dead_letters=(4,))
+        read = np.array([1, 2, 4, 5])
+        assert _rows(one.unread(read), read) == [2, 5]
+        assert one.unread(np.array([5, 6])) is None
+
+    def test_a_record_that_fails_now_and_is_not_listed_stops_the_partition(self) -> None:
+        """At or below the highest offset that anything covers; above it is a bad record as any."""
+        one = offsets_of(2, highest=4, dead_letters=(3,))
+        assert one.refuse_changed([3]) is None
+        assert one.refuse_changed([5, 9]) is None
+        assert one.refuse_changed([5, 4, 2]) == 2
+
+    def test_replaying_ends_above_the_highest(self) -> None:
+        """From there on nothing can be archived already."""
+        one = offsets_of(2, highest=4)
+        assert one.is_replaying
+        one.advance(5)
+        assert not one.is_replaying
+
+
+class TestCommit:
+    """What a transaction says."""
+
+    def test_the_lowest_open_object_holds_the_offset_back(self) -> None:
+        """And without one it is the position."""
+        one = offsets_of()
+        one.open("A", "a", 0)
+        one.open("B", "b", 1)
+        one.advance(4)
+        one.seal("B", 3)
+        commit = one.commit()
+        assert (commit.objects, commit.checkpoint.offset, commit.checkpoint.highest) == (("B",), 0, 3)
+        one.committed(commit)
+        one.seal("A", 2)
+        commit = one.commit()
+        assert (commit.objects, commit.checkpoint.offset, commit.checkpoint.highest) == (("A",), 4, 3)
+
+    def test_an_object_waits_for_the_earlier_one_of_its_group(self) -> None:
+        """Its entry would say that the group is archived up to its end."""
+        one = offsets_of()
+        one.open("A1", "a", 0)
+        one.advance(2)
+        one.open("A2", "a", 2)
+        one.advance(4)
+        one.seal("A2", 3)
+        assert one.commit().objects == ()
+        one.seal("A1", 1)
+        assert one.commit().objects == ("A1", "A2")
+
+    def test_objects_of_one_group_that_overlap_are_committed_together(self) -> None:
+        """A record of the open one could lie below the end of the other."""
+        one = offsets_of()
+        one.open("A1", "a", 0)
+        one.open("A2", "a", 1)
+        one.advance(4)
+        one.seal("A1", 2)
+        assert one.commit().objects == ()
+        one.seal("A2", 3)
+        assert one.commit().objects == ("A1", "A2")
+
+    def test_groups_that_mean_nothing_after_a_crash_close_together(self) -> None:
+        """All open objects of the partition, or none."""
+        one = offsets_of(closes_together=True)
+        one.open("A", "10h", 0)
+        one.open("B", "11h", 1)
+        one.advance(2)
+        one.seal("A", 0)
+        assert one.commit().objects == ()
+        one.seal("B", 1)
+        commit = one.commit()
+        assert (commit.objects, commit.checkpoint.offset) == (("A", "B"), 2)
+
+    def test_a_dead_letter_is_listed_until_the_offset_has_passed_it(self) -> None:
+        """It is produced once, in the transaction that lists it first."""
+        one = offsets_of()
+        one.open("A", "a", 0)
+        one.add_dead_letter(1)
+        one.advance(2)
+        commit = one.commit()
+        assert (commit.dead_letters, commit.checkpoint.dead_letters) == ((1,), (1,))
+        assert (commit.checkpoint.offset, commit.checkpoint.highest) == (0, 1)
+        one.committed(commit)
+        one.seal("A", 0)
+        commit = one.commit()
+        assert (commit.dead_letters, commit.checkpoint.dead_letters) == ((), ())
+
+    def test_what_lies_below_the_position_cannot_be_opened(self) -> None:
+        """A commit in between would have passed it."""
+        one = offsets_of()
+        one.advance(3)
+        with pytest.raises(AssertionError, match="below the position"):
+            one.open("A", "a", 2)
+        with pytest.raises(AssertionError, match="below the position"):
+            one.add_dead_letter(2)
+
+    def test_entries_are_the_groups_above_the_offset(self) -> None:
+        """Those that a slot needs that takes over; the oldest open object keeps them there."""
+        one = offsets_of()
+        for number, group in enumerate("abc"):
+            one.open(group, group, number)
+        one.advance(3)
+        one.seal("b", 1)
+        one.seal("c", 2)
+        one.committed(one.commit())
+        assert (one.entries, one.oldest_open()) == (2, "a")
+        one.seal("a", 0)
+        one.committed(one.commit())
+        assert (one.entries, one.oldest_open()) == (0, None)
+
+
+def _rows(mask: Mask | None, read: Numbers) -> list[int]:
+    return [int(one) for one in (read if mask is None else read[mask])]
+
+
+@dataclass
+class Partition:
+    """A partition, its ledger and its bucket, with a slot that may crash at any moment.
+
+    `groups` has the group of each record by its offset, None for a bad one.
+    """
+
+    groups: list[str | None]
+    closes_together: bool
+    fold: bool = True
+    checkpoint: PartitionCheckpoint = field(
+        default_factory=lambda: PartitionCheckpoint(topic="t", partition=0, topic_id="id", offset=0)
+    )
+    entries: dict[str, SealedObject] = field(default_factory=dict)
+    archived: Counter[int] = field(default_factory=Counter)
+    lettered: Counter[int] = field(default_factory=Counter)
+    next_id: int = 0
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """A slot takes up what the ledger says; nothing else is left of the one before."""
+        entries = tuple(self.entries.values())
+        self.slot = PartitionOffsets(
+            grant_of(self.checkpoint, entries, options=NOW),
+            options=NOW,
+            closes_together=self.closes_together,
+        )
+        self.open: dict[str, tuple[str, list[int]]] = {}
+        self.sealed: set[str] = set()
+
+    def read(self, records: int) -> None:
+        """Read so many records, and put each where it belongs."""
+        for offset in range(self.slot.position, min(self.slot.position + records, len(self.groups))):
+            if not self._read_one(offset):
+                self.stopped = True
+                return
+            self.slot.advance(offset + 1)
+
+    def _read_one(self, offset: int) -> bool:
+        group, alone = self.groups[offset], np.array([offset])
+        if self.slot.unread(alone) is not None:
+            return True
+        if group is None:
+            if self.slot.refuse_changed([offset]) is not None:
+                return False
+            self.slot.add_dead_letter(offset)
+            return True
+        if self.slot.unarchived(group, alone) is not None:
+            return True
+        for object_id, (of, offsets) in self.open.items():
+            if of == group and object_id not in self.sealed:
+                offsets.append(offset)
+                return True
+        object_id, self.next_id = f"{self.next_id}", self.next_id + 1
+        self.slot.open(object_id, group, offset)
+        self.open[object_id] = (group, [offset])
+        return True
+
+    def seal(self, which: int) -> None:
+        """Close one of the open objects."""
+        unsealed = [one for one in self.open if one not in self.sealed]
+        if unsealed:
+            object_id = unsealed[which % len(unsealed)]
+            self.sealed.add(object_id)
+            self.slot.seal(object_id, self.open[object_id][1][-1])
+
+    def commit(self, *, crash: bool) -> None:
+        """A transaction; with `crash` its answer is never seen, and another slot takes over."""
+        commit = self.slot.commit()
+        for object_id in commit.objects:
+            group, offsets = self.open.pop(object_id)
+            self.archived.update(offsets)
+            self.entries[object_id] = _entry(object_id, group, offsets)
+        self.lettered.update(commit.dead_letters)
+        self.checkpoint = commit.checkpoint
+        if self.fold:
+            for gone in removable(self.checkpoint, self.entries.values()):
+                del self.entries[gone.id]
+        if crash:
+            self.start()
+        else:
+            self._committed(commit)
+
+    def _committed(self, commit: PartitionCommit) -> None:
+        self.sealed.difference_update(commit.objects)
+        self.slot.committed(commit)
+
+    def abandon(self) -> None:
+        """The slot gives up what is open and goes on by itself."""
+        self.slot.abandon()
+        self.open, self.sealed = {}, set()
+
+    def finish(self) -> None:
+        """Nothing goes wrong any more."""
+        self.read(len(self.groups))
+        for _ in list(self.open):
+            self.seal(0)
+        self.commit(crash=False)
+
+
+def _entry(object_id: str, group: str, offsets: list[int]) -> SealedObject:
+    return SealedObject(
+        id=object_id,
+        topic="t",
+        partition=0,
+        topic_id="id",
+        group=group,
+        first_offset=offsets[0],
+        last_offset=offsets[-1],
+        records=len(offsets),
+        bytes=1,
+        uploads=(Upload(key=object_id, upload_id=object_id, parts=()),),
+        options=NOW,
+        sealed_ms=0,
+        bucket="b",
+        state=ObjectState.COMPLETE,
+    )
+
+
+RECORDS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=12)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.integers(1, 4)),
+        st.tuples(st.just("seal"), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["commit", "commit unanswered", "crash", "abandon"]), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+def _act(partition: Partition, step: str, number: int) -> None:
+    match step:
+        case "read":
+            partition.read(number)
+        case "seal":
+            partition.seal(number)
+        case "commit" | "commit unanswered":
+            partition.commit(crash=step != "commit")
+        case "crash":
+            partition.start()
+        case "abandon":
+            partition.abandon()
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(groups=RECORDS, steps=STEPS, closes_together=st.booleans(), fold=st.booleans())
+def test_each_record_is_in_one_object_or_lettered_once(
+    groups: list[str | None], steps: list[tuple[str, int]], *, closes_together: bool, fold: bool
+) -> None:
+    """Whatever crashes between whichever transactions."""
+    partition = Partition(groups, closes_together, fold)
+    for step, number in steps:
+        _act(partition, step, number)
+        assert not partition.stopped
+    partition.finish()
+    assert partition.archived == Counter(offset for offset, group in enumerate(groups) if group is not None)
+    assert partition.lettered == Counter(offset for offset, group in enumerate(groups) if group is None)
+    assert partition.checkpoint.offset == len(groups)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    groups=RECORDS,
+    steps=STEPS,
+    changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 11)), max_size=3),
+)
+def test_conversion_that_changes_repeats_and_loses_nothing(
+    groups: list[str | None], steps: list[tuple[str, int]], changes: list[tuple[int, int]]
+) -> None:
+    """A record that fails now and did not, or the other way round: once, or the partition stops before it."""
+    partition = Partition(list(groups), closes_together=False)
+    for number, (step, argument) in enumerate(steps):
+        for _, offset in (change for change in changes if change[0] == number and change[1] < len(groups)):
+            partition.groups[offset] = groups[offset] if partition.groups[offset] is None else None
+        _act(partition, step, argument)
+        if partition.stopped:
+            break
+    if not partition.stopped:
+        partition.finish()
+    ends = partition.archived + partition.lettered
+    below = partition.slot.committed_offset if partition.stopped else len(groups)
+    assert all(times == 1 for times in ends.values())
+    assert partition.stopped or set(ends) == set(range(len(groups)))
+    assert all(offset in ends for offset in range(below))
