@@ -38,6 +38,7 @@ class AwsRefusal(StrEnum):
 
 class _Scope(StrEnum):
     OBJECT = "object"
+    UPLOAD = "upload"
     BUCKET = "bucket"
     QUEUE = "queue"
     CREDENTIALS = "credentials"
@@ -46,6 +47,18 @@ class _Scope(StrEnum):
 _R = AwsRefusal
 _OPERATIONS: Final[dict[str, _Scope]] = {
     **dict.fromkeys(("GetObject", "HeadObject"), _Scope.OBJECT),
+    **dict.fromkeys(
+        (
+            "AbortMultipartUpload",
+            "CompleteMultipartUpload",
+            "CreateMultipartUpload",
+            "ListParts",
+            "PutObject",
+            "PutObjectTagging",
+            "UploadPart",
+        ),
+        _Scope.UPLOAD,
+    ),
     **dict.fromkeys(
         (
             "ReceiveMessage",
@@ -207,18 +220,27 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
 _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
     _R.NO_RESOURCE: {
         _Scope.BUCKET: "Create it, or correct aws.s3.bucket.name and aws.s3.endpoint.",
+        _Scope.UPLOAD: "Create the bucket, or correct aws.s3.bucket.name and aws.s3.endpoint.",
         _Scope.QUEUE: "Check sqs.queue.url, sqs.region and sqs.endpoint.",
     },
     _R.OTHER_REGION: {
         _Scope.BUCKET: "Correct aws.s3.region.",
+        _Scope.UPLOAD: "Correct aws.s3.region.",
         _Scope.QUEUE: "Correct sqs.region.",
     },
     _R.CREDENTIALS: dict.fromkeys(
         _Scope, "Renew them: aws.access.key.id, aws.sts.role.arn or aws.credentials.provider."
     ),
     _R.CLOCK: dict.fromkeys(_Scope, "Set it, and keep it by NTP."),
-    _R.DENIED: dict.fromkeys(_Scope, "Grant what docs/security.md lists."),
+    _R.DENIED: {
+        **dict.fromkeys(_Scope, "Grant what docs/security.md lists."),
+        _Scope.UPLOAD: (
+            "Grant s3:PutObject (and s3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey, kms:Decrypt "
+            "where they apply)."
+        ),
+    },
 }
+_NOT_WRITTEN: Final = "could not be written for now"
 
 
 def classify(code: str, status: int, operation: str) -> AwsRefusal:
@@ -251,9 +273,10 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
 def refusal(code: str, status: int, operation: str, *, what: str, message: str = "") -> HeadraceError:
     """Our error for an answer of AWS, not raised. `what` names what was asked for; `message` is AWS's own."""
     kind = classify(code, status, operation)
-    sentence = f"{what} {_SENTENCES[kind]} ({code or status})"
-    sentence = f"{sentence}: {message.rstrip('.')}." if message else f"{sentence}."
     scope = _scope(operation)
+    is_write = scope is _Scope.UPLOAD and kind is _R.UNAVAILABLE
+    sentence = f"{what} {_NOT_WRITTEN if is_write else _SENTENCES[kind]} ({code or status})"
+    sentence = f"{sentence}: {message.rstrip('.')}." if message else f"{sentence}."
     remedies = _REMEDIES.get(kind, {})
     remedy = remedies.get(_Scope.BUCKET if scope is _Scope.OBJECT else scope)
     return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")

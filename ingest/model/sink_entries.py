@@ -44,7 +44,8 @@ class ObjectState(StrEnum):
 class Upload:
     """A multipart upload all of whose parts are sent: whoever has this can complete it.
 
-    `parts` are the ETags, quotes included, in the order of their numbers from 1. `role` is empty for the
+    `parts` are, in the order of their numbers from 1, the ETags, quotes included, each with a space and the
+    part's checksum behind it where S3 has one (`spark.s3.part_text`). `role` is empty for the
     object of the values, else what a side object holds (`keys`, `headers`).
     """
 

@@ -1,6 +1,9 @@
 """S3, as tasks and the driver call it: one client a process, one kind of retry, errors in our words.
 
-client       the client, and calls of it with retries
+client       the client, its connections and credentials
+s3_calls     calls of it about objects that are there
+upload_calls calls of multipart uploads; completion, part_text, upload_errors: what their answers mean
+retries      the one retry policy
 answer       what a GET asks for and gives, whichever road it takes
 lean         GETs without botocore's work for each, where they fit
 road         where GETs of a bucket go, learnt from a request of botocore's

@@ -29,15 +29,20 @@ BOTOCORES: Final = (ClientError, BotoCoreError, ResponseParserError, HTTPError)
 """What calls of botocore raise: urllib3's too, where the document of a refusal breaks off."""
 
 
+def answer_of(error: ClientError) -> tuple[str, int]:
+    """The code (empty for none) and the status of a refusal."""
+    response: Any = error.response
+    code = str(response.get("Error", {}).get("Code", ""))
+    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
 def translate_s3(error: Exception, *, what: str) -> HeadraceError:
     """Our error for one of `BOTOCORES`. `what` names the object as `s3://bucket/key`, or the bucket.
 
     Raises the error itself when it is a mistake of ours (a parameter that botocore refuses).
     """
     if isinstance(error, ClientError):
-        response: Any = error.response
-        code = str(response.get("Error", {}).get("Code", ""))
-        status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        code, status = answer_of(error)
         return refusal(code, status, error.operation_name, what=what)
     if isinstance(error, _NETWORK):
         return unreachable(error, what=what)

@@ -4,18 +4,13 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
-import tenacity
-from botocore import UNSIGNED
-from botocore.config import Config
-
-from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from ingest.errors import SourceUnavailable
 from ingest.model.objects import ObjectId, S3Object
 from ingest.settings.settings import BackoffSettings, S3Settings
-from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
+from spark.s3.client import new_s3_client
 from spark.s3.errors import BOTOCORES, translate_s3
 from spark.s3.fast_get import FastGet
 from spark.s3.get_request import GetAnswer, GetRequest
+from spark.s3.retries import attempted
 
 T = TypeVar("T")
 
@@ -122,30 +117,7 @@ class S3Calls:
 
         The one retry policy, `aws.s3.backoff.*`, for SourceUnavailable, which passes by itself.
         """
-        try:
-            return call()
-        except SourceUnavailable as error:
-            # What counts attempts is made only now: it costs as much as a good part of a small GET.
-            failures = [error]
-
-        def first_is_over() -> T:
-            if failures:
-                raise failures.pop()
-            return call()
-
-        result: T = self._policy()(first_is_over)
-        return result
-
-    def _policy(self) -> tenacity.Retrying:
-        backoff = self._backoff
-        return tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(SourceUnavailable),
-            stop=tenacity.stop_after_attempt(1 + backoff.max_retries),
-            wait=tenacity.wait_random_exponential(
-                multiplier=backoff.delay_ms / 1000, max=backoff.max_delay_ms / 1000
-            ),
-            reraise=True,
-        )
+        return attempted(call, self._backoff)
 
 
 def new_s3_calls(settings: S3Settings) -> S3Calls:
@@ -153,31 +125,7 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
 
     AccessDenied when this machine's AWS configuration allows no client.
     """
-    config = Config(
-        # Retries are `S3Calls.attempted`; two layers of them would multiply.
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        max_pool_connections=CONNECTIONS,
-        tcp_keepalive=True,
-        s3={"addressing_style": "path" if settings.path_style else "auto"},
-        signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
-        # If-Match pins the content; a checksum besides would cost a core at full rate.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-    )
-    credentials = SigningCredentials(
-        settings.credentials, region=settings.region, ca_bundle=settings.ca_bundle
-    )
-    with usable_configuration():
-        client = session_with(credentials, region=settings.region).create_client(
-            "s3",
-            region_name=settings.region,
-            endpoint_url=settings.endpoint,
-            config=config,
-            verify=settings.ca_bundle,
-        )
-    client.meta.events.register("after-call.s3", credentials.on_answer)
+    client, credentials = new_s3_client(settings)
     fast_get = FastGet(client, credentials)
     return S3Calls(
         client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get

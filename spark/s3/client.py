@@ -1,0 +1,55 @@
+"""A botocore client of S3, made in one place: its connections, its credentials, and no retries of its own."""
+
+from typing import Any, NamedTuple
+
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
+from ingest.settings.settings import S3Settings
+from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
+
+
+class S3Client(NamedTuple):
+    """A client with its own connections, and what it signs with."""
+
+    client: Any
+    credentials: SigningCredentials
+
+
+def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
+    """A new client, for `uploads` or for reading.
+
+    Credentials are asked for by each call, and again after AWS has refused them. AccessDenied when
+    this machine's AWS configuration allows no client.
+    """
+    s3_config: Any = {"addressing_style": "path" if settings.path_style else "auto"}
+    if uploads and (settings.endpoint is None or settings.endpoint.startswith("https:")):
+        # TLS keeps a part whole, and it carries a checksum: a hash of it besides would cost a core.
+        s3_config["payload_signing_enabled"] = False
+    config = Config(
+        # Retries are `spark.s3.retries`; two layers of them would multiply.
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        max_pool_connections=CONNECTIONS,
+        tcp_keepalive=True,
+        s3=s3_config,
+        signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
+        # If-Match pins what is read, and uploads bring their checksums.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    credentials = SigningCredentials(
+        settings.credentials, region=settings.region, ca_bundle=settings.ca_bundle
+    )
+    with usable_configuration():
+        client = session_with(credentials, region=settings.region).create_client(
+            "s3",
+            region_name=settings.region,
+            endpoint_url=settings.endpoint,
+            config=config,
+            verify=settings.ca_bundle,
+        )
+    client.meta.events.register("after-call.s3", credentials.on_answer)
+    return S3Client(client, credentials)

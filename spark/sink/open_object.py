@@ -1,0 +1,228 @@
+"""One object that is being filled: its encoder, and its parts, which are sent beside."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ingest.errors import HeadraceError
+from ingest.model.sink_entries import Upload
+from spark.s3.upload_calls import UploadCalls
+from spark.sink.in_flight import InFlight
+from spark.sink.part_buffer import Part, PartBuffer
+from spark.sink.send_pool import SendPool
+
+
+class Encoder(Protocol):
+    """What an open object needs of its encoder."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        ...
+
+    def add(self, records: Any) -> None:
+        """Append records."""
+        ...
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The bytes that are final now; with `end_block` next to nothing is held afterwards."""
+        ...
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectTarget:
+    """Where an object goes and what it is given there. `key` None: known when the object closes."""
+
+    object_id: str
+    bucket: str
+    key: str | None
+    content_type: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+Changed = Callable[["OpenObject", bool], None]
+"""Called with an object that was added to (True), or sealed or abandoned (False)."""
+
+
+class OpenObject:
+    """Made by `SlotUploads.open`. All methods are the slot's thread's, and none blocks on S3."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        target: ObjectTarget,
+        *,
+        calls: UploadCalls,
+        pool: SendPool,
+        buffer: PartBuffer,
+        in_flight: InFlight,
+        changed: Changed,
+    ) -> None:
+        self._encoder = encoder
+        self._target = target
+        self._key = target.key
+        self._tags = dict(target.tags)
+        self._calls = calls
+        self._pool = pool
+        self._buffer = buffer
+        self._in_flight = in_flight
+        self._changed = changed
+        self._held: list[Part] = []
+        self._begun: Future[str] | None = None
+        self._sent: list[Future[str]] = []
+        self._sealed: Future[Upload] | None = None
+        self._lock = threading.Lock()
+        self._unanswered = 0
+        self.failure: BaseException | None = None
+        """Why it cannot be sealed any more: UploadEnded."""
+
+    @property
+    def object_id(self) -> str:
+        """What its metadata `headrace-object` says."""
+        return self._target.object_id
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole object so far: final ones, and what the encoder holds."""
+        return self._buffer.total_bytes + self._encoder.buffered
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it holds in memory, without the parts that are being sent."""
+        held = sum(part.memory_bytes for part in self._held)
+        return self._encoder.buffered + self._buffer.memory_bytes + held
+
+    def add(self, records: Any) -> None:
+        """Encode records; parts that are full by it are sent beside."""
+        self._encoder.add(records)
+        self._append(self._encoder.drain())
+        self._changed(self, True)
+
+    def spill(self) -> None:
+        """Write to disk what is in memory; blocks. OSError when the disk refuses it: nothing is lost then."""
+        self._append(self._encoder.drain(end_block=True))
+        for part in self._held:
+            part.spill(self._buffer.directory)
+        self._buffer.spill()
+
+    def seal(self, *, key: str | None = None, tags: Mapping[str, str] | None = None) -> "Future[Upload]":
+        """What the ledger needs, once all parts are answered: the last one is sent beside.
+
+        `key` and further `tags` only where the target has no key. The future fails with UploadEnded, and is
+        cancelled by `abandon` and by the end of the pool. Once.
+        """
+        if self._key is None:
+            assert key is not None, "the name is known when the object closes"
+            self._key = key
+            self._tags |= tags or {}
+        held, self._held = self._held, []
+        for part in held:
+            self._send(part)
+        self._append(self._encoder.finish())
+        if (last := self._buffer.last_part()) is not None:
+            self._send(last)
+        sealed: Future[Upload] = Future()
+        with self._lock:
+            self._sealed = sealed
+        self._settle()
+        self._changed(self, False)
+        return sealed
+
+    def abandon(self) -> None:
+        """Give all back, and have the upload aborted beside: only what no transaction has named.
+
+        Whether S3 allows it does not matter: the bucket's rule for unfinished uploads ends it, too.
+        """
+        for sent in self._sent:
+            sent.cancel()
+        if self._sealed is not None:
+            self._sealed.cancel()
+        self._buffer.discard()
+        for part in self._held:
+            part.release()
+        self._held.clear()
+        self._changed(self, False)
+        if self._begun is not None and not self._begun.cancel():
+            self._pool.submit(self._abort, after=self._begun)
+
+    def _append(self, data: bytes) -> None:
+        self._buffer.append(data)
+        for part in self._buffer.full_parts():
+            self._send(part)
+
+    def _send(self, part: Part) -> None:
+        """Have a part sent; one of an object without a name yet waits for it."""
+        if self._key is None:
+            self._held.append(part)
+            return
+        key, bucket, size = self._key, self._target.bucket, part.memory_bytes
+        begun = self._begin(key)
+        with self._lock:
+            self._unanswered += 1
+        self._in_flight.begin(size)
+        sent = self._pool.submit(
+            lambda: self._calls.part(bucket, key, begun.result(), part.number, part.body()), after=begun
+        )
+        self._sent.append(sent)
+        sent.add_done_callback(lambda answered: self._on_answer(answered, part, size))
+
+    def _begin(self, key: str) -> "Future[str]":
+        if self._begun is None:
+            target = self._target
+            self._begun = self._pool.submit(
+                lambda: self._calls.begin(
+                    target.bucket,
+                    key,
+                    object_id=target.object_id,
+                    content_type=target.content_type,
+                    metadata=target.metadata,
+                    tags=self._tags,
+                )
+            )
+        return self._begun
+
+    def _on_answer(self, sent: "Future[str]", part: Part, size: int) -> None:
+        part.release()
+        self._in_flight.end(size)
+        if not sent.cancelled() and (error := sent.exception()) is not None:
+            self.failure = self.failure or error
+        with self._lock:
+            self._unanswered -= 1
+        self._settle()
+
+    def _settle(self) -> None:
+        """Answer `seal`, if all parts are answered. In any thread."""
+        with self._lock:
+            sealed = self._sealed
+            if sealed is None or self._unanswered:
+                return
+        # Answered by another thread, or cancelled.
+        with suppress(InvalidStateError):
+            if any(sent.cancelled() for sent in self._sent):
+                sealed.cancel()
+            elif self.failure is not None:
+                sealed.set_exception(self.failure)
+            else:
+                sealed.set_result(self._upload())
+
+    def _upload(self) -> Upload:
+        assert self._key is not None
+        assert self._begun is not None
+        # Sent in the order of their numbers.
+        parts = tuple(sent.result() for sent in self._sent)
+        return Upload(key=self._key, upload_id=self._begun.result(), parts=parts)
+
+    def _abort(self) -> None:
+        assert self._key is not None
+        assert self._begun is not None
+        # An upload that is not aborted is ended by the bucket's rule.
+        with suppress(HeadraceError, CancelledError):
+            self._calls.abort(self._target.bucket, self._key, self._begun.result())

@@ -1,0 +1,139 @@
+"""A few threads beside the slot's that call S3, and go on calling where waiting helps."""
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from ingest.errors import HeadraceError
+from ingest.threads import start_thread
+from spark.s3.upload_errors import UploadEnded
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+# Between two attempts of a call whose own retries (`aws.s3.backoff.*`) are over, doubled up to the last.
+_FIRST_DELAY: Final = 0.5
+_LAST_DELAY: Final = 15.0
+
+
+class _Call:
+    """A call that waits for its turn, or for its next attempt."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call = call
+        self.future: Future[Any] = Future()
+        self.delay = _FIRST_DELAY
+
+
+class SendPool:
+    """Runs calls in threads. What fails by S3's or the operator's fault is repeated without end, visibly."""
+
+    def __init__(self, threads: int, *, name: str = "upload") -> None:
+        self._threads = threads
+        self._name = name
+        self._started = 0
+        self._idle = 0
+        self._changed = threading.Condition()
+        self._ready: list[tuple[float, int, _Call]] = []
+        self._numbers = itertools.count()
+        self._failing: dict[_Call, str] = {}
+        self._is_closed = False
+
+    def submit(self, call: Callable[[], T], *, after: "Future[Any] | None" = None) -> "Future[T]":
+        """The answer to come. `call` is made beside, when `after` is done, again and again until it succeeds.
+
+        UploadEnded, and errors that are nobody's but ours, end it. A future that is cancelled is not called
+        again; a call that is under way is finished, and its answer dropped.
+        """
+        queued = _Call(call)
+        if after is None:
+            self._enqueue(queued, 0.0)
+        else:
+            after.add_done_callback(lambda _: self._enqueue(queued, 0.0))
+        return queued.future
+
+    def problem(self) -> str | None:
+        """The sentence of a call that fails at the moment, None when none does."""
+        with self._changed:
+            return next(iter(self._failing.values()), None)
+
+    def close(self) -> None:
+        """End the threads after the calls that are under way; what waits is cancelled. Does not block."""
+        with self._changed:
+            self._is_closed = True
+            waiting, self._ready = self._ready, []
+            self._failing.clear()
+            self._changed.notify_all()
+        for _, _, queued in waiting:
+            queued.future.cancel()
+
+    def _enqueue(self, queued: _Call, delay: float) -> None:
+        with self._changed:
+            if not self._is_closed:
+                heapq.heappush(self._ready, (time.monotonic() + delay, next(self._numbers), queued))
+                if not self._idle and self._started < self._threads:
+                    self._started += 1
+                    start_thread(self._run, name=f"{self._name}-{self._started}")
+                self._changed.notify()
+                return
+        queued.future.cancel()
+
+    def _run(self) -> None:
+        while (queued := self._next()) is not None:
+            self._attempt(queued)
+
+    def _next(self) -> _Call | None:
+        """The call whose time has come; None when the pool is closed. Blocks."""
+        with self._changed:
+            while not self._is_closed:
+                wait = self._ready[0][0] - time.monotonic() if self._ready else None
+                if wait is not None and wait <= 0:
+                    return heapq.heappop(self._ready)[2]
+                self._idle += 1
+                self._changed.wait(wait)
+                self._idle -= 1
+            return None
+
+    def _attempt(self, queued: _Call) -> None:
+        if queued.future.cancelled():
+            self._settle(queued)
+            return
+        try:
+            answer = queued.call()
+        except UploadEnded as error:
+            self._settle(queued, error=error)
+        except (HeadraceError, OSError) as error:
+            # OSError: a part's file in buffer.dir cannot be read now.
+            self._repeat(queued, error)
+        except BaseException as error:  # noqa: BLE001  # whoever waits for the answer raises it
+            self._settle(queued, error=error)
+        else:
+            self._settle(queued, answer=answer)
+
+    def _repeat(self, queued: _Call, error: Exception) -> None:
+        sentence = str(error)
+        with self._changed:
+            is_new = self._failing.get(queued) != sentence
+            self._failing[queued] = sentence
+        if is_new:
+            _log.warning("upload_delayed", error=sentence, retry_seconds=queued.delay)
+        delay, queued.delay = queued.delay, min(queued.delay * 2, _LAST_DELAY)
+        self._enqueue(queued, delay)
+
+    def _settle(self, queued: _Call, *, answer: Any = None, error: BaseException | None = None) -> None:
+        with self._changed:
+            self._failing.pop(queued, None)
+        # Cancelled meanwhile: nobody waits for it.
+        with suppress(InvalidStateError):
+            if error is None:
+                queued.future.set_result(answer)
+            else:
+                queued.future.set_exception(error)

@@ -1,0 +1,178 @@
+"""The open objects of one slot: what they hold in memory and on disk, and what is on its way to S3."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from ingest.model.sink_entries import SealedObject
+from spark.s3.completion import Completion, CompletionState
+from spark.s3.upload_calls import UploadCalls
+from spark.sink.in_flight import InFlight
+from spark.sink.open_object import Encoder, ObjectTarget, OpenObject
+from spark.sink.part_buffer import PartBuffer
+from spark.sink.send_pool import SendPool
+from spark.sink.spill import SpillDirectory
+
+_log = structlog.get_logger(__name__)
+
+THREADS: Final = 8
+
+
+class SlotUploads:
+    """Opens objects, bounds their memory, completes what is committed. For the slot's thread alone.
+
+    `max_bytes` bounds the memory of encoders, buffers and parts that are being sent, except for what one poll
+    adds; half of it is for the parts.
+    """
+
+    def __init__(
+        self,
+        calls: UploadCalls,
+        *,
+        part_bytes: int,
+        max_bytes: int,
+        directory: Path,
+        threads: int = THREADS,
+    ) -> None:
+        self._calls = calls
+        self._part_bytes = part_bytes
+        self._max_bytes = max_bytes
+        self._directory = SpillDirectory(directory)
+        self._pool = SendPool(threads)
+        self._in_flight = InFlight()
+        # In the order in which they were last added to.
+        self._open: dict[OpenObject, int] = {}
+        self._open_bytes = 0
+        self._disk_problem: str | None = None
+
+    @property
+    def open_objects(self) -> int:
+        """Objects that are neither sealed nor abandoned."""
+        return len(self._open)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory of open objects, and of parts that are being sent."""
+        return self._open_bytes + self._in_flight.bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes in `buffer.dir`."""
+        return self._directory.bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether fetching has to pause: S3 takes the parts too slowly, or the disk takes nothing."""
+        if self._in_flight.bytes >= max(self._max_bytes // 2, 1):
+            return True
+        return self._disk_problem is not None and self.buffered_bytes > self._max_bytes
+
+    def open(
+        self,
+        encoder: Encoder,
+        *,
+        object_id: str,
+        bucket: str,
+        key: str | None,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> OpenObject:
+        """A new, empty object; nothing is sent before a part is full. `key` None: known at the end."""
+        target = ObjectTarget(
+            object_id=object_id,
+            bucket=bucket,
+            key=key,
+            content_type=content_type,
+            metadata=metadata or {},
+            tags=tags or {},
+        )
+        opened = OpenObject(
+            encoder,
+            target,
+            calls=self._calls,
+            pool=self._pool,
+            buffer=PartBuffer(self._directory, self._part_bytes),
+            in_flight=self._in_flight,
+            changed=self._on_change,
+        )
+        self._on_change(opened, True)
+        return opened
+
+    def balance(self) -> None:
+        """Spill what was not added to for the longest time, as far as memory is above its bound; blocks.
+
+        A disk that refuses is a problem of the moment (`problems`), tried again by the next call.
+        """
+        allowed = max(self._max_bytes - self._in_flight.bytes, 0)
+        problem = None
+        if self._open_bytes > allowed:
+            # More than needed, so that not every call has to.
+            problem = self._spill_down_to(allowed * 3 // 4)
+        if problem is not None and problem != self._disk_problem:
+            _log.warning("spill_delayed", error=problem)
+        self._disk_problem = problem
+
+    def wait(self, seconds: float) -> None:
+        """Block until a part is answered, or the time is over: while `is_full`."""
+        self._in_flight.wait(seconds)
+
+    def problems(self) -> dict[str, str]:
+        """What keeps parts from being sent (`s3`) or memory from being spilled (`disk`) at the moment."""
+        found = {"s3": self._pool.problem(), "disk": self._disk_problem}
+        return {part: sentence for part, sentence in found.items() if sentence is not None}
+
+    def complete(self, sealed: SealedObject) -> "Future[Completion]":
+        """What becomes of a committed object: its uploads completed beside in their order, the main one last.
+
+        The first that is not completed decides. What passes by itself is repeated without end.
+        """
+
+        def complete_all() -> Completion:
+            found = Completion(CompletionState.COMPLETED)
+            for upload in sealed.uploads:
+                found = self._calls.complete(
+                    sealed.bucket, upload, object_id=sealed.id, overwrites=sealed.overwrites
+                )
+                if found.state is not CompletionState.COMPLETED:
+                    break
+            return found
+
+        return self._pool.submit(complete_all)
+
+    def close(self) -> None:
+        """End sending, cancel what waits, and remove what is on disk. Uploads that are open stay so."""
+        self._pool.close()
+        self._open.clear()
+        self._open_bytes = 0
+        self._directory.close()
+
+    def _spill_down_to(self, allowed: int) -> str | None:
+        """The sentence of a disk that refuses, None when all is well."""
+        for opened in list(self._open):
+            if self._open_bytes <= allowed:
+                break
+            try:
+                opened.spill()
+            except OSError as error:
+                return (
+                    f"buffer.dir = {self._directory.parent} takes no more bytes ({error.strerror}): "
+                    "free or enlarge it, or raise buffer.max.bytes. Fetching waits until it does."
+                )
+            finally:
+                self._recount(opened)
+        return None
+
+    def _on_change(self, changed: OpenObject, is_open: bool) -> None:  # noqa: FBT001  # a callback
+        self._open_bytes -= self._open.pop(changed, 0)
+        if is_open:
+            self._open[changed] = 0
+            self._recount(changed)
+
+    def _recount(self, opened: OpenObject) -> None:
+        held = opened.memory_bytes
+        self._open_bytes += held - self._open[opened]
+        self._open[opened] = held
