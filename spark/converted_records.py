@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ingest.columns import Column, Numbers
 from spark.kafka_records import KafkaRecords
@@ -37,15 +38,21 @@ MISSING: Final = Missing.MISSING
 class ColumnSchema:
     """The schema of a column's values.
 
-    `arrow` is their Arrow type, `avro` their Avro schema as JSON. `version` rises with the versions of one
-    schema (the registry's id), None where nothing tells. `is_inferred`: it was found in the values, so that
-    every field is nullable and a wider one may follow.
+    `arrow` is their Arrow type, None where Arrow has none for them; `avro` their Avro
+    schema as JSON. `version` rises with the versions of one schema (the registry's id), None where nothing
+    tells. `is_inferred`: it was found in the values, so that every field is nullable and a wider one may
+    follow.
     """
 
     arrow: Any
     avro: str
     version: int | None = None
     is_inferred: bool = False
+
+    @property
+    def is_record(self) -> bool:
+        """True when values have members, so that a row of nothing else cannot be null."""
+        return '"record"' in self.avro[:200] if self.arrow is None else bool(pa.types.is_struct(self.arrow))
 
 
 class ConvertedColumn(ABC):

@@ -1,0 +1,82 @@
+"""Records as they were fetched become records whose keys and values are understood."""
+
+from typing import Final
+
+import numpy as np
+
+from ingest.settings.sink_settings import Converters, NullValues, OutputField, OutputFormat, OutputSettings
+from spark.converted_records import Conversion, RecordFault
+from spark.converters.choice import column_converter
+from spark.converters.header_converter import HeaderConverter
+from spark.converters.plain_converters import null_rows, without_nulls
+from spark.converters.runs import runs
+from spark.converters.segments import RowFaults, Segment
+from spark.kafka_records import KafkaRecords
+
+_WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
+_ROWS_OF_STRUCTS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET, OutputFormat.CSV})
+
+
+class RecordConverter:
+    """Converts the records of one sink; make one for each task.
+
+    What cannot be converted, and what the output's format cannot hold, are faults of the conversion.
+    """
+
+    def __init__(self, converters: Converters, output: OutputSettings) -> None:
+        self._nulls = output.null_values
+        self._output = output
+        self._key = column_converter(converters.key, OutputField.KEY, output)
+        self._value = column_converter(converters.value, OutputField.VALUE, output)
+        self._headers = HeaderConverter(converters.header)
+
+    def convert(self, records: KafkaRecords) -> Conversion:
+        """The records in runs of one schema, and the faults of those that are in none.
+
+        Blocks on the schema registry where a schema is not known yet. Raises SourceUnavailable while the
+        registry does not answer, AccessDenied while it refuses the user.
+        """
+        faults, ignored = RowFaults(), np.zeros(0, np.int64)
+        without_value = null_rows(records.values)
+        if self._nulls is NullValues.IGNORE:
+            ignored = without_value
+        elif self._nulls is NullValues.FAIL:
+            for row in without_value.tolist():
+                faults.add(row, "null_value", "the value is null, and behavior.on.null.values is fail")
+        keys = self._part(OutputField.KEY, records, faults)
+        values = self._part(OutputField.VALUE, records, faults)
+        self._headers.check(records, faults)
+        good = np.ones(len(records), np.bool_)
+        good[list(faults.found)] = False
+        good[ignored] = False
+        dropped = set(ignored.tolist())
+        found = sorted((row, fault) for row, fault in faults.found.items() if row not in dropped)
+        return Conversion(
+            runs=runs(records, keys, values, np.flatnonzero(good)),
+            faults=tuple(
+                RecordFault(offset=int(records.offsets[row]), reason=reason, message=message)
+                for row, (reason, message) in found
+            ),
+            ignored=len(ignored),
+        )
+
+    def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
+        if part is OutputField.KEY:
+            segments = self._key.convert(records.keys, records.topic, faults)
+        else:
+            segments = self._value.convert(records.values, records.topic, faults)
+        if self._output.envelope or self._output.fields != (part,):
+            return segments
+        return [each for segment in segments for each in self._held(part, segment, faults)]
+
+    def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
+        """What of a segment its rows can hold where they are this part alone."""
+        wanted = self._output.format
+        schema = segment.column.schema
+        refuses = wanted in _WITHOUT_NULLS
+        if wanted in _ROWS_OF_STRUCTS and schema is not None:
+            refuses = schema.is_record
+        if not refuses:
+            return [segment]
+        message = f"the {part} is null, which output.format={wanted} without an envelope cannot hold"
+        return without_nulls([segment], "null_value", message, faults)

@@ -1,0 +1,121 @@
+"""The schema of an object's rows, and what a record of another one means for an open object."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSettings, SchemaCompatibility
+from spark.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
+from spark.formats.encoding.schema_merge import TypesConflict, fits, merged
+
+_TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+
+
+@dataclass(frozen=True, slots=True)
+class PartSchema:
+    """What the keys or values of an object are; `schema` is there for typed ones."""
+
+    form: Form
+    schema: ColumnSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchema:
+    """The schemas of keys and values as far as the rows of the object depend on them."""
+
+    key: PartSchema | None = None
+    value: PartSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The records have the schema of the open object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """The records are of another version, and the encoder writes them as the open object's."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewObject:
+    """The open object closes, and the records begin another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The records can be written neither into the open object nor rightly into a new one."""
+
+    reason: str
+    message: str
+
+
+SchemaChange = Same | Projected | NewObject | Refused
+_RANK: Final = (Same, Projected, NewObject, Refused)
+
+
+def schema_of(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
+    """The schema of an object that begins with these records; always the same for formats without one."""
+    if output.format in _TYPED:
+        key = _part(records.key) if OutputField.KEY in output.fields else None
+        value = _part(records.value) if OutputField.VALUE in output.fields else None
+        return RowSchema(key, value)
+    if output.format is OutputFormat.CSV and not output.envelope:
+        part = records.key if OutputField.KEY in output.fields else records.value
+        return (
+            RowSchema(value=_part(part)) if part.schema is not None and part.schema.is_record else RowSchema()
+        )
+    return RowSchema()
+
+
+def _part(column: ConvertedColumn) -> PartSchema:
+    return PartSchema(column.form, column.schema)
+
+
+def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> SchemaChange:
+    """What records of the schema `new` mean for an open object of the schema `opened`."""
+    changes = [
+        _change(output.schema_compatibility, *parts)
+        for parts in ((opened.key, new.key), (opened.value, new.value))
+    ]
+    return max(changes, key=lambda change: _RANK.index(type(change)))
+
+
+def _change(
+    compatibility: SchemaCompatibility, opened: PartSchema | None, new: PartSchema | None
+) -> SchemaChange:
+    if opened == new:
+        return Same()
+    if opened is None or new is None or opened.schema is None or new.schema is None:
+        return NewObject()
+    if opened.schema.is_inferred and new.schema.is_inferred:
+        return _inferred(opened.schema, new.schema)
+    if opened.schema.arrow is None or new.schema.arrow is None:
+        return NewObject()
+    return _registered(compatibility, opened.schema, new.schema)
+
+
+def _inferred(opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:
+    try:
+        both = merged(opened.arrow, new.arrow)
+    except TypesConflict as conflict:
+        return Refused(
+            "schema_conflict",
+            f"the type of {conflict} differs from that of the records before it in the same object",
+        )
+    return Projected() if both == opened.arrow else NewObject()
+
+
+def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:
+    """By the registry's order of versions: which one is the newer decides who is projected to whom."""
+    if compatibility is SchemaCompatibility.NONE or opened.version is None or new.version is None:
+        return NewObject()
+    is_newer = new.version > opened.version
+    if is_newer is not (compatibility is SchemaCompatibility.FORWARD):
+        return NewObject()
+    if fits(new.arrow, opened.arrow):
+        return Projected()
+    return Refused(
+        "schema_incompatible",
+        f"the schema with the id {new.version} cannot be read as the one with the id {opened.version} of the "
+        f"open object, which schema.compatibility={compatibility.upper()} promises",
+    )

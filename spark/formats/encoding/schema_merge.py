@@ -1,0 +1,121 @@
+"""Arrow types of inferred schemas put together, and arrays made to fit another version of their type."""
+
+import json
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DEFAULT: Final = b"default"
+"""In the metadata of a field: the JSON of what stands for it where data have none."""
+
+# What Avro's readers may take for something wider, by the narrower type.
+_PROMOTIONS: Final = {
+    pa.int32(): (pa.int64(), pa.float32(), pa.float64()),
+    pa.int64(): (pa.float32(), pa.float64()),
+    pa.float32(): (pa.float64(),),
+    pa.string(): (pa.binary(),),
+    pa.binary(): (pa.string(),),
+}
+
+
+class TypesConflict(ValueError):
+    """Two types have no common one; `path` says where."""
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        super().__init__(".".join(path) or "the value itself")
+
+
+def merged(one: Any, other: Any, path: tuple[str, ...] = ()) -> Any:
+    """The least type of inferred values that holds both; TypesConflict where there is none."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if {one, other} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return pa.struct(_merged_fields(one, other, path))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(merged(one.value_type, other.value_type, (*path, "[]")))
+    raise TypesConflict(path)
+
+
+def _merged_fields(one: Any, other: Any, path: tuple[str, ...]) -> list[Any]:
+    kinds = {field.name: field.type for field in one}
+    for field in other:
+        known = kinds.get(field.name)
+        kinds[field.name] = field.type if known is None else merged(known, field.type, (*path, field.name))
+    return [pa.field(name, kind) for name, kind in kinds.items()]
+
+
+def fits(source: Any, target: Any) -> bool:
+    """True when every value of one type can be had as one of the other, by Avro's rules of resolution."""
+    if source == target or pa.types.is_null(source):
+        return True
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return all(_field_fits(source, field) for field in target)
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return fits(source.value_type, target.value_type)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return fits(source.item_type, target.item_type)
+    return target in _PROMOTIONS.get(source, ())
+
+
+def _field_fits(source: Any, wanted: Any) -> bool:
+    index = source.get_field_index(wanted.name)
+    if index < 0:
+        return bool(wanted.nullable or DEFAULT in (wanted.metadata or {}))
+    found = source.field(index)
+    return (wanted.nullable or not found.nullable) and fits(found.type, wanted.type)
+
+
+def projected(array: Any, target: Any) -> Any:
+    """The values as `target`, which `fits`: members by name, absent ones as their default or null."""
+    source = array.type
+    if source == target:
+        return array
+    if pa.types.is_null(source):
+        return pa.nulls(len(array), target)
+    if pa.types.is_struct(target):
+        return _projected_struct(array, target)
+    if pa.types.is_list(target):
+        return pa.ListArray.from_arrays(
+            list_offsets(array),
+            projected(array.flatten(), target.value_type),
+            type=target,
+            mask=array.is_null(),
+        )
+    if pa.types.is_map(target):
+        entries = array.cast(pa.list_(pa.struct([("k", source.key_type), ("v", source.item_type)]))).flatten()
+        values = projected(pc.struct_field(entries, [1]), target.item_type)
+        keys = pc.struct_field(entries, [0])
+        return pa.MapArray.from_arrays(list_offsets(array), keys, values, type=target, mask=array.is_null())
+    return array.cast(target)
+
+
+def list_offsets(lists: Any) -> Any:
+    """Where the items of each list begin, once they stand side by side; nulls have none."""
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pa.array(offsets)
+
+
+def _projected_struct(array: Any, target: Any) -> Any:
+    arrays = []
+    for field in target:
+        index = array.type.get_field_index(field.name)
+        if index >= 0:
+            arrays.append(projected(pc.struct_field(array, [index]), field.type))
+        else:
+            arrays.append(_absent(len(array), field))
+    return pa.StructArray.from_arrays(arrays, fields=list(target), mask=array.is_null())
+
+
+def _absent(count: int, field: Any) -> Any:
+    default = (field.metadata or {}).get(DEFAULT)
+    value = None if default is None else json.loads(default)
+    if isinstance(value, str) and pa.types.is_binary(field.type):
+        value = value.encode("latin-1")  # as Avro writes bytes in JSON
+    return pa.array([value], field.type).take(pa.array(np.zeros(count, np.int64)))

@@ -1,0 +1,88 @@
+"""Objects of text: JSON Lines, one JSON array, CSV, and values with a separator."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ingest.settings.sink_settings import OutputSettings
+from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.text_blocks import TextBlocks
+
+# Arrow counts the bytes of a column in 32 bits, and base64 and escapes add to them.
+_STEP_BYTES: Final = 128 * 1024 * 1024
+
+RowsText = Callable[[ConvertedRecords], bytes]
+
+
+class LineEncoder:
+    """Rows, each with what ends it, behind an optional first line."""
+
+    def __init__(self, output: OutputSettings, rows: RowsText, *, head: bytes = b"") -> None:
+        self._rows = rows
+        self._head = head
+        self._blocks = TextBlocks(output)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the rows of records."""
+        for part in _steps(records):
+            self._blocks.append(self._take_head() + self._rows(part))
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The compressed blocks that are closed."""
+        return self._blocks.drain(end_block=end_block)
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        if self._head:
+            self._blocks.append(self._take_head())
+        return self._blocks.drain(end_block=True)
+
+    def _take_head(self) -> bytes:
+        head, self._head = self._head, b""
+        return head
+
+
+class ArrayEncoder:
+    """One JSON array, an element a line. `rows` puts `ENDING` behind each."""
+
+    ENDING: Final = b",\n"
+
+    def __init__(self, output: OutputSettings, rows: RowsText) -> None:
+        self._rows = rows
+        self._before = b"[\n"
+        self._blocks = TextBlocks(output)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the elements of records."""
+        for part in _steps(records):
+            self._blocks.append(self._before + self._rows(part).removesuffix(self.ENDING))
+            self._before = self.ENDING
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The compressed blocks that are closed."""
+        return self._blocks.drain(end_block=end_block)
+
+    def finish(self) -> bytes:
+        """The rest of the object, with the array's end."""
+        self._blocks.append(b"\n]\n" if self._before == self.ENDING else b"[]\n")
+        return self._blocks.drain(end_block=True)
+
+
+def _steps(records: ConvertedRecords) -> Iterator[ConvertedRecords]:
+    """The records in parts that are not too large for one column; a large record is a part of its own."""
+    if len(records) <= 1 or records.records.payload_bytes() <= _STEP_BYTES:
+        if len(records):
+            yield records
+        return
+    middle = len(records) // 2
+    yield from _steps(records.slice(0, middle))
+    yield from _steps(records.slice(middle, len(records)))
