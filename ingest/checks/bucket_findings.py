@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.catalogue import ExclusionReason, ObjectFilter
+from ingest.checks.archive_findings import ArchiveSample
 from ingest.checks.content import Sample
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.model.objects import S3Object
@@ -64,6 +65,11 @@ class Survey:
                 self.last = seen
 
     @property
+    def all_keys(self) -> list[str]:
+        """Those that `run` would take, and the others."""
+        return [*self.keys, *(key for keys in self.left_out.values() for key in keys)]
+
+    @property
     def sample(self) -> S3Object | None:
         """One object that can be tried to be read."""
         return next(iter(self.samples.values()), None)
@@ -95,6 +101,8 @@ class BucketFacts:
     """The same by version id; None too when the bucket has no versions."""
     samples: Sequence[Sample] = ()
     """The first bytes of some objects."""
+    archive: Sequence[ArchiveSample] = ()
+    """Of an archive: what some objects say of their rows."""
 
 
 def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:

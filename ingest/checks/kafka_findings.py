@@ -7,6 +7,7 @@ from typing import Final
 from ingest.checks.bucket_findings import TopicSample
 from ingest.checks.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.settings import Settings
+from ingest.settings.choices import RestorePartition
 from ingest.text_formatting import counted
 
 
@@ -75,8 +76,11 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
 def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
     """Whether the topic has the partitions that keys name."""
     seen, found = facts.wanted[topic], facts.topics[topic]
+    restore = settings.format.restore
     if seen is None or seen.partition is None:
         return None
+    if restore is not None and restore.partition is not RestorePartition.ORIGINAL:
+        return None  # any number will do
     creation = settings.kafka.topic_creation
     if isinstance(found, Refused):
         if found.cause is not Cause.MISSING or creation is None or creation.partitions < 0:
@@ -88,10 +92,14 @@ def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Find
         return ok("partitions", f"topic {topic!r} has all partitions that keys name, up to {seen.partition}")
     return misconfigured(
         "partitions",
-        f"topic {topic!r} has {partitions} partitions, and the key {seen.key!r} names partition "
+        f"topic {topic!r} has {counted(partitions, 'partition')}, and the key {seen.key!r} names partition "
         f"{seen.partition}: such objects are quarantined (unknown_partition).",
-        f"Give the topic {seen.partition + 1} partitions, or leave {{{{partition}}}} out of "
-        "file.name.template.",
+        f"Give the topic {counted(seen.partition + 1, 'partition')}, or "
+        + (
+            "leave {{partition}} out of file.name.template."
+            if restore is None
+            else "set restore.partition to modulo or partitioner."
+        ),
     )
 
 

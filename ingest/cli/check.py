@@ -7,7 +7,8 @@ import typer
 
 from ingest import logs
 from ingest.catalogue import Baseline
-from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.archive_findings import archive_findings
+from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match
 from ingest.checks.content import format_fits
 from ingest.checks.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
 from ingest.checks.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
@@ -111,10 +112,16 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]:
     """The findings about the bucket."""
+    restore = settings.format.restore
     for one in BUCKET_CHECKS:
+        if one is keys_match and restore is not None:
+            continue
         if (finding := one(settings.s3, facts)) is not None:
             yield finding
-    if (finding := format_fits(settings.format.input_format, facts.samples)) is not None:
+    if restore is not None:
+        if isinstance(facts.survey, Survey):
+            yield from archive_findings(restore, facts.survey.all_keys, facts.archive)
+    elif (finding := format_fits(settings.format.input_format, facts.samples)) is not None:
         yield finding
 
 

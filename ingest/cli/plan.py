@@ -1,4 +1,4 @@
-"""`headrace plan`: what `run` would do with the bucket as it is; reads no object, writes nothing."""
+"""`headrace plan`: what `run` would do with the bucket as it is; writes nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from ingest import logs
+from ingest.cli.archive_report import archive_lines
 from ingest.cli.cli_options import (
     AsJson,
     Config,
@@ -24,6 +25,8 @@ from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.object_selection import baseline_of, object_filter_of
+from ingest.probes.archive_preview import ArchivePreview
+from ingest.probes.archive_samples import ArchiveSampler
 from ingest.probes.aws_clients import AwsClients, aws_clients
 from ingest.probes.bucket_keys import KeysPage, list_pages
 from ingest.probes.ledger_reader import open_ledger_reader
@@ -31,6 +34,7 @@ from ingest.probes.preview import Amount, Preview, TopicPartition
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 from ingest.text_formatting import bytes_text
+from layouts.key_names import ArchiveNames
 
 _MAX_PLACES = 40
 _HEADINGS = ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
@@ -57,9 +61,10 @@ def plan(
 ) -> None:
     """Show what `run` would do now: objects and bytes by topic-partition, done, pending, and left out.
 
-    Lists the bucket and reads the ledger, if there is one. Opens no object and writes nothing, so it is safe
-    at any time, also beside a running service. Use it before the first start: a key under "left out" is one
-    that `run` will never touch.
+    Lists the bucket and reads the ledger, if there is one. Writes nothing, so it is safe at any time, also
+    beside a running service. Use it before the first start: a key under "left out" is one that `run` will
+    never touch. Opens no object, unless it is an archive (input.layout): then the beginnings of a few objects
+    of each topic say what comes back exactly and what does not, and names and tags where offsets are missing.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
@@ -67,42 +72,62 @@ def plan(
     try:
         clients = aws_clients(settings)
         try:
-            forecast = forecast_of(settings, clients, None if reading is None else reading.cache)
+            forecast, archive = forecasts_of(settings, clients, None if reading is None else reading.cache)
         finally:
             clients.close()
     finally:
         if reading is not None:
             reading.close()
     if as_json:
-        typer.echo(json_text(shape_of(settings, forecast, has_ledger=reading is not None)))
+        typer.echo(json_text(shape_of(settings, forecast, archive, has_ledger=reading is not None)))
     else:
-        typer.echo("\n".join(lines_of(settings, forecast, has_ledger=reading is not None)))
+        typer.echo("\n".join(lines_of(settings, forecast, archive, has_ledger=reading is not None)))
 
 
-def forecast_of(settings: Settings, clients: AwsClients, cache: LedgerCache | None) -> Preview:
-    """The forecast for the bucket's listing; blocks until all of it has come, with a progress bar."""
+def forecasts_of(
+    settings: Settings, clients: AwsClients, cache: LedgerCache | None
+) -> tuple[Preview, ArchivePreview | None]:
+    """What becomes of the listed objects, and of an archive what is in it.
+
+    Blocks until all of the listing has come, with a progress bar, and on a few GETs of an archive.
+    """
     now_ms = wall_ms()
-    forecast = Preview(object_filter_of(settings, baseline_of(settings, cache, now_ms)), now_ms=now_ms)
+    object_filter = object_filter_of(settings, baseline_of(settings, cache, now_ms))
+    forecast = Preview(object_filter, now_ms=now_ms)
+    restore, archive = settings.format.restore, None
+    if restore is not None:
+        names = ArchiveNames(restore.layout, restore.names, restore.template)
+        archive = ArchivePreview(names, object_filter)
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
     with progress("listing", unit="objects", total=known) as report_progress:
         for page in list_pages(clients.s3, settings.s3, prefix=settings.s3.prefix):
             forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
+            if archive is not None:
+                archive.add(page.objects)
             report_progress(forecast.listed.objects, known)
-    return forecast
+    if archive is not None:
+        sampler = ArchiveSampler(clients.s3, settings)
+        archive.look_into(sampler.sample, sampler.tags)
+    return forecast, archive
 
 
-def shape_of(settings: Settings, forecast: Preview, *, has_ledger: bool) -> dict[str, Any]:
+def shape_of(
+    settings: Settings, forecast: Preview, archive: ArchivePreview | None, *, has_ledger: bool
+) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
         "bucket": settings.s3.bucket,
         "prefix": settings.s3.prefix,
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
         **forecast.as_dict(),
+        "archive": None if archive is None else archive.as_list(),
     }
 
 
-def lines_of(settings: Settings, forecast: Preview, *, has_ledger: bool) -> Iterator[str]:
+def lines_of(
+    settings: Settings, forecast: Preview, archive: ArchivePreview | None, *, has_ledger: bool
+) -> Iterator[str]:
     """What people are shown."""
     total = forecast.total()
     yield f"s3://{settings.s3.bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.listed)}"
@@ -138,6 +163,8 @@ def lines_of(settings: Settings, forecast: Preview, *, has_ledger: bool) -> Iter
         yield ""
         yield f"skipped until they are restored from an archive: {_amount(forecast.archived)}, such as"
         yield from (f"    {printable(key)}" for key in forecast.archived.examples)
+    if archive is not None:
+        yield from archive_lines(archive)
 
 
 def _beside_ledger(

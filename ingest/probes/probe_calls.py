@@ -10,6 +10,7 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # 
 
 from ingest.aws_errors import AwsRefusal
 from ingest.catalogue import ObjectFilter
+from ingest.checks.archive_findings import ArchiveSample
 from ingest.checks.bucket_findings import BucketFacts, Survey, TopicSample
 from ingest.checks.content import Sample
 from ingest.checks.finding import Cause, Refused
@@ -24,6 +25,7 @@ from ingest.kafka.kafka_errors import translate
 from ingest.kafka.leadership import group_id
 from ingest.kafka.ledger_identity import read_remembered_ledgers, refuse_other_members
 from ingest.model.objects import S3Object
+from ingest.probes.archive_samples import read_archive_samples
 from ingest.probes.aws_clients import AwsClients
 from ingest.probes.bucket_keys import answered_ms, list_pages
 from ingest.probes.ledger_reader import client_properties
@@ -60,10 +62,20 @@ def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectF
         if version_id is not None:
             get_version, _ = _get(clients.s3, s3, survey.sample, version_id)
     samples: list[Sample] = []
+    archive: list[ArchiveSample] = []
     if isinstance(survey, Survey) and get is True:
-        samples = list(read_samples(clients.s3, s3, survey.to_sample))
+        if settings.format.restore is None:
+            samples = list(read_samples(clients.s3, s3, survey.to_sample))
+        else:
+            archive = list(read_archive_samples(clients.s3, settings, survey.to_sample, survey.all_keys))
     return BucketFacts(
-        region=region, survey=survey, skew_ms=skew_ms, get=get, get_version=get_version, samples=samples
+        region=region,
+        survey=survey,
+        skew_ms=skew_ms,
+        get=get,
+        get_version=get_version,
+        samples=samples,
+        archive=archive,
     )
 
 

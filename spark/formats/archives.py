@@ -10,9 +10,11 @@ from ingest.model.positions import Position
 from ingest.settings.choices import InputFormat, ValueFormat
 from ingest.settings.settings import RestoreSettings
 from layouts.content import RowFormat, first_row, row_format
+from layouts.exactness import ContentFacts
 from layouts.key_names import ArchiveNames
 from layouts.names import ArchiveName, LayoutName
 from layouts.registry import text_reader
+from layouts.row_members import row_members
 from spark.byte_source import ByteSource
 from spark.compression import stored_codec
 from spark.compression.codecs import decompressed
@@ -73,8 +75,23 @@ class ArchiveDecoder:
         decoder = _DECODERS[archive.row_format]
         return decoder(source, start, options=options, begin=begin, end=end)
 
+    def facts(
+        self, source: ByteSource, *, key: str, options: DecodeOptions
+    ) -> tuple[ArchiveName, ContentFacts]:
+        """What the object's name and its beginning (of Parquet its end) say of its rows, side objects apart.
+
+        Raises as `decode` does before the first row. Blocks on reads.
+        """
+        archive = self._archive(source, key, options)
+        found, columns = archive.row_format, None
+        if found is RowFormat.PARQUET:
+            columns = parquet.columns(source, options=options)
+        head = plain_head(source, options.row_max_bytes)
+        members = row_members(archive.name, found, archive.options, head, columns)
+        return archive.name, ContentFacts(row_format=found, members=members)
+
     def _archive(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
-        head = _head(source, options.row_max_bytes)
+        head = plain_head(source, options.row_max_bytes)
         name = self._name(source, key, head)
         found = self._row_format(source, name, head, options)
         self._refuse_unended(source, name, found)
@@ -147,7 +164,7 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
     return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
 
 
-def _head(source: ByteSource, limit: int) -> bytes:
+def plain_head(source: ByteSource, limit: int) -> bytes:
     """The plain beginning: its first rows, or as much of it as may be one. Damage behind it shows later."""
     chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
     codec = stored_codec(source) if source.size else None

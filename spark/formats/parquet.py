@@ -56,6 +56,15 @@ def decode(
             yield from _group_rows(groups, group, skip, writer)
 
 
+def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
+    """The outermost columns, as the footer says. Raises as `decode` does for damage. Blocks on reads."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        return frozenset(groups.schema.names)
+    raise AssertionError("an error of the footer is raised")
+
+
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)

@@ -235,6 +235,21 @@ def test_what_run_makes_by_itself_is_no_fault() -> None:
     assert {finding.verdict for finding in found.values()} == {Verdict.OK}
 
 
+@pytest.mark.parametrize("partition", ["original", "modulo", "partitioner"])
+def test_partitions_of_a_restore_may_fold(partition: str) -> None:
+    """Only `original` needs as many as the names say, and is told of the others."""
+    options = {"input.layout": "aiven", "restore.partition": partition}
+    seen = _facts(wanted={"events": TopicSample(partition=4, key="k-4")})
+    found = _found(seen, options).get("partitions")
+
+    if partition != "original":
+        assert found is None
+    else:
+        assert found is not None
+        assert found.remedy is not None
+        assert found.remedy.startswith("Give the topic 5 partitions, or set restore.partition to modulo")
+
+
 def test_a_wrong_configuration_counts_for_more_than_what_is_not_usable() -> None:
     """`run` looks at the configuration first, too."""
     found = _found(_facts(topics={"events": MISSING}, transactions=Refused(Cause.DENIED, "no")))

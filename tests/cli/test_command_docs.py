@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ingest.checks.archive_findings import ArchiveSample
 from ingest.checks.finding import misconfigured
 from ingest.cli.explain import explained
 from ingest.cli.object_command import CommandRequest, shape_of
@@ -20,9 +21,14 @@ from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
 from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
 from ingest.object_selection import key_template, object_filter_of
+from ingest.probes.archive_preview import ArchivePreview
 from ingest.probes.preview import Preview
 from ingest.probes.status_reader import entry_shape
 from ingest.setup import Step
+from layouts.exactness import Exactness, Grade, Part
+from layouts.key_names import ArchiveNames
+from layouts.names import LayoutName, ObjectKind
+from layouts.options import NameOptions
 from tests.checks.configured import configured
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
@@ -30,6 +36,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
 OPEN = {"objects", "bad_records", "slots", "problems", "states", "left_out", "position"}
 _KINDS = {NoneType: None, bool: "true or false", int: "number", float: "number", str: "text"}
 
+KEYS = [f"topics/t/partition=0/t+0+{offset:010}.json" for offset in (0, 4, 7)]
 SEEN = S3Object(id=ObjectId("uploads", "in/a", "e"), size=25, last_modified_ms=1)
 ENTRY = LedgerEntry(
     state=State.QUARANTINED,
@@ -61,7 +68,17 @@ def _plan() -> Any:
     settings = configured({"aws.s3.prefix": "in/"})
     forecast = Preview(object_filter_of(settings), now_ms=1)
     forecast.add([(SEEN, None)])
-    return plan_shape_of(settings, forecast, has_ledger=True)
+    restore = configured({"input.layout": "confluent", "file.name.template": None, "topic": None})
+    assert restore.format.restore is not None
+    archive = ArchivePreview(ArchiveNames(LayoutName.CONFLUENT, NameOptions()), object_filter_of(restore))
+    archive.add(S3Object(id=ObjectId("uploads", key, "e"), size=25, last_modified_ms=1) for key in KEYS)
+    archive.look_into(_sample, lambda key: (0, 4, 4) if "00000.json" in key else (7, 9, 3))
+    return plan_shape_of(settings, forecast, archive, has_ledger=True)
+
+
+def _sample(seen: S3Object, _sides: frozenset[ObjectKind]) -> ArchiveSample:
+    parts = (Exactness(Part.TIMESTAMP, Grade.ABSENT, ("it is not stored",)),)
+    return ArchiveSample(url=seen.id.url, layout=LayoutName.CONFLUENT, exactness=parts, problem="x")
 
 
 def _replay() -> Any:

@@ -16,7 +16,7 @@ from tests.layouts.restoring import enveloped, wanted_format
 from tests.layouts.test_archive_names import name_of
 
 # Of which part each difference is.
-_PARTS: Final = {
+PARTS: Final = {
     "key": Part.KEY,
     "null for an empty key": Part.KEY,
     "dumped_key": Part.KEY,
@@ -42,7 +42,7 @@ _PARTS: Final = {
     "objects refused": Part.RECORDS,
 }
 # What shows that a part was not stored at all.
-_ABSENT: Final = {Part.KEY: "key", Part.HEADERS: "headers", Part.TIMESTAMP: "timestamp"}
+ABSENT: Final = {Part.KEY: "key", Part.HEADERS: "headers", Part.TIMESTAMP: "timestamp"}
 _WRITTEN: Final = [name for name in NAMES if "FAIL" not in name]
 
 
@@ -84,7 +84,7 @@ def test_nothing_that_is_called_exact_differs(name: str) -> None:
     told = _exactness(archive(name))
 
     for excuse in EXCUSES[name]:
-        part = _PARTS[excuse.lstrip("0123456789 ")]
+        part = PARTS[excuse.lstrip("0123456789 ")]
         assert told[part].grade is not Grade.EXACT, (excuse, part)
         assert told[part].why
 
@@ -94,7 +94,7 @@ def test_nothing_that_is_called_absent_came_back(name: str) -> None:
     """An archive is not called poorer than it is."""
     told = _exactness(archive(name))
 
-    for part, excuse in _ABSENT.items():
+    for part, excuse in ABSENT.items():
         assert (told[part].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), part
 
 

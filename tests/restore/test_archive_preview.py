@@ -1,0 +1,154 @@
+"""What `plan` says of an archive, held against what was in Kafka and what comes back of it."""
+
+import pytest
+
+from ingest.cli.archive_report import archive_lines
+from ingest.object_selection import object_filter_of
+from ingest.probes.archive_offsets import Extent, offsets_of
+from ingest.probes.archive_preview import ArchivePreview
+from ingest.probes.archive_samples import ArchiveSampler
+from layouts.exactness import Grade, Part
+from layouts.key_names import ArchiveNames
+from tests.layouts.archive import NAMES, archive
+from tests.layouts.excuses import EXCUSES
+from tests.layouts.test_exactness import ABSENT, PARTS
+from tests.restore.archive_bucket import ArchiveBucket, settings_of
+
+_WRITTEN = [name for name in NAMES if "FAIL" not in name]
+
+
+def _preview(name: str, **changes: str | None) -> tuple[ArchivePreview, ArchiveBucket]:
+    settings = settings_of(archive(name), **changes)
+    bucket = ArchiveBucket.of(archive(name))
+    restore = settings.format.restore
+    assert restore is not None
+    names = ArchiveNames(restore.layout, restore.names, restore.template)
+    found = ArchivePreview(names, object_filter_of(settings))
+    found.add(bucket.listed())
+    sampler = ArchiveSampler(bucket, settings)
+    found.look_into(sampler.sample, sampler.tags)
+    return found, bucket
+
+
+@pytest.mark.parametrize("name", _WRITTEN)
+def test_nothing_that_is_called_exact_differs(name: str) -> None:
+    """Each difference that the archive shows is one that plan tells of; and what it calls absent is."""
+    preview, _ = _preview(name)
+    told = {each.part: each for topic in preview.topics() for each in topic.exactness}
+
+    assert all(not topic.problems for topic in preview.topics())
+    for excuse in EXCUSES[name]:
+        part = PARTS[excuse.lstrip("0123456789 ")]
+        assert told[part].grade is not Grade.EXACT, (excuse, part)
+    for part, excuse in ABSENT.items():
+        assert (told[part].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), part
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_few_objects_are_looked_into_and_never_an_index(name: str) -> None:
+    """Five of a topic at most, with two GETs each at most; every object that is data is counted."""
+    preview, bucket = _preview(name)
+    topics = list(preview.topics())
+
+    assert (
+        len(bucket.asked) <= 2 * sum(topic.as_dict()["looked_into"] for topic in topics) <= 10 * len(topics)
+    )
+    assert not any(".indexes/" in key or key.endswith(".lock") for key in bucket.asked)
+    data = [key for key in bucket.objects if not key.endswith(".lock") and ".indexes/" not in key]
+    assert sum(topic.amount.objects for topic in topics) == len(data)
+
+
+def test_tags_tell_of_records_and_of_what_is_missing() -> None:
+    """7 to 10 with 3 records: an offset within is no record's; the marker's gap is between objects."""
+    preview, _ = _preview("confluent-tags")
+    (topic,) = preview.topics()
+    shape = topic.as_dict()
+
+    assert sum(each["records"] for each in shape["partitions"]) == 24
+    assert all(each["compared"] for each in shape["partitions"])
+    assert shape["partitions"][0]["missing_within"] == 1
+    for each in shape["partitions"]:
+        offsets = [
+            record.offset
+            for record in archive("confluent-tags").records
+            if record.partition == each["partition"]
+        ]
+        # The first and last ones may have been tombstones, which this sink left out.
+        assert min(offsets) <= each["first_offset"] <= each["last_offset"] <= max(offsets)
+        assert each["overlaps"]["count"] == 0
+
+
+def test_side_objects_and_tombstones_are_counted() -> None:
+    """And decide whether keys come back."""
+    (topic,) = _preview("confluent-kvh_json")[0].topics()
+    (without,) = _preview("confluent-json_default")[0].topics()
+
+    assert {"values", "keys", "headers", "tombstones"} == set(topic.as_dict()["kinds"])
+    assert {each.part: each.grade for each in topic.exactness}[Part.KEY] is Grade.EXACT
+    assert {each.part: each.grade for each in without.exactness}[Part.KEY] is Grade.ABSENT
+
+
+def test_what_cannot_be_restored_as_it_is_told_is_said() -> None:
+    """The sentence of the quarantine, before anything is quarantined."""
+    preview, _ = _preview("lenses-csv", csv__header=None, csv__columns=None)
+    (topic,) = preview.topics()
+
+    assert "Set csv.header to true" in topic.problems[0]
+    assert "cannot be restored: s3://archive/" in "\n".join(archive_lines(preview))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_people_are_shown_every_topic(name: str) -> None:
+    """With its layout, its parts and its partitions."""
+    preview, _ = _preview(name)
+    text = "\n".join(archive_lines(preview))
+
+    for topic in preview.topics():
+        assert f"in {topic.layout.value}'s layout" in text
+        assert all(each.part.value in text for each in topic.exactness)
+    assert text.count("    partition ") + text.count("    no partition") >= min(
+        1, len(list(preview.topics()))
+    )
+
+
+def _extents(*offsets: tuple[int | None, int | None]) -> list[Extent]:
+    return [Extent(str(number), *each) for number, each in enumerate(offsets)]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "gaps", "overlaps", "is_compared"),
+    [
+        ([(0, 4), (5, 9)], [], [], True),
+        ([(5, 9), (0, 3)], [(3, 5)], [], True),
+        ([(0, 4), (4, 9)], [], [("0", "1")], True),
+        ([(0, 9), (2, 3), (10, 11)], [], [("0", "1")], True),
+        ([(0, 9), (2, 3), (5, 6)], [], [("0", "1"), ("0", "2")], True),
+        ([(0, None), (7, None)], [], [], False),
+        ([(0, None), (0, None)], [], [("0", "1")], False),
+        ([(0, 2), (7, None)], [(2, 7)], [], False),
+        ([(None, 4), (None, 9)], [], [], False),
+        ([(None, 4), (None, 4)], [], [("0", "1")], False),
+        ([(None, None), (None, None)], [], [], False),
+        ([], [], [], True),
+    ],
+)
+def test_gaps_and_overlaps(
+    offsets: list[tuple[int | None, int | None]],
+    gaps: list[tuple[int, int]],
+    overlaps: list[tuple[str, str]],
+    *,
+    is_compared: bool,
+) -> None:
+    """Of what is known of both ends; what is not known is never said to be whole."""
+    found = offsets_of(_extents(*offsets))
+
+    assert [(each["after"], each["before"]) for each in found.gaps.examples] == gaps
+    assert [(each["key"], each["other"]) for each in found.overlaps.examples] == overlaps
+    assert found.is_compared is is_compared
+
+
+def test_examples_are_few_and_all_are_counted() -> None:
+    """A thousand gaps are one number and five examples."""
+    found = offsets_of(_extents(*((number * 3, number * 3 + 1) for number in range(1001))))
+
+    assert (found.gaps.count, len(found.gaps.examples), found.first, found.last) == (1000, 5, 0, 3001)
