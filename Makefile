@@ -13,6 +13,9 @@ PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
 # A file is one worker's: its tests share a service. More workers than cores, as most of the time is waiting.
 SPREAD := --dist loadfile --no-loadscope-reorder --numprocesses
 
+# The floor in pyproject.toml is for all unit tests, not for some that PYTEST_ARGS choose.
+COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
+
 # For make soak
 MINUTES := 30
 
@@ -51,8 +54,8 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: setup  ## all tests, units first, then those against the real parts (under 10 minutes)
-	@$(PYTEST) $(SPREAD) 2 -m 'not parts and not long'
+test: setup  ## all tests, units first (with their coverage), then those against the real parts (under 10 minutes)
+	@$(PYTEST) $(COVERAGE) $(SPREAD) 2 -m 'not parts and not long'
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
 
 test-all: setup  ## the same with the long tables (under 60 minutes)

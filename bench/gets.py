@@ -1,4 +1,4 @@
-"""What one GET costs a worker in CPU: botocore beside the lean road, small objects and a large one.
+"""What one GET costs a worker in CPU: botocore beside the fast path, small objects and a large one.
 
 Prints microseconds of CPU time: of the thread that reads, for a small object and for a MiB; and of the
 process, for a small object that `Prefetch` fetches by eight threads. S3 is a process that answers at once.
@@ -51,7 +51,7 @@ def serve(listening: socket.socket) -> None:
         threading.Thread(target=answer, args=(connection,), daemon=True).start()
 
 
-def roads(port: int) -> dict[str, S3Calls]:
+def implementations(port: int) -> dict[str, S3Calls]:
     """Calls whose GETs are botocore's, and calls as tasks have them."""
     keys = StaticCredentials(access_key_id=Secret("AKIA"), secret_access_key=Secret("x"), session_token=None)
     given = S3Settings(
@@ -65,8 +65,8 @@ def roads(port: int) -> dict[str, S3Calls]:
         requester_pays=False,
         ca_bundle=None,
     )
-    lean = new_s3_calls(given)
-    return {"botocore": S3Calls(lean._client, backoff=given.backoff, requester_pays=False), "lean": lean}  # noqa: SLF001
+    fast = new_s3_calls(given)
+    return {"botocore": S3Calls(fast._client, backoff=given.backoff, requester_pays=False), "fast": fast}  # noqa: SLF001
 
 
 def microseconds(clock: Callable[[], float], work: Callable[[], object], count: int) -> float:
@@ -116,11 +116,11 @@ if __name__ == "__main__":
     listening = socket.create_server(("127.0.0.1", 0))
     server = multiprocessing.get_context("fork").Process(target=serve, args=(listening,), daemon=True)
     server.start()
-    both = roads(listening.getsockname()[1])
+    both = implementations(listening.getsockname()[1])
     # In turn, so that both meet the same neighbours.
-    turns = [{road: measure(calls) for road, calls in both.items()} for _ in range(ROUNDS)]
-    found = {road: [turn[road] for turn in turns] for road in both}
-    for road, rounds in found.items():
+    turns = [{route: measure(calls) for route, calls in both.items()} for _ in range(ROUNDS)]
+    found = {route: [turn[route] for turn in turns] for route in both}
+    for route, rounds in found.items():
         small, chunk, ahead = (sorted(one)[ROUNDS // 2] for one in zip(*rounds, strict=True))
-        print(f"{road:9} {small:5.0f} µs a small object  {chunk:5.0f} µs a MiB  {ahead:5.0f} µs prefetched")
+        print(f"{route:9} {small:5.0f} µs a small object  {chunk:5.0f} µs a MiB  {ahead:5.0f} µs prefetched")
     server.terminate()

@@ -35,7 +35,7 @@ from spark.records.varint import varint
 
 PROMISE_MIB = 400
 MIB = 1 << 20
-_ROAD_SECONDS = 900
+_RUN_SECONDS = 900
 
 
 class File:
@@ -210,12 +210,12 @@ def _worker_peak(on_stage: Stage, path: Path, input_format: InputFormat) -> floa
     service = on_stage.service(name, options)
     service.start()
     try:
-        deadline = time.monotonic() + _ROAD_SECONDS
+        deadline = time.monotonic() + _RUN_SECONDS
         # A worker may be gone as soon as it has nothing to do, and its peak with it.
         peak = 0.0
         while service.status()["objects"]["done"] == 0:
             if time.monotonic() > deadline:
-                raise StageError(f"the object is not done after {_ROAD_SECONDS} s:\n{service.tail()}")
+                raise StageError(f"the object is not done after {_RUN_SECONDS} s:\n{service.tail()}")
             peak = max([peak, *(used.peak_mib for used in tree(service.pid) if used.kind == "workers")])
             time.sleep(0.2)
     finally:

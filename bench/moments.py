@@ -19,7 +19,7 @@ from bench.delays import Delays, uploading
 from bench.stage import stage
 
 _NEXT_UPLOAD_NS: Final = 900_000_000
-# In the order of the road; what lies between one and the one before it.
+# In the order of an object's steps; what lies between one and the one before it.
 STEPS: Final = {
     "told": "S3 stores the object and tells SQS; the long poll answers; the listeners parse it",
     "granted": "catalogue, plan, and the batch written to the task's socket",

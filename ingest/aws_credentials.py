@@ -66,7 +66,7 @@ def is_anonymous(credentials: Credentials) -> bool:
 class SigningCredentials:
     """In the place of botocore's credentials in a client; thread-safe. Asks nobody before it is asked.
 
-    Files, environment and metadata service are read anew when there was nothing, and after AWS has refused
+    Files, environment and metadata service are read again when there was nothing, and after AWS has refused
     what they gave.
     """
 
@@ -257,10 +257,10 @@ def _nothing(source: Credentials) -> str:
 
 
 def _words(error: Exception) -> str:
-    """What is told of an error: AWS's own code and words, and of others no more than cannot be a secret."""
+    """The text for an error: AWS's own code and words; of others only what cannot be a secret."""
     if isinstance(error, ClientError):
-        told = error.response.get("Error", {})
-        words = f"{told.get('Code', '')}: {told.get('Message', '')}"
+        answer = error.response.get("Error", {})
+        words = f"{answer.get('Code', '')}: {answer.get('Message', '')}"
     elif type(error) is not HTTPClientError and isinstance(error, BotoCoreError | OSError | RuntimeError):
         words = f"{type(error).__name__}: {error}"
     else:

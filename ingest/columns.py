@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-# The length of a value or key that Kafka shall see as null.
+# The length of a value or key that becomes a Kafka null.
 NULL_LENGTH: Final = -1
 
 Numbers = npt.NDArray[np.int64]

@@ -61,7 +61,7 @@ _MAGIC: Final = (
 
 
 def recognise(head: bytes) -> Content | None:
-    """What a plain (decompressed) object that begins like this looks like; None when that cannot be told."""
+    """What a plain (decompressed) object that begins like this looks like; None when that cannot be known."""
     for magic, content in _MAGIC:
         if head.startswith(magic):
             return content
@@ -73,8 +73,8 @@ def recognise(head: bytes) -> Content | None:
 
 def _of_text(text: str) -> Content | None:
     # The last line may be cut off, or nothing.
-    pieces = text.split("\n")
-    lines = [line for line in (pieces[:-1] or pieces)[:_LINES] if line.strip()]
+    texts = text.split("\n")
+    lines = [line for line in (texts[:-1] or texts)[:_LINES] if line.strip()]
     if not lines:
         return None
     good = [_is_json(line) for line in lines]
@@ -82,7 +82,7 @@ def _of_text(text: str) -> Content | None:
     if all(good):
         return _ARRAYS if first == "[" else _JSONL
     if any(good[:_FEW_LINES]) or len(lines) < _FEW_LINES:
-        return None  # lines of JSON with a broken one among them, or too little to tell
+        return None  # lines of JSON with a broken one among them, or too little to know
     return {"[": _ARRAY, "{": _DOCUMENT}.get(first) or _of_lines(lines)
 
 

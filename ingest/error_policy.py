@@ -35,7 +35,7 @@ class FailureScope(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorPolicy:
-    """What the ledger shall say, and when the object is tried again.
+    """What the ledger records, and when the object is tried again.
 
     `state` None writes nothing: the object goes back to pending and the ledger keeps its last checkpoint.
     `reason` None takes the reason that the failure carries. `is_counted` attempts end in quarantine after

@@ -16,7 +16,7 @@ from ingest.errors import (
 
 
 class Exit(IntEnum):
-    """What the process tells its caller."""
+    """The process's exit codes."""
 
     DONE = 0
     FAILED = 1

@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a route gives back; `more` follows the body, piece by piece, where all of it would be large."""
+    """What a route gives back; `more` follows the body, chunk by chunk, where all of it would be large."""
 
     status: HTTPStatus
     content_type: str | None
@@ -338,17 +338,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_body(self, response: Response, *, in_chunks: bool) -> None:
         self._send(response.body, in_chunks=in_chunks)
-        for piece in response.more or ():
+        for chunk in response.more or ():
             self.server.give_time(self.request)
-            self._send(piece, in_chunks=in_chunks)
+            self._send(chunk, in_chunks=in_chunks)
         if in_chunks:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _send(self, piece: bytes, *, in_chunks: bool) -> None:
-        if in_chunks and piece:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-        elif piece:
-            self.wfile.write(piece)
+    def _send(self, chunk: bytes, *, in_chunks: bool) -> None:
+        if in_chunks and chunk:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        elif chunk:
+            self.wfile.write(chunk)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Nothing: probes and scrapes every few seconds are no news."""

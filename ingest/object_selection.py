@@ -18,7 +18,7 @@ IsInternal = Callable[[str], bool]
 
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
-    """The intake of these settings."""
+    """The object filter of these settings."""
     route, is_internal = key_readers(settings)
     return ObjectFilter(
         route=route,

@@ -27,7 +27,7 @@ def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> s
         # Only here the setting decides: everywhere else the first bytes of the object do.
         meaning["stored"] = format_settings.compression is Compression.NONE
     if format_settings.restore is not None:
-        # Which rows an object has, and which of them are records, hangs on all that the restore was told.
+        # Which rows an object has, and which of them are records, depends on all options of the restore.
         meaning["restore"] = format_settings.restore
     if format_settings.input_format in {InputFormat.CSV, InputFormat.AUTO}:
         # What bounds rows; names and types only change how they look.

@@ -1,4 +1,4 @@
-"""Threads of the process that decides: when one ends by an error that nobody expected, the process is told.
+"""Threads of the process that decides: an error that nobody expected ends the process.
 
 A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
 whoever collects failures (`collecting`), the service's thread, which ends the process with it.

@@ -1,4 +1,4 @@
-"""Keeps switch and schedule going: hears of the queue's health, lists when it is due, says the mode."""
+"""Runs fallback and schedule: follows the queue's health, lists when a listing is due, reports the mode."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The door through which S3's and SQS's errors come in: by class and error code, never by text."""
+"""What S3's and SQS's errors mean: by class and error code, never by text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which news to live on: the queue's events, listings while the queue fails, or listings for want of a queue.
+"""Where new objects come from: the queue's events, or listings while the queue fails or where there is none.
 
 `FallbackSwitch` is pure: times are monotonic seconds, passed in, and it says what is to be done as `Step`s.
 """
@@ -33,7 +33,7 @@ class FallbackSwitch:
         self._error: HeadraceError | None = None
         self._returned_at: float | None = None
         self.mode = Mode.EVENTS if has_queue else Mode.LISTING
-        self.why = "the queue tells of objects" if has_queue else "no queue is configured"
+        self.why = "the queue announces objects" if has_queue else "no queue is configured"
 
     @property
     def error(self) -> HeadraceError | None:

@@ -59,7 +59,7 @@ class Lister:
     """Lists one bucket, page by page. All methods belong to the listeners' loop.
 
     The client must not repeat calls by itself: a failed call is repeated here, for as long as it takes, and
-    told once more than `quiet_failures` in a row have failed.
+    reported once more than `quiet_failures` in a row have failed.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class QueueOptions:
 
 
 class QueueHealth(Protocol):
-    """Who wants to know whether the queue answers (the switch)."""
+    """Is called with whether the queue answers (the fallback)."""
 
     def queue_answered(self, *, asked: float) -> None:
         """A receive that was sent at `asked` (monotonic seconds) was answered."""
@@ -205,7 +205,7 @@ class SqsListener:
             try:
                 own = await self._queue.visibility_seconds()
             except AccessDenied:
-                # Receiving may well be allowed where looking at the queue is not: then say how long we want.
+                # Receiving may be allowed where reading the queue's attributes is not: then we set the time.
                 own = 0
             self._asks_visibility = own == 0
             self._visibility = own or _UNKNOWN_VISIBILITY_SECONDS
@@ -224,7 +224,7 @@ class SqsListener:
         if len(new) < len(messages):
             self._counters.messages("redelivered", len(messages) - len(new))
         if self._gives_back:
-            self.release(delivery.id for delivery in new)
+            self.release(message.id for message in new)
         elif new or not messages:
             self._post(Received(messages=new))
 
@@ -250,7 +250,7 @@ class SqsListener:
         now = self._clock()
         expiring = self._held.expiring(now)
         if expiring:
-            _LOG.warning("messages held for 12 hours are received anew", messages=len(expiring))
+            _LOG.warning("messages held for 12 hours are received again", messages=len(expiring))
             await self._make_visible(expiring, outcome="renewed")
         for answer in await self._in_batches(
             self._held.due(now), lambda some: self._queue.hide(some, seconds=self._extension)

@@ -25,14 +25,14 @@ class _Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A message and the handle of its newest receive: what SQS wants for a delete or a change."""
+    """A message and the handle of its newest receive: what SQS needs for a delete or a change."""
 
     message_id: str
     handle: str
 
 
 class HeldMessages:
-    """Book of the messages held; `extension` is what one heartbeat grants, in seconds.
+    """The messages held; `extension` is what one heartbeat grants, in seconds.
 
     At most `limit` are held for work that goes on; those that are parked are kept invisible beside them.
     """
@@ -130,7 +130,7 @@ class HeldMessages:
         return tuple(Receipt(message_id=message_id, handle=message.receipt) for message_id, message in found)
 
     def record_extended(self, receipts: Iterable[Receipt], *, asked: float) -> None:
-        """A heartbeat was accepted; `asked` is when it was sent, so that the book is never ahead of SQS."""
+        """A heartbeat was accepted; `asked` is when it was sent, so that this is never ahead of SQS."""
         for receipt in receipts:
             message = self._messages.get(receipt.message_id)
             if message is not None and message.receipt == receipt.handle:

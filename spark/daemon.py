@@ -36,7 +36,7 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     # The JVM ends us and our workers by closing pipes. A service manager's SIGTERM to every process must not
-    # reach workers before the driver has told them to commit; blocked, it stays so in what is forked here.
+    # reach workers before the driver has asked them to commit; blocked, it stays so in what is forked here.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     preload()
     limit_memory(worker_bytes(container_bytes()))

@@ -1,4 +1,4 @@
-"""Spark's JVM: started so that it outlives the signals of this process, and ended when this process wants."""
+"""Spark's JVM: started so that it outlives the signals of this process, and ended by this process."""
 
 import contextlib
 import os
@@ -44,10 +44,10 @@ class Jvm:
         """
         folder = Path(tempfile.mkdtemp(prefix="headrace-spark-"))
         try:
-            told = folder / "gateway"
-            self._process = _spawn(_command(conf), told, forward)
-            self._await(told)
-            port, secret = _read(told)
+            gateway_file = folder / "gateway"
+            self._process = _spawn(_command(conf), gateway_file, forward)
+            self._await(gateway_file)
+            port, secret = _read(gateway_file)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         with _named(port, secret):
@@ -62,10 +62,10 @@ class Jvm:
         if self._process is not None:
             self._process.kill()
 
-    def _await(self, told: Path) -> None:
+    def _await(self, gateway_file: Path) -> None:
         """Wait until the JVM says where it listens; it moves the file there when it is whole."""
         assert self._process is not None
-        while not told.is_file():
+        while not gateway_file.is_file():
             if self._killed.is_set():
                 self._process.kill()
             if self._process.poll() is not None:
@@ -89,11 +89,11 @@ def end_jvm(gateway: Any) -> None:
     SparkContext._jvm = None  # noqa: SLF001
 
 
-def _read(told: Path) -> tuple[int, str]:
+def _read(gateway_file: Path) -> tuple[int, str]:
     """Port and secret of the gateway, as pyspark writes and reads them."""
     number: Any = read_int
     text: Any = UTF8Deserializer
-    with told.open("rb") as info:
+    with gateway_file.open("rb") as info:
         return number(info), text().loads(info)
 
 
@@ -106,12 +106,12 @@ def _command(conf: SparkConf) -> list[str]:
 
 
 def _spawn(
-    command: Sequence[str], told: Path, forward: Callable[[IO[bytes]], None]
+    command: Sequence[str], gateway_file: Path, forward: Callable[[IO[bytes]], None]
 ) -> subprocess.Popen[bytes]:
     reading, writing = os.pipe()
     lines = os.fdopen(reading, "rb")
     start_thread(partial(forward, lines), name="spark-log")
-    ours = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    ours = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file)}
     environment = os.environ | ours  # noqa: TID251  # a child's is all that it is given
     try:
         return subprocess.Popen(
@@ -125,7 +125,7 @@ def _spawn(
 
 @contextmanager
 def _named(port: int, secret: str) -> Iterator[None]:
-    """The only way in which pyspark is told of a JVM that runs already."""
+    """The only way in which pyspark learns of a JVM that runs already."""
     environment = os.environ  # noqa: TID251  # see above
     environment.update({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret})
     try:

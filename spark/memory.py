@@ -14,7 +14,7 @@ from typing import Final
 
 # mallopt(3): from which size on memory is asked of the kernel by itself, and from how much on freed memory
 # at the end of a heap is given back. Left alone, glibc asks for a chunk or a batch of messages at a time and
-# gives it back, and the kernel clears each page anew: a fifth of a worker's CPU.
+# gives it back, and the kernel clears each page again: a fifth of a worker's CPU.
 _MMAP_THRESHOLD: Final = (-3, 16 * 1024 * 1024)
 _TRIM_THRESHOLD: Final = (-1, 32 * 1024 * 1024)
 

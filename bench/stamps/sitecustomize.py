@@ -1,4 +1,4 @@
-"""Notes when an object passes the steps of its road; Python runs it at start where its folder is in the path.
+"""Notes when an object passes its steps; Python runs it at start where its folder is in the path.
 
 For `bench.moments`, which puts it there for the driver and its workers. Nothing of Headrace knows of it.
 """

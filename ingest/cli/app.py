@@ -67,7 +67,7 @@ def main() -> NoReturn:
             print(printable(line, limit=10_000), file=sys.stderr)  # noqa: T201 - the command's answer
         sys.exit(exit_code(error))
     except BrokenPipeError:
-        # Somebody closed the pipe we print into (`| head`): not an error of ours, and nobody to tell.
+        # Somebody closed the pipe we print into (`| head`): not an error of ours.
         sys.stderr.close()
         sys.exit(Exit.FAILED)
     sys.exit(Exit.DONE)

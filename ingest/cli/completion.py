@@ -8,7 +8,7 @@ from ingest.settings.options import OPTIONS
 
 
 def option_assignments(incomplete: str) -> list[str]:
-    """The options of a configuration that begin so, with the sign that `--set` wants after them."""
+    """The options of a configuration that begin so, with the sign that `--set` expects after them."""
     return [f"{option.name}=" for option in OPTIONS if option.name.startswith(incomplete)]
 
 

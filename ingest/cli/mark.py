@@ -37,7 +37,7 @@ def mark(
     log_level: Level = LogLevel.WARNING,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
-    """Mark objects as done without reading them, for taking over from another tool.
+    """Mark objects as done without reading them, when Headrace replaces another tool.
 
     Lists the bucket, shows the objects that are not done yet, and asks. Before the first start: stop the
     other tool, mark what it has brought to Kafka (--until its last object's time, say), then `headrace run`

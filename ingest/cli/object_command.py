@@ -1,4 +1,4 @@
-"""What `replay` and `mark` have in common on the command line: showing, asking, handing over, saying so."""
+"""The steps that `replay` and `mark` share: show, ask, submit, print the outcome."""
 
 import sys
 from collections import Counter
@@ -65,14 +65,14 @@ class CommandRequest:
 
 
 def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
-    """Show what was chosen, ask, hand over, and say what became of it. Blocks.
+    """Show what was chosen, ask, submit, and print what became of it. Blocks.
 
     `reading` is None only for a dry run. typer.Exit with 1 when the person said no.
     """
     if not request.as_json:
         typer.echo("\n".join(lines_of(request)))
     if not request.chosen or request.dry_run:
-        _say(request, None)
+        _print_outcome(request, None)
         return
     if not (request.yes or _agrees(request)):
         typer.echo("Nothing was changed.", err=True)
@@ -80,12 +80,14 @@ def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
     assert reading is not None, "there is a ledger to write to"
     messages = commands_for(request)
     with progress(request.action, unit="objects", total=len(request.chosen)) as report_progress:
-        outcome = submit(request.settings, reading, messages, tell=report_progress, timeout=request.timeout)
-    _say(request, outcome)
+        outcome = submit(
+            request.settings, reading, messages, report_progress=report_progress, timeout=request.timeout
+        )
+    _print_outcome(request, outcome)
 
 
 def commands_for(request: CommandRequest) -> list[CommandMessage]:
-    """The orders. A replayed object is still meant only in the state in which it was shown."""
+    """The commands. A replayed object is changed only if it is still in the state in which it was shown."""
     at_ms = wall_ms()
     if request.action == "mark":
         return new_commands("mark", (one.object for one in request.chosen), at_ms=at_ms)
@@ -93,9 +95,9 @@ def commands_for(request: CommandRequest) -> list[CommandMessage]:
     for one in request.chosen:
         by_state.setdefault(one.state, []).append(one.object)
     return [
-        letter
+        command
         for state, objects in by_state.items()
-        for letter in new_commands(
+        for command in new_commands(
             "replay",
             objects,
             states=() if state is None else (state,),
@@ -106,7 +108,7 @@ def commands_for(request: CommandRequest) -> list[CommandMessage]:
 
 
 def lines_of(request: CommandRequest) -> Iterator[str]:
-    """What people are shown before they are asked."""
+    """The lines shown before the question."""
     chosen = request.chosen
     size = bytes_text(sum(one.object.size for one in chosen))
     if not chosen:
@@ -175,7 +177,7 @@ def _agrees(request: CommandRequest) -> bool:
     return typer.confirm("Go on?", err=True)
 
 
-def _say(request: CommandRequest, outcome: SubmitOutcome | None) -> None:
+def _print_outcome(request: CommandRequest, outcome: SubmitOutcome | None) -> None:
     if request.as_json:
         typer.echo(json_text(shape_of(request, outcome)))
     elif outcome is not None:

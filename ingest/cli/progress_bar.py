@@ -22,7 +22,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 @contextmanager
 def progress(what: str, *, unit: str, total: int | None = None) -> Iterator[ProgressCallback]:
-    """What a command tells how far it has come: `tell(done, of)`; the bar goes when the command is done.
+    """The function that moves the bar, `report(done, of)`; the bar goes when the command is done.
 
     It is drawn on standard error, so that standard output can go on into a pipe. Without a terminal nothing
     is printed. NO_COLOR is respected.
@@ -39,12 +39,12 @@ def progress(what: str, *, unit: str, total: int | None = None) -> Iterator[Prog
     ) as bar:
         task = bar.add_task(what, total=total, count=_count(0, total, unit))
 
-        def tell(done: int, of: int | None) -> None:
+        def report(done: int, of: int | None) -> None:
             # More than was guessed: the guess was wrong, and a full bar would say that the end is near.
             known = of if of is not None and done <= of else None
             bar.update(task, completed=done, total=known, count=_count(done, known, unit))
 
-        yield tell
+        yield report
 
 
 def _count(done: int, of: int | None, unit: str) -> str:

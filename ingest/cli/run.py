@@ -65,9 +65,9 @@ def run(
 ) -> None:
     """Ingest objects as they arrive, until SIGTERM or SIGINT.
 
-    What is in the bucket is found by listing, what comes is told by the queue. Each finished object is one
-    line on stderr; http.listen serves /status, /metrics and a page for people. Ctrl-C or SIGTERM commits what
-    is at hand and ends within 30 s; a second one ends at once, and nothing is lost by it either.
+    What is in the bucket is found by listing, new objects are announced by the queue. Each finished object is
+    one line on stderr; http.listen serves /status, /metrics and a page for people. Ctrl-C or SIGTERM commits
+    what is at hand and ends within 30 s; a second one ends at once, and nothing is lost by it either.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     # The bar asks the service as anybody else would, so there is none where nobody can ask.
@@ -82,7 +82,7 @@ def run(
             _log.warning("configuration_warned", warning=warning)
         stop = Stop()
         stop.install()
-        # Spark and the clients take seconds to import: a wrong configuration is told before.
+        # Spark and the clients take seconds to import: a wrong configuration is reported before.
         from ingest.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, run_service
 

@@ -69,13 +69,13 @@ def status(
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
-    asking = StatusReader(settings, timeout=startup_timeout)
+    reader = StatusReader(settings, timeout=startup_timeout)
     states = states_of(state or ())
     lists = bool(states) or key is not None
 
     def ask() -> Shape:
-        shape = asking.status()
-        return shape | {"entries": asking.entries(states, key)} if lists else shape
+        shape = reader.status()
+        return shape | {"entries": reader.entries(states, key)} if lists else shape
 
     try:
         if watch:
@@ -87,7 +87,7 @@ def status(
         # How a watch is ended, so nothing went wrong.
         return
     finally:
-        asking.close()
+        reader.close()
 
 
 def lines_of(shape: Shape) -> Iterator[str]:
@@ -139,11 +139,11 @@ def _entries(entries: list[Shape]) -> Iterator[str]:
     yield ""
     for entry in entries[:_MAX_ENTRIES]:
         reason = f" ({printable(entry['reason'])})" if entry["reason"] else ""
-        place = "" if entry["topic"] is None else f" to {entry['topic']}"
+        topic = "" if entry["topic"] is None else f" to {entry['topic']}"
         partition = "" if entry["partition"] is None else f"[{entry['partition']}]"
         yield f"{entry['state']}{reason}  {printable(entry['key'])}"
         yield (
-            f"    {counted(entry['records'], 'record')}{place}{partition}, {entry['bad']:,} bad, "
+            f"    {counted(entry['records'], 'record')}{topic}{partition}, {entry['bad']:,} bad, "
             f"{bytes_text(entry['size'])}, attempts {entry['attempts']}, {_moment(entry['updated_ms'])}"
         )
         if entry["error"]:

@@ -11,16 +11,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from ingest.text_formatting import bytes_text, counted
 
-StatusLookup = Callable[[], dict[str, Any] | None]
+ReadStatus = Callable[[], dict[str, Any] | None]
 """The shape of `/status` as it is now; None while nobody answers."""
 
-_LOOK_SECONDS: Final = 0.5
+_REFRESH_SECONDS: Final = 0.5
 # States in which an object is as finished as this run can make it.
 _FINAL: Final = ("done", "skipped", "quarantined")
 
 
 @contextmanager
-def until_idle_bar(look: StatusLookup, console: Console) -> Iterator[None]:
+def until_idle_bar(read_status: ReadStatus, console: Console) -> Iterator[None]:
     """A bar on this console, as long as the block lasts; what is logged meanwhile goes above it."""
     columns = (
         SpinnerColumn(),
@@ -29,13 +29,13 @@ def until_idle_bar(look: StatusLookup, console: Console) -> Iterator[None]:
         TextColumn("{task.fields[said]}"),
         TimeElapsedColumn(),
     )
-    over = threading.Event()
+    ended = threading.Event()
     with Progress(*columns, console=console, redirect_stdout=False, refresh_per_second=4) as bar:
         task = bar.add_task("starting", total=None, said="")
 
         def follow() -> None:
-            while not over.wait(_LOOK_SECONDS):
-                shape = look()
+            while not ended.wait(_REFRESH_SECONDS):
+                shape = read_status()
                 if shape is not None:
                     finished, known = amounts(shape)
                     bar.update(
@@ -52,7 +52,7 @@ def until_idle_bar(look: StatusLookup, console: Console) -> Iterator[None]:
         try:
             yield
         finally:
-            over.set()
+            ended.set()
             following.join()
             bar.update(task, description=f"ended after {time.monotonic() - began:.0f} s")
 

@@ -1,6 +1,6 @@
-"""Commands of people (`replay`, `mark`) as the leader finds them in the ledger, applied exactly once.
+"""Commands (`replay`, `mark`) that the leader finds in the ledger, applied exactly once.
 
-What the REST interface wants of the ledger (pause, stop, other offsets) takes its turn among them: `ask`.
+Changes requested over REST (pause, stop, other offsets) are steps among them: `request_step`.
 
 A command's record lists objects. What is applied to an object and the object's leaving of that list are one
 transaction: whoever leads next finds on the list just those that are still to come. An object that a live
@@ -8,11 +8,11 @@ plan holds stays on it until it rests.
 
 How the service wires it (its thread owns the `CommandQueue` as it owns the catalogue):
 
-    at start, after take_over    for key, raw in cache.controls().items(): commands.take(key, raw)
-    Applied with a ControlKey    commands.take(applied.key, applied.entry)
+    at start, after take_over    commands.on_control_record(key, raw) for each of cache.controls()
+    Applied with a ControlKey    commands.on_control_record(applied.key, applied.entry)
     every turn                   step = commands.step(now()); if there is one, carry out step.effects as
                                  always, but commit step.record in the same transaction as its writes
-    that transaction is written  catalogue.written(step.effects.writes, ..), then commands.written()
+    that transaction is written  catalogue.on_written(step.effects.writes, ..), then commands.written()
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 # One transaction of the driver; a batch of them would hold its other writes up.
 _AT_ONCE: Final = 1000
-_LOOK_AGAIN_MS: Final = 100
+_RETRY_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ MakeStep = Callable[[Instant], CommandStep | None]
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
     key: ControlKey
-    order: ObjectsCommand
+    command: ObjectsCommand
     left: dict[S3Object, None]
     """Those still to come, in order; a dict, so that one is taken out without a walk."""
 
@@ -69,43 +69,43 @@ class CommandQueue:
         self._waiting: dict[ControlKey, _Waiting] = {}
         self._known: set[ControlKey] = set()
         self._is_writing = False
-        self._look_again_ms = 0
-        self._asked: deque[tuple[MakeStep, Callable[[CommandStep], None]]] = deque()
-        self._tell: Callable[[], None] | None = None
+        self._retry_at_ms = 0
+        self._steps: deque[tuple[MakeStep, Callable[[CommandStep], None]]] = deque()
+        self._on_written: Callable[[], None] | None = None
 
     @property
     def is_idle(self) -> bool:
         """True when no command waits and no step is being written."""
-        return not self._waiting and not self._asked and not self._is_writing
+        return not self._waiting and not self._steps and not self._is_writing
 
-    def ask(self, make: MakeStep, written: Callable[[CommandStep], None]) -> None:
-        """Have a step made and committed before what waits here, and be told once it was acknowledged."""
-        self._asked.append((make, written))
+    def request_step(self, make: MakeStep, written: Callable[[CommandStep], None]) -> None:
+        """Have a step made and committed before what waits here; `written` is called once that is done."""
+        self._steps.append((make, written))
 
     def on_control_record(self, key: ControlKey, raw: bytes | None) -> None:
-        """A control record was read. What is no command, or known already, is passed over."""
+        """A control record was read. What is no command, or known already, is ignored."""
         if raw is None and key not in self._waiting:
             # A tombstone is the last that is read of a command: its name is never given again.
             self._known.discard(key)
         if raw is None or not is_command(key) or key in self._known:
-            # Known: found at start and told of besides, or what we wrote ourselves, read back.
+            # Known: found at start and read again, or written by us and read back.
             return
         self._known.add(key)
-        order = decode_command(key, raw)
-        left = dict.fromkeys(order.object(wanted) for wanted in order.objects)
-        self._waiting[key] = _Waiting(key=key, order=order, left=left)
-        self._look_again_ms = 0
+        command = decode_command(key, raw)
+        left = dict.fromkeys(command.object(wanted) for wanted in command.objects)
+        self._waiting[key] = _Waiting(key=key, command=command, left=left)
+        self._retry_at_ms = 0
         # Found at start they come in no order; those of one call are numbered.
-        by_age = sorted(self._waiting.values(), key=lambda one: (one.order.at_ms, one.key))
+        by_age = sorted(self._waiting.values(), key=lambda one: (one.command.at_ms, one.key))
         self._waiting = {one.key: one for one in by_age}
 
     def step(self, now: Instant) -> CommandStep | None:
         """The next transaction that commands ask for; None while there is none or the last is not written."""
         if self._is_writing:
             return None
-        if self._asked:
-            return self._step_asked(now)
-        if not self._waiting or now.steady_ms < self._look_again_ms:
+        if self._steps:
+            return self._requested_step(now)
+        if not self._waiting or now.steady_ms < self._retry_at_ms:
             return None
         # The oldest that can go on. An object of two commands is free for both or for neither, so for each
         # object they are applied in the order in which they were given.
@@ -113,52 +113,52 @@ class CommandQueue:
             free = self._free(waiting)
             if free or not waiting.left:
                 return self._applied(waiting, free, now)
-        self._look_again_ms = now.steady_ms + _LOOK_AGAIN_MS
+        self._retry_at_ms = now.steady_ms + _RETRY_MS
         return None
 
     def written(self) -> None:
         """The last step's transaction was acknowledged."""
         self._is_writing = False
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell()
+        acknowledged, self._on_written = self._on_written, None
+        if acknowledged is not None:
+            acknowledged()
 
-    def _step_asked(self, now: Instant) -> CommandStep | None:
-        make, written = self._asked[0]
+    def _requested_step(self, now: Instant) -> CommandStep | None:
+        make, written = self._steps[0]
         step = make(now)
         if step is not None:
-            self._asked.popleft()
+            self._steps.popleft()
             self._is_writing = True
-            self._tell = partial(written, step)
+            self._on_written = partial(written, step)
         return step
 
     def _free(self, waiting: _Waiting) -> list[S3Object]:
         """Objects that no plan holds, and no record of which is under way."""
-        books = self._catalogue.states
+        states = self._catalogue.states
         free = []
-        for seen in waiting.left:
-            if not books.is_held(seen.id):
-                free.append(seen)
+        for candidate in waiting.left:
+            if not states.is_held(candidate.id):
+                free.append(candidate)
                 if len(free) == _AT_ONCE:
                     break
         return free
 
     def _applied(self, waiting: _Waiting, free: list[S3Object], now: Instant) -> CommandStep:
-        order = waiting.order
-        effects = self._catalogue.apply_command(order.change, free, now)
-        for seen in free:
-            del waiting.left[seen]
+        command = waiting.command
+        effects = self._catalogue.apply_command(command.change, free, now)
+        for applied in free:
+            del waiting.left[applied]
         raw: bytes | None = None
         if waiting.left:
             names = {(seen.id.key, seen.id.etag) for seen in waiting.left}
-            rest = tuple(one for one in order.objects if (one.key, one.etag) in names)
-            raw = encode_control(msgspec.structs.replace(order, objects=rest))
+            rest = tuple(one for one in command.objects if (one.key, one.etag) in names)
+            raw = encode_control(msgspec.structs.replace(command, objects=rest))
         else:
             del self._waiting[waiting.key]
         self._is_writing = True
         _log.info(
             "command_applied",
-            action=order.action,
+            action=command.action,
             command=waiting.key.name,
             objects=len(free),
             changed=len(effects.writes),

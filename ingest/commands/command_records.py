@@ -1,4 +1,4 @@
-"""What `replay` and `mark` ask of the leader, as control records of the ledger: `{"control":"command:<id>"}`.
+"""The commands `replay` and `mark` as control records of the ledger: `{"control":"command:<id>"}`.
 
 A record carries all that the leader needs: objects that `mark` names may be unknown to the ledger.
 """
@@ -80,7 +80,7 @@ def new_commands(
             ObjectsCommand(
                 action=action,
                 bucket=part[0].id.bucket,
-                objects=tuple(_wanted(seen) for seen in part),
+                objects=tuple(_command_object(seen) for seen in part),
                 states=chosen,
                 from_start=from_start,
                 at_ms=at_ms,
@@ -91,22 +91,22 @@ def new_commands(
 
 
 def decode_command(key: ControlKey, raw: bytes) -> ObjectsCommand:
-    """The order in a command's record; InvalidLedger for one of a newer version, or not ours."""
+    """The command in a control record; InvalidLedger for one of a newer version, or not ours."""
     try:
-        order = msgspec.json.decode(raw, type=ObjectsCommand)
+        command = msgspec.json.decode(raw, type=ObjectsCommand)
     except msgspec.DecodeError as error:
         raise InvalidLedger(
             f"The ledger's control record {key.name!r} is not Headrace's: {raw[:200]!r}."
         ) from error
-    if order.v != VERSION or order.action not in {"replay", "mark"}:
+    if command.v != VERSION or command.action not in {"replay", "mark"}:
         raise InvalidLedger(
-            f"The ledger holds a command {order.action!r} in format {order.v!r}, which this version does "
+            f"The ledger holds a command {command.action!r} in format {command.v!r}, which this version does "
             "not know. Run the newer version of Headrace that wrote it."
         )
-    return order
+    return command
 
 
-def _wanted(seen: S3Object) -> CommandObject:
+def _command_object(seen: S3Object) -> CommandObject:
     return CommandObject(seen.id.key, seen.id.etag, seen.size, seen.last_modified_ms, seen.version_id)
 
 
@@ -114,7 +114,7 @@ def _cut(objects: Iterable[S3Object]) -> Iterator[list[S3Object]]:
     part: list[S3Object] = []
     size = 0
     for seen in objects:
-        length = len(msgspec.json.encode(_wanted(seen))) + 1
+        length = len(msgspec.json.encode(_command_object(seen))) + 1
         if part and (len(part) >= MAX_OBJECTS or size + length > MAX_BYTES):
             yield part
             part, size = [], 0

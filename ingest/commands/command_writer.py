@@ -26,8 +26,8 @@ _log = structlog.get_logger(__name__)
 
 # What a sender that dies in the middle can cost: until then the leader's reads stop below its transaction.
 TRANSACTION_SECONDS: Final = 5
-# One transaction must be over long before that: 32 orders are 32,000 objects or 13 MB at most.
-LETTERS_AT_ONCE: Final = 32
+# One transaction must be over long before that: 32 commands are 32,000 objects or 13 MB at most.
+COMMANDS_AT_ONCE: Final = 32
 _CALL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 
@@ -43,30 +43,31 @@ def write_commands(
     topic: str,
     timeout: float,
 ) -> None:
-    """Return when all letters are committed to the ledger, each exactly once. Blocks up to `timeout` seconds.
+    """Return when all commands are committed to the ledger, each exactly once. Blocks.
 
-    Unavailable when they could not be committed or nobody can tell; AccessDenied. `reading` must be live.
+    Unavailable when they were not committed or that is unknown; AccessDenied. `timeout` is in seconds.
+    `ledger_reader` must be live.
     """
     deadline = time.monotonic() + timeout
-    for begin in range(0, len(messages), LETTERS_AT_ONCE):
-        _send_together(
+    for begin in range(0, len(messages), COMMANDS_AT_ONCE):
+        _write_together(
             clients,
             ledger_reader,
-            messages[begin : begin + LETTERS_AT_ONCE],
+            messages[begin : begin + COMMANDS_AT_ONCE],
             (name, topic),
             deadline=deadline,
         )
 
 
-def _send_together(
+def _write_together(
     clients: ClientProperties,
     ledger_reader: LedgerReader,
     messages: Sequence[CommandMessage],
-    place: tuple[str, str],
+    name_and_topic: tuple[str, str],
     *,
     deadline: float,
 ) -> None:
-    name, topic = place
+    name, topic = name_and_topic
     is_open_question = False
     while True:
         producer = new_transactional_producer(
@@ -113,9 +114,9 @@ def _transact(producer: Producer, topic: str, messages: Sequence[CommandMessage]
     what = f"writing a command to the ledger {topic!r}"
     try:
         producer.begin_transaction()
-        for key, order in messages:
+        for key, command in messages:
             assert is_command(key), f"{key} is no command, and nothing else is written without the lead"
-            producer.produce(topic, key=encode_key(key), value=encode_control(order), partition=0)
+            producer.produce(topic, key=encode_key(key), value=encode_control(command), partition=0)
         while not _is_committed(producer, deadline):
             pass
     except KafkaException as error:

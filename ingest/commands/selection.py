@@ -135,7 +135,7 @@ def _known(
 
 
 def _records(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> int:
-    """How many records of the object were committed; of a split one they are its slices'."""
+    """How many records of the object were committed; of a split one they are its splits'."""
     if entry.cuts is None:
         return entry.records
     return max(entry.records, sum(part.records for part in cache.splits(known.id).values()))

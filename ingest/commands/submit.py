@@ -10,7 +10,7 @@ from typing import Final
 from ingest import clock
 from ingest.catalogue import Catalogue
 from ingest.commands.command_queue import CommandQueue
-from ingest.commands.command_writer import LETTERS_AT_ONCE, CommandMessage, write_commands
+from ingest.commands.command_writer import COMMANDS_AT_ONCE, CommandMessage, write_commands
 from ingest.errors import Unavailable
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.cache_view import CacheLedgerView
@@ -22,9 +22,9 @@ from ingest.object_selection import object_filter_of
 from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader
 from ingest.settings import Settings
 
-# How long a leader gets to apply what it was handed before the command says that it waits.
+# How long a leader gets to apply what was submitted before the command reports that it waits.
 APPLY_SECONDS: Final = 30.0
-_LOOK_SECONDS: Final = 2.0
+_CHECK_SECONDS: Final = 2.0
 _MS: Final = 1000
 
 ProgressCallback = Callable[[int, int], None]
@@ -32,7 +32,7 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class SubmitOutcome(StrEnum):
-    """What became of the orders."""
+    """What became of the commands."""
 
     APPLIED_BY_LEADER = "applied_by_leader"
     APPLIED_HERE = "applied_here"
@@ -44,7 +44,7 @@ class _Submission:
     settings: Settings
     ledger_reader: LedgerReader
     messages: Sequence[CommandMessage]
-    tell: ProgressCallback
+    report_progress: ProgressCallback
     deadline: float
 
     @property
@@ -58,10 +58,10 @@ def submit(
     ledger_reader: LedgerReader,
     messages: Sequence[CommandMessage],
     *,
-    tell: ProgressCallback,
+    report_progress: ProgressCallback,
     timeout: float,
 ) -> SubmitOutcome:
-    """What became of these orders: applied, or at least committed, exactly once. Blocks.
+    """What became of these commands: applied, or at least committed, exactly once. Blocks.
 
     Unavailable after `timeout` seconds without one or the other, AccessDenied, InvalidLedger.
     """
@@ -69,7 +69,7 @@ def submit(
         settings=settings,
         ledger_reader=ledger_reader,
         messages=messages,
-        tell=tell,
+        report_progress=report_progress,
         deadline=time.monotonic() + timeout,
     )
     admin = KafkaAdmin(client_properties(settings).admin)
@@ -105,27 +105,27 @@ def _with_patience(submission: _Submission) -> _Submission:
         settings=submission.settings,
         ledger_reader=submission.ledger_reader,
         messages=submission.messages,
-        tell=submission.tell,
+        report_progress=submission.report_progress,
         deadline=time.monotonic() + APPLY_SECONDS,
     )
 
 
 def _watch(submission: _Submission, admin: KafkaAdmin) -> bool:
-    """Whether the orders, which were sent, are applied; False when patience or the leader is gone."""
+    """Whether the commands, which were sent, are applied; False when patience or the leader is gone."""
     ledger_reader = submission.ledger_reader
-    all_objects = sum(len(order.objects) for _, order in submission.messages)
+    all_objects = sum(len(command.objects) for _, command in submission.messages)
 
     def is_done() -> bool:
         controls = ledger_reader.cache.controls()
-        left = sum(len(order.objects) for key, order in submission.messages if key in controls)
+        left = sum(len(command.objects) for key, command in submission.messages if key in controls)
         # What was sent has been seen before its absence means that it was applied.
         if not all(ledger_reader.has_seen(key) for key, _ in submission.messages):
             left = all_objects
-        submission.tell(all_objects - left, all_objects)
+        submission.report_progress(all_objects - left, all_objects)
         return left == 0
 
     while time.monotonic() < submission.deadline:
-        if ledger_reader.wait_for(is_done, min(_LOOK_SECONDS, submission.left)):
+        if ledger_reader.wait_for(is_done, min(_CHECK_SECONDS, submission.left)):
             return True
         if not has_leader(admin, submission.settings.name):
             return False
@@ -183,20 +183,20 @@ def _apply(submission: _Submission, ledger: DriverLedger, *, is_sent: bool) -> N
     )
     if not is_sent:
         # Into the ledger first, as if sent: should the lead go in the middle, the next leader does the rest.
-        for begin in range(0, len(submission.messages), LETTERS_AT_ONCE):
-            part = submission.messages[begin : begin + LETTERS_AT_ONCE]
-            ledger.commit([(key, encode_control(order)) for key, order in part])
+        for begin in range(0, len(submission.messages), COMMANDS_AT_ONCE):
+            part = submission.messages[begin : begin + COMMANDS_AT_ONCE]
+            ledger.commit([(key, encode_control(command)) for key, command in part])
     commands = CommandQueue(catalogue)
     for key, raw in cache.controls().items():
         commands.on_control_record(key, raw)
-    for key, order in submission.messages if not is_sent else ():
-        commands.on_control_record(key, encode_control(order))
-    all_objects = sum(len(order.objects) for _, order in submission.messages)
+    for key, command in submission.messages if not is_sent else ():
+        commands.on_control_record(key, encode_control(command))
+    all_objects = sum(len(command.objects) for _, command in submission.messages)
     done = 0
     while (step := commands.step(clock.now())) is not None:
         writes: list[Write] = [(write.key, write.entry) for write in step.effects.writes]
         ledger.commit([*writes, step.record])
         catalogue.on_written(step.effects.writes, clock.now())
         commands.written()
-        done += sum(len(order.objects) for key, order in submission.messages if key == step.record[0])
-        submission.tell(min(done, all_objects), all_objects)
+        done += sum(len(command.objects) for key, command in submission.messages if key == step.record[0])
+        submission.report_progress(min(done, all_objects), all_objects)

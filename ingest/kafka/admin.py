@@ -30,7 +30,7 @@ from ingest.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
 T = TypeVar("T")
 
 _SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
 # A consumer that is refused says so each half second for as long as it is asked.
@@ -254,7 +254,7 @@ class KafkaAdmin:
             raise self._translated(error, what) from error
 
     def _retried(self, question: Callable[[float], T]) -> T:
-        """What a question gives, put again while a broker says that it cannot tell yet; KafkaException."""
+        """The answer to a request, repeated while a broker does not know it yet; KafkaException."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -265,13 +265,13 @@ class KafkaAdmin:
                 time.sleep(_PAUSE_SECONDS)
 
     def _await(self, future: "Future[Any]", seconds: float, what: str) -> Any:
-        """The future's result, unless brokers refuse to talk to us at all: that is told at once."""
+        """The future's result, unless brokers refuse every connection: that is raised at once."""
         self._client.poll(0)
         self._trouble, self._is_alone = None, False
         deadline = time.monotonic() + seconds
         while True:
             try:
-                return future.result(_LOOK_SECONDS)
+                return future.result(_POLL_SECONDS)
             except FutureTimeout:
                 self._client.poll(0)
                 if self._is_alone and self._trouble is not None and is_log_in(self._trouble):
@@ -297,7 +297,7 @@ class KafkaAdmin:
             # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
             return Unavailable(
                 f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "
-                "security.protocol is what that listener speaks."
+                "security.protocol is that listener's."
             )
         return Unavailable(
             f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up."

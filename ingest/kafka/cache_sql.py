@@ -39,7 +39,7 @@ SELECT value FROM entries WHERE bucket = ? AND key = ? AND etag = ? AND begin = 
 OF_KEY: Final = """
 SELECT bucket, key, etag, state, value FROM entries WHERE bucket = ? AND key = ? AND begin = -1 ORDER BY etag
 """
-SLICES: Final = """
+SPLITS: Final = """
 SELECT begin, "end", value FROM entries
 WHERE bucket = ? AND key = ? AND etag = ? AND begin >= 0 ORDER BY begin, "end"
 """

@@ -1,4 +1,4 @@
-"""The ledger's cache as the catalogue wants to see it."""
+"""The ledger's cache behind the catalogue's port `LedgerView`."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ class CacheLedgerView:
         return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
 
     def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
-        """The entries of an object's slices."""
+        """The entries of an object's splits."""
         return list(self._cache.splits(object_id).items())
 
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:

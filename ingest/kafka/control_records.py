@@ -43,7 +43,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetState(StrEnum):
-    """What people want the ingester to do (`PUT .../pause`, `/stop`, `/resume`)."""
+    """What operators want the ingester to do (`PUT .../pause`, `/stop`, `/resume`)."""
 
     RUNNING = "running"
     PAUSED = "paused"  # nothing is dealt or received; slots, once idle, stay ready for a while

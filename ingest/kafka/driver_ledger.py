@@ -23,7 +23,7 @@ from ingest.kafka.leadership import group_id
 from ingest.kafka.ledger_cache import LedgerCache, found_identity, open_cache
 from ingest.kafka.ledger_follower import Applied, Follower, read_uncommitted
 from ingest.kafka.ledger_identity import (
-    mark_of,
+    marker_of,
     read_remembered_ledgers,
     refuse_changed,
     refuse_other_members,
@@ -80,8 +80,8 @@ class DriverLedger:
     """The ledger as its one leader has it. `take_over` first; then thread-safe.
 
     `anchors` are output topics that carry the group's memory (`remember` adds more); `boundary_seconds` is
-    how long a task's transaction stays open at most; `on_applied` hears, in the follower's thread, of every
-    record committed after the takeover, this process's own included; `on_failed` of what ended the reading.
+    how long a task's transaction stays open at most; `on_applied` is called, in the follower's thread, with
+    every record committed after the takeover, this process's own included; `on_failed` with what ended it.
     Whatever waits here for brokers ends with LeadershipLost soon after the lead is lost or `is_given_up`.
     """
 
@@ -164,7 +164,7 @@ class DriverLedger:
         InvalidLedger when the topic is gone or another.
         """
         deadline = time.monotonic() + timeout
-        with self._or_else_unfit():
+        with self._or_invalid_ledger():
             if slots is None:
                 self._fence_and_read_all(deadline)
                 return
@@ -189,7 +189,7 @@ class DriverLedger:
         deadline = time.monotonic() + timeout
         while True:
             try:
-                with self._or_else_unfit():
+                with self._or_invalid_ledger():
                     self._writer.commit(
                         writes, offsets=offsets, timeout=max(1.0, deadline - time.monotonic())
                     )
@@ -221,7 +221,7 @@ class DriverLedger:
         self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
-            self._commit_marks([])
+            self._commit_markers([])
 
     def check_identity(self) -> None:
         """Return when the topic is the one taken over and fit; InvalidLedger when not (exit 2). Blocks."""
@@ -347,8 +347,8 @@ class DriverLedger:
         return ours in self._admin.holders(self._group, self._topic)
 
     @contextmanager
-    def _or_else_unfit(self) -> Iterator[None]:
-        """Tell a ledger that is lost from a lead that is: with the topic go the lead and every answer."""
+    def _or_invalid_ledger(self) -> Iterator[None]:
+        """InvalidLedger in place of the block's error where the ledger topic itself is lost."""
         try:
             yield
         except (LeadershipLost, TopicMissing, Unavailable):
@@ -374,14 +374,14 @@ class DriverLedger:
         claim: list[Write] = []
         if owner != self._name:
             claim.append((control_records.OWNER, encode_control(Owner(name=self._name))))
-        self._commit_marks(claim)
+        self._commit_markers(claim)
 
-    def _commit_marks(self, beside: Sequence[Write]) -> None:
-        """Commit the mark at every anchor, with these writes; noted only once it is certain."""
+    def _commit_markers(self, beside: Sequence[Write]) -> None:
+        """Commit the marker at every anchor, with these writes; noted only once it is certain."""
         anchors = frozenset(self._anchors)
-        places = read_remembered_ledgers(self._admin, self._group).anchor_topics(anchors)
+        topics = read_remembered_ledgers(self._admin, self._group).anchor_topics(anchors)
         # A commit for a topic that is gone would be refused with all others.
-        there = sorted(topic for topic in places if self._admin.has_topic(topic))
-        mark = mark_of(self._identity())
-        self.commit(beside, offsets=[TopicPartition(topic, 0, 0, mark) for topic in there])
-        self._remembered = (time.monotonic(), anchors.intersection(there))
+        present = sorted(topic for topic in topics if self._admin.has_topic(topic))
+        marker = marker_of(self._identity())
+        self.commit(beside, offsets=[TopicPartition(topic, 0, 0, marker) for topic in present])
+        self._remembered = (time.monotonic(), anchors.intersection(present))

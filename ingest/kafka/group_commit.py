@@ -1,4 +1,4 @@
-"""The group's consent to a transaction: its first request, which only the current generation is granted."""
+"""The group commit: a transaction's first request, accepted only from the current generation."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.threads import start_thread
 
-# After this long a call that has not returned is helped along, so often, and then given up.
+# After this long a call that has not returned is woken, this often, and then given up.
 _PATIENCE_SECONDS: Final = 2.0
 _NUDGE_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 10.0
@@ -36,7 +36,7 @@ def send_group_commit(
 
     When the group coordinator's connection goes away at the wrong moment the call waits for a change of some
     connection, which may never come (confluentinc/librdkafka#5456, seen within a minute of cut connections).
-    A question about topics opens one. Where that does not help `on_stuck` is called, from another thread,
+    A request about topics opens one. Where that does not help `on_stuck` is called, from another thread,
     about ten seconds after the time limit: nothing but the end of the process gets the caller out then.
     """
     with _watched(producer, seconds + _GRACE_SECONDS, on_stuck):
@@ -45,12 +45,12 @@ def send_group_commit(
 
 @contextmanager
 def _watched(producer: Producer, seconds: float, on_stuck: Callable[[], None]) -> Iterator[None]:
-    over = threading.Event()
+    ended = threading.Event()
     deadline = time.monotonic() + seconds
 
     def watch() -> None:
         pause = _PATIENCE_SECONDS
-        while not over.wait(pause):
+        while not ended.wait(pause):
             if time.monotonic() > deadline:
                 on_stuck()
                 return
@@ -58,8 +58,8 @@ def _watched(producer: Producer, seconds: float, on_stuck: Callable[[], None]) -
                 producer.list_topics(timeout=1.0)
             pause = _NUDGE_SECONDS
 
-    start_thread(watch, name="consent-watch")
+    start_thread(watch, name="group-commit-watch")
     try:
         yield
     finally:
-        over.set()
+        ended.set()

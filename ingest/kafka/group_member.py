@@ -25,7 +25,7 @@ _ENDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberCallbacks:
-    """What a member tells its owner, always from the member's thread."""
+    """What a member's owner is called with, always from the member's thread."""
 
     on_held: Callable[["GroupMember", bytes], None]
     """It holds the partition; the group metadata of the generation that has just begun."""
@@ -59,12 +59,12 @@ class GroupMember:
             "group.id": group,
             # The classic protocol gives every rebalance a generation, which transactions are checked by.
             "group.protocol": "classic",
-            # Cooperative: when a standby arrives the leader keeps the partition and hears of the generation.
+            # Cooperative: when a standby arrives the leader keeps the partition and learns the generation.
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
-            # How soon a standby hears that the leader has left: well within the five seconds promised.
+            # How soon a standby learns that the leader has left: well within the five seconds promised.
             "heartbeat.interval.ms": max(100, min(1000, session_timeout_ms // 5)),
-            # A stalled process is told apart from a living one by its session; this bounds a stalled thread.
+            # A stalled process is detected by its session; this bounds a stalled thread.
             "max.poll.interval.ms": max(
                 int(properties.get("max.poll.interval.ms", "300000")), session_timeout_ms
             ),
@@ -81,7 +81,7 @@ class GroupMember:
         self._thread = start_thread(self._run, name=f"member-{group}")
 
     def retire(self) -> None:
-        """Begin to leave without waiting: nothing is told of this member any more."""
+        """Begin to leave without waiting; no callback is called any more."""
         self._gone = True
         self._stop.set()
 

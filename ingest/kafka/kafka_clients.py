@@ -21,7 +21,7 @@ TRANSACTION_TIMEOUT_MS: Final = 15_000
 _QUIET_SECONDS: Final = 10.0
 
 
-# Those of admin clients, whose failed connections are told in the error of the question.
+# Those of admin clients, whose failed connections are in the error of the request.
 _ADMIN_LOGGER: Final = logging.getLogger("headrace.librdkafka.admin")
 
 

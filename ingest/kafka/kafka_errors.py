@@ -1,4 +1,4 @@
-"""KafkaErrors to ours, by code and flags, never by text: the one door, for the driver and for the tasks.
+"""KafkaErrors to ours, by code and flags, never by text: in this one place, for the driver and for the tasks.
 
 CommitUnknown   a commit that was not answered in time: neither done nor not done
 ReadHeldBack    the end of the ledger is hidden below an open transaction
@@ -94,7 +94,7 @@ def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
     by_code = _BY_CODE.get(inner.code())
     if by_code is not None:
         return by_code
-    # A producer with a fatal error is of no further use either: its slot is initialised anew.
+    # A producer with a fatal error is of no further use either: its slot is initialised again.
     if inner.txn_requires_abort() or inner.fatal() or inner.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
         return TransactionAborted
     return Unavailable
@@ -103,7 +103,7 @@ def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
     """Our error for Kafka's. `what` names topic, transactional id or step, and begins the sentence.
 
-    Unavailable stands for all that may pass by itself (a broker away, a timeout). Raise it `from` the cause.
+    Unavailable is all that may pass by itself (a broker away, a timeout). Raise it `from` the cause.
     """
     inner = kafka_error(error)
     kind = kind_of(inner)

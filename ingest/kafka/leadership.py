@@ -17,7 +17,7 @@ from ingest.kafka.kafka_errors import kind_of, translate
 _log = structlog.get_logger(__name__)
 
 # How long a wait for the lead sleeps before it looks at its stop signal again.
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 5.0
 
 
@@ -27,7 +27,7 @@ class Role(StrEnum):
     JOINING = "joining"
     STANDBY = "standby"
     LEADER = "leader"
-    LOST = "lost"  # for good: who wants to lead again joins anew, as another member
+    LOST = "lost"  # for good: to lead again, join again, as another member
     CLOSED = "closed"
 
 
@@ -71,7 +71,7 @@ class Leadership:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process leads, as far as it has heard."""
+        """Whether this process leads, as far as it knows."""
         return self.role is Role.LEADER
 
     @property
@@ -99,7 +99,7 @@ class Leadership:
                     raise LeadershipLost(self._lost_sentence())
                 if stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
                     return False
-                self._changed.wait(_LOOK_SECONDS)
+                self._changed.wait(_POLL_SECONDS)
         return True
 
     def metadata(self) -> bytes:
@@ -136,7 +136,7 @@ class Leadership:
             events=events,
         )
 
-    # A member's thread may speak before `_new_member` has returned; it then waits for the lock.
+    # A member's thread may call back before `_new_member` has returned; it then waits for the lock.
 
     def _held(self, member: GroupMember, metadata: bytes) -> None:
         with self._changed:

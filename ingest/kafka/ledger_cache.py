@@ -85,7 +85,7 @@ class LedgerCache:
         return None if found is None else int(found)
 
     def apply(self, rows: LedgerRows, position: int, *, at_end_ms: int | None = None) -> None:
-        """Take over a stretch of the ledger and the position after it, in one SQLite transaction.
+        """Store a range of the ledger and the position after it, in one SQLite transaction.
 
         A disk that is full or fails moves the cache into memory, with one WARN. CacheDamaged when what was
         read before is gone with it.
@@ -145,8 +145,8 @@ class LedgerCache:
         return _known(self._select(sql.OF_KEY, (bucket, key)))
 
     def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
-        """The entries of the object's slices, in the order of the object."""
-        found = self._select(sql.SLICES, (object_id.bucket, object_id.key, object_id.etag))
+        """The entries of the object's splits, in the order of the object."""
+        found = self._select(sql.SPLITS, (object_id.bucket, object_id.key, object_id.etag))
         return {SplitKey(object_id, begin, end): decode_entry(value) for begin, end, value in found}
 
     def scan(self, bucket: str, after_key: str = "", through_key: str | None = None) -> Iterator[CachedEntry]:

@@ -23,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 _POLL_SECONDS: Final = 0.2
 _CALL_SECONDS: Final = 10.0
-# How soon a wait notices that nobody wants its end any more.
-_LOOK_SECONDS: Final = 0.5
+# How soon a wait notices that nobody waits for its end any more.
+_WAIT_SECONDS: Final = 0.5
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
@@ -36,7 +36,7 @@ _OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A committed object's or slice's record; None is a tombstone."""
+    """A committed object's or split's record; None is a tombstone."""
 
     key: LedgerKey
     entry: LedgerEntry | bytes | None
@@ -88,7 +88,7 @@ class Follower:
             return self._position
 
     def go_live(self) -> None:
-        """Tell `on_applied` of all that follows, in the follower's thread, once it is in the cache."""
+        """Call `on_applied` with all that follows, in the follower's thread, once it is in the cache."""
         self._is_live = True
 
     def wait_for_visible_end(self, timeout: float) -> None:
@@ -138,7 +138,7 @@ class Follower:
     def _wait_for_news(self, is_there: Callable[[], bool], position: int, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         has_news = functools.partial(self._has_news, is_there, position)
-        while not self._changed.wait_for(has_news, min(_LOOK_SECONDS, timeout)):
+        while not self._changed.wait_for(has_news, min(_WAIT_SECONDS, timeout)):
             self._require_wanted()
             if time.monotonic() >= deadline:
                 return
@@ -214,7 +214,7 @@ class Follower:
         found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
         if error.fatal():
             raise found
-        # The consumer goes on by itself when the cause is gone; who waits meanwhile is told of it.
+        # The consumer goes on by itself when the cause is gone; who waits meanwhile gets the error.
         if not error.retriable():
             self._problem = str(found)
             _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)
@@ -227,7 +227,7 @@ class Follower:
         low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_CALL_SECONDS)
         with self._changed:
             self._position = low
-        # Assigned anew rather than sought: nothing fetched before may follow.
+        # Assigned again rather than sought: nothing fetched before may follow.
         self._consumer.assign([TopicPartition(self._topic, 0, low)])
 
 
@@ -269,7 +269,7 @@ def read_uncommitted(
         consumer.assign([TopicPartition(topic, 0, start)])
         position, heard_at = start, time.monotonic()
         while position < end:
-            message = consumer.poll(min(_LOOK_SECONDS, timeout))
+            message = consumer.poll(min(_WAIT_SECONDS, timeout))
             if message is None:
                 require_wanted()
                 if time.monotonic() - heard_at < timeout:

@@ -20,7 +20,7 @@ _REMEDY = (
 )
 
 
-class _Mark(msgspec.Struct, frozen=True):
+class _Marker(msgspec.Struct, frozen=True):
     headrace_ledger: str
     topic_id: str
 
@@ -30,20 +30,20 @@ class RememberedLedgers:
     """What the group's offsets say about its ledger: its name and id, by the topic that the offset is for."""
 
     group: str
-    marks: dict[str, tuple[str, str]]
+    ledgers: dict[str, tuple[str, str]]
 
     @property
     def is_empty(self) -> bool:
         """Whether the group remembers no ledger: a first start, or seven idle days."""
-        return not self.marks
+        return not self.ledgers
 
     def anchor_topics(self, anchors: Collection[str]) -> set[str]:
-        """The topics to commit the mark for: these, and wherever an older one lies."""
-        return set(anchors) | set(self.marks)
+        """The topics to commit the marker for: these, and wherever an older one lies."""
+        return set(anchors) | set(self.ledgers)
 
     def refuse_other(self, topic: str, topic_id: str | None) -> None:
         """InvalidLedger when the group remembers another ledger than this one (id None: missing)."""
-        for ledger, remembered_id in self.marks.values():
+        for ledger, remembered_id in self.ledgers.values():
             if ledger != topic:
                 raise InvalidLedger(
                     f"Consumer group {self.group!r} keeps its checkpoints in topic {ledger!r}, but "
@@ -55,20 +55,20 @@ class RememberedLedgers:
 
 
 def read_remembered_ledgers(admin: KafkaAdmin, group: str) -> RememberedLedgers:
-    """What the group remembers; metadata that is not ours is passed over. Blocks on two calls."""
-    marks = {}
+    """What the group remembers; metadata that is not ours is ignored. Blocks on two calls."""
+    ledgers = {}
     for topic, metadata in admin.group_offsets(group).items():
         try:
-            mark = msgspec.json.decode(metadata, type=_Mark)
+            marker = msgspec.json.decode(metadata, type=_Marker)
         except msgspec.DecodeError:
             continue
-        marks[topic] = (mark.headrace_ledger, mark.topic_id)
-    return RememberedLedgers(group=group, marks=marks)
+        ledgers[topic] = (marker.headrace_ledger, marker.topic_id)
+    return RememberedLedgers(group=group, ledgers=ledgers)
 
 
-def mark_of(identity: LedgerIdentity) -> str:
-    """The offset metadata that `recall` finds again."""
-    return msgspec.json.encode(_Mark(identity.topic, identity.topic_id)).decode()
+def marker_of(identity: LedgerIdentity) -> str:
+    """The offset metadata that `read_remembered_ledgers` finds again."""
+    return msgspec.json.encode(_Marker(identity.topic, identity.topic_id)).decode()
 
 
 def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:

@@ -113,7 +113,7 @@ def decode_key(raw: bytes) -> LedgerKey:
 
 
 def encode_entry(entry: LedgerEntry) -> bytes:
-    """The value of an object's or slice's ledger record, in a fixed field order."""
+    """The value of an object's or split's ledger record, in a fixed field order."""
     position = None
     if entry.position is not None:
         position = {**position_as_dict(entry.position), "options": entry.options}

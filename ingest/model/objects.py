@@ -30,7 +30,7 @@ class ObjectId:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Object:
-    """An object as an event or a listing told of it.
+    """An object as an event or a listing described it.
 
     `version_id` is None on buckets without versions ("null" included); `sequencer` is None from listings
     and orders events of one key, nothing else.

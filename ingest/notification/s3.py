@@ -139,7 +139,7 @@ _TEST_MESSAGE: Final = msgspec.json.Decoder(_TestMessage)
 
 
 def read_test_event(text: bytes) -> Notification:
-    """What S3 sends when it is told to notify. Raises NotUnderstoodError and what msgspec raises."""
+    """S3's own event notification. Raises NotUnderstoodError and what msgspec raises."""
     message = _TEST_MESSAGE.decode(text)
     if message.event != "s3:TestEvent":
         raise NotUnderstoodError("it is an event without a record, but not s3:TestEvent")

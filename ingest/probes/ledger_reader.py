@@ -17,7 +17,7 @@ from ingest.kafka.ledger_topic import describe_ledger_topic
 from ingest.model.ledger_entry import ControlKey
 from ingest.settings import Settings
 
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
 def client_properties(settings: Settings) -> ClientProperties:
@@ -87,7 +87,7 @@ class LedgerReader:
             self._follower.check()
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return True
 
     def read_to(self, end: int, timeout: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ingest.settings.value_types import HostPort
 
 _SECONDS: Final = 2.0
-# Every snapshot is far smaller; whatever else listens there shall not fill our memory.
+# Every snapshot is far smaller; whatever else listens there must not fill our memory.
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listened on, and asked at home
 

@@ -35,7 +35,7 @@ class Accounts:
         found = _credentials(str(headers.get("Authorization", "")))
         if found is not None:
             user, password = found
-            # Compared for unknown users too, so that the time taken does not tell which users there are.
+            # Compared for unknown users too, so that the time does not reveal which users there are.
             known = self.passwords.get(user)
             if hmac.compare_digest(known or b"", password) and known is not None:
                 return None

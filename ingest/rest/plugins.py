@@ -52,7 +52,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
     """`PUT /connector-plugins/{class}/config/validate`: each option, its value and what is wrong with it.
 
     What a Connect worker would know (the brokers) is taken from the `running` configuration where the body
-    leaves it out. References (`${env:..}`, `${file:..}`) are not followed: what they stand for is not judged.
+    leaves it out. References (`${env:..}`, `${file:..}`) are not followed: their values are not checked.
     InvalidPluginConfig when the body is no flat JSON object.
     """
     texts = {name: text for name, text in given(body).items() if text is not None}

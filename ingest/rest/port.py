@@ -43,7 +43,7 @@ class ConnectorCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerObject:
-    """An object as the ledger has it; of a split one, how many slices there are and how many are done."""
+    """An object as the ledger has it; of a split one, how many splits there are and how many are done."""
 
     object: S3Object
     entry: LedgerEntry
@@ -82,7 +82,7 @@ class ConnectorPort(Protocol):
         """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
 
     def restart_task(self, slot: int) -> None:
-        """End the task of one slot at its next checkpoint; what there is to do starts it anew."""
+        """End the task of one slot at its next checkpoint; it starts again when there is something to do."""
 
     def topics(self) -> Sequence[str]:
         """The topics that its objects went to, sorted."""

@@ -1,6 +1,6 @@
 """The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
 
-A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect wants offsets to be:
+A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
 `state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`, with
 `options`, the hash of the settings that give it meaning), `records` and `bad` so far, `reason`, and `size`
 and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger that has never
@@ -130,7 +130,7 @@ class OffsetsReader:
         split = [name for name in _SLICES if name in offset]
         if split:
             raise InvalidOffsets(
-                "an object that is read in slices cannot be given a position; leave it out, or set its "
+                "an object that is read in splits cannot be given a position; leave it out, or set its "
                 "offset to null to have it read again"
             )
         known = (*_TEXTS, *_NUMBERS, *place)

@@ -22,7 +22,7 @@ class Refused(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request whose path is known: `names` are what stands for its asterisks, decoded."""
+    """A request whose path is known: `names` are the values of its asterisks, decoded."""
 
     request: Request
     names: tuple[str, ...]

@@ -135,7 +135,7 @@ class Lifecycle:
             self._waiting.append(told)
 
         self._wanted = target
-        self._commands.ask(make, written)
+        self._commands.request_step(make, written)
 
     def restart(self, slots: Collection[int], *, lists: bool) -> None:
         """End the tasks of these slots at their next checkpoint; what there is to do starts them anew."""
@@ -169,7 +169,7 @@ class Lifecycle:
             _log.info("offsets_altered", objects=len(objects), records=len(step.effects.writes))
             told.set_result(step.effects.writes)
 
-        self._commands.ask(make, written)
+        self._commands.request_step(make, written)
 
     def _move_to(self, target: TargetState) -> None:
         self.target = target

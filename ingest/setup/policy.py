@@ -1,4 +1,4 @@
-"""What setup wants of a queue and of a bucket, as documents: pure, merged into what is there."""
+"""What setup changes at a queue and a bucket, as documents: pure, merged into what is there."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def with_queue(
 
 
 def _covers(queue: Mapping[str, Any], *, queue_arn: str, prefix: str) -> bool:
-    """Whether an entry tells our queue of all new objects; a second one for the same would be refused."""
+    """Whether an entry announces all new objects to our queue; a second one for the same would be refused."""
     rules = queue.get("Filter", {}).get("Key", {}).get("FilterRules", ())
     values = {rule["Name"].lower(): rule["Value"] for rule in rules}
     return (

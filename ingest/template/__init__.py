@@ -1,7 +1,7 @@
 """What `file.name.template` says about an object key: topic, partition, start offset and time.
 
 `source` reads the template into tokens, `pattern` turns tokens into a regular expression, `walk` matches
-literal templates in bounded time, `fields` turns captured text into values, `key_template` is the front door.
+literal templates in bounded time, `fields` turns captured text into values, begin at `key_template`.
 The rules a user sees are in docs/templates.md.
 """
 

@@ -115,7 +115,7 @@ def _read_date(parts: list[int], warnings: list[str]) -> int | None:
 
 
 def write_field(placeholder: Placeholder, fields: KeyFields) -> str:
-    """Text that a placeholder stands for in a key with these fields; ValueError when there is none."""
+    """The text of a placeholder in a key with these fields; ValueError when there is none."""
     match placeholder.name:
         case "any":
             return ""

@@ -90,7 +90,7 @@ class KeyTemplate:
         """The key, prefix included, that says exactly these fields: `match(render(fields)) == fields`.
 
         `{{any}}` becomes nothing. ValueError when the template is not `exact`, or when no key of it says
-        these fields: one is missing or out of range, or the template could not tell them from others.
+        these fields: one is missing or out of range, or the template could not distinguish them from others.
         """
         if self.mode != "exact":
             raise ValueError("Only a template of file.name.match=exact can be rendered.")

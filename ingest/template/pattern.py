@@ -131,7 +131,7 @@ def _run_start(tokens: Sequence[Token]) -> str:
 
     A match that begins inside the run could as well begin one character earlier, so the leftmost never does;
     without this, a key of one long run costs the square of its length. Only a reference back to the group or
-    a quantifier on it could tell the difference.
+    a quantifier on it would match something else.
     """
     first = tokens[0]
     if isinstance(first, Text) or first.width is not None:

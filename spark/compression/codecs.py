@@ -17,7 +17,7 @@ from isal import igzip_lib
 from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from spark.compression.frames import WALKS
 from spark.compression.magic import Codec
-from spark.compression.pieces import Member
+from spark.compression.peekable_stream import Member
 from spark.compression.proof import proven
 from spark.compression.unsupported import UnsupportedError
 

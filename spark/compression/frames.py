@@ -1,6 +1,6 @@
 """Where the blocks and frames of each format end, found without decompressing anything.
 
-Each walker gives the stored bytes as they come, and tells `Proof` of every checksum that has been passed.
+Each walker gives the stored bytes as they come, and reports to `Proof` every checksum that has been passed.
 Bytes in which it finds no frame are given to the decoder as they are, which says what is wrong with them.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 import zstandard
 
 from spark.compression.magic import Codec, skippable_bytes
-from spark.compression.pieces import Member, Pieces
+from spark.compression.peekable_stream import Member, PeekableStream
 from spark.compression.proof import Proof, Walk
 from spark.compression.unsupported import UnsupportedError
 from spark.compression.xz_blocks import walk_xz
@@ -38,8 +38,8 @@ _BZIP2_MOST_BYTES: Final = 16 * 1024
 _BZIP2_MADE_BYTES: Final = 1024 * 1024
 
 
-def _walk_zstd(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
-    while head := _behind_skippable(pieces, _ZSTD_HEADER_BYTES):
+def _walk_zstd(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
+    while head := _behind_skippable(stream, _ZSTD_HEADER_BYTES):
         try:
             frame = zstandard.get_frame_parameters(head)
             length = zstandard.frame_header_size(head)
@@ -47,9 +47,9 @@ def _walk_zstd(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
             break
         refuse_zstd(frame)
         proof.begin(checked=frame.has_checksum)
-        yield from _zstd_blocks(pieces, proof, length, _ZSTD_CHECKSUM_BYTES if frame.has_checksum else 0)
+        yield from _zstd_blocks(stream, proof, length, _ZSTD_CHECKSUM_BYTES if frame.has_checksum else 0)
         proof.proven()
-    yield from pieces.rest()
+    yield from stream.rest()
 
 
 def refuse_zstd(frame: zstandard.FrameParameters) -> None:
@@ -66,10 +66,10 @@ def refuse_zstd(frame: zstandard.FrameParameters) -> None:
         )
 
 
-def _zstd_blocks(pieces: Pieces, proof: Proof, size: int, checksum: int) -> Iterator[bytes]:
+def _zstd_blocks(stream: PeekableStream, proof: Proof, size: int, checksum: int) -> Iterator[bytes]:
     """The frame whose header is of `size` bytes, many small blocks together."""
     is_last = False
-    while not is_last and (head := pieces.peek(3, size)):
+    while not is_last and (head := stream.peek(3, size)):
         bits = int.from_bytes(head, "little")
         is_last, kind, length = bool(bits & 1), bits >> 1 & 3, bits >> 3
         size += 3 + (1 if kind == _ZSTD_RLE else length)
@@ -79,16 +79,16 @@ def _zstd_blocks(pieces: Pieces, proof: Proof, size: int, checksum: int) -> Iter
     yield proof.read(size + checksum)
 
 
-def _behind_skippable(pieces: Pieces, size: int) -> bytes:
+def _behind_skippable(stream: PeekableStream, size: int) -> bytes:
     """The next bytes behind any skippable frames; EOFError when one is torn."""
-    while (length := skippable_bytes(head := pieces.peek(size))) is not None:
-        if not pieces.skip(length):
+    while (length := skippable_bytes(head := stream.peek(size))) is not None:
+        if not stream.skip(length):
             raise EOFError("the stream ends within a skippable frame")
     return head
 
 
-def _walk_lz4(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
-    while (head := _behind_skippable(pieces, _LZ4_HEADER_BYTES)).startswith(_LZ4_MAGIC) and len(head) > 4:  # noqa: PLR2004
+def _walk_lz4(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
+    while (head := _behind_skippable(stream, _LZ4_HEADER_BYTES)).startswith(_LZ4_MAGIC) and len(head) > 4:  # noqa: PLR2004
         flags = head[4]
         has_block_checksums, has_checksum = bool(flags & 0x10), bool(flags & 0x04)
         if flags & 0x01:
@@ -98,7 +98,7 @@ def _walk_lz4(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
             )
         proof.begin(checked=has_block_checksums or has_checksum)
         yield proof.read(7 + (8 if flags & 0x08 else 0))
-        while (head := pieces.peek(4)) and any(head):
+        while (head := stream.peek(4)) and any(head):
             size = int.from_bytes(head, "little") & ~_LZ4_PLAIN
             if size > _LZ4_BLOCK_BYTES:
                 break
@@ -107,17 +107,17 @@ def _walk_lz4(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
                 proof.proven()
         yield proof.read(4 + (4 if has_checksum else 0))
         proof.proven()
-    yield from pieces.rest()
+    yield from stream.rest()
 
 
-def _walk_gzip(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
+def _walk_gzip(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
     """Members of bgzip say how long they are; where any other ends is known only behind it."""
-    proof.begin(checked=_bgzip_bytes(pieces.peek(_BGZIP_HEADER_BYTES)) is not None)
-    while (size := _bgzip_bytes(pieces.peek(_BGZIP_HEADER_BYTES))) is not None:
+    proof.begin(checked=_bgzip_bytes(stream.peek(_BGZIP_HEADER_BYTES)) is not None)
+    while (size := _bgzip_bytes(stream.peek(_BGZIP_HEADER_BYTES))) is not None:
         data = proof.read(size)
         yield Member(data) if len(data) == size else data
         proof.proven()
-    yield from pieces.rest()
+    yield from stream.rest()
 
 
 def _bgzip_bytes(head: bytes) -> int | None:
@@ -127,13 +127,13 @@ def _bgzip_bytes(head: bytes) -> int | None:
     return int.from_bytes(head[16:18], "little") + 1
 
 
-def _walk_bzip2(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
-    """Steps, for blocks end between bytes. A decoder that wants input has checked each whole block so far.
+def _walk_bzip2(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
+    """Steps, for blocks end between bytes. A decoder that asks for input has checked each whole block so far.
 
     A step is the smaller the more comes out of it: a block of 900 kB may take forty bytes.
     """
     step = _BZIP2_FIRST_BYTES
-    while data := pieces.read_some(step):
+    while data := stream.read_some(step):
         before = proof.made
         yield data
         proof.proven()

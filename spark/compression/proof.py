@@ -8,7 +8,7 @@ decoder asks for bytes behind the block: then it has compared the checksum.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from spark.compression.pieces import Pieces
+from spark.compression.peekable_stream import PeekableStream
 
 # A block of more plain bytes than this goes on without proof, as all blocks without checksums do.
 HOLD_BYTES: Final = 16 * 1024 * 1024
@@ -17,8 +17,8 @@ HOLD_BYTES: Final = 16 * 1024 * 1024
 class Proof:
     """What of the plain bytes may be given out; the walker of a format says where its blocks end."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
+    def __init__(self, stream: PeekableStream) -> None:
+        self._stream = stream
         self._held: list[bytes] = []
         self._size = 0
         self._proven = 0  # chunks at the front of those held
@@ -28,10 +28,10 @@ class Proof:
         self.made = 0
 
     def read(self, size: int) -> bytes:
-        """A piece of the stream, for the decoder; what it makes of one that is torn does not count."""
+        """A chunk of the stream, for the decoder; what it makes of one that is torn does not count."""
         if not self._is_torn:
             self._before_tear = len(self._held)
-        data = self._pieces.read(size)
+        data = self._stream.read(size)
         self._is_torn = self._is_torn or len(data) < size
         return data
 
@@ -61,7 +61,7 @@ class Proof:
         yield from self._release(len(self._held))
 
     def before_damage(self, *, is_torn: bool) -> Iterator[bytes]:
-        """Give out what is proven, and of a torn stream what was made of the pieces before the last one."""
+        """Give out what is proven, and of a torn stream what was made of the chunks before the last one."""
         yield from self._release(max(self._proven, self._before_tear if is_torn else 0))
 
     def _release(self, count: int) -> Iterator[bytes]:
@@ -75,8 +75,8 @@ class Proof:
 
 
 Decode = Callable[[Iterator[bytes]], Iterator[bytes]]
-# The stored bytes as they are, in pieces that end where a block does; `Proof` is told when one is behind.
-Walk = Callable[[Pieces, Proof], Iterator[bytes]]
+# The stored bytes as they are, in chunks that end where a block does; `Proof` is called after each.
+Walk = Callable[[PeekableStream, Proof], Iterator[bytes]]
 
 
 def proven(decode: Decode, walk: Walk, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -85,10 +85,10 @@ def proven(decode: Decode, walk: Walk, chunks: Iterator[bytes]) -> Iterator[byte
     Damage drops the block that it is in. A stream that is torn (EOFError) gives out the last block's
     beginning: nothing speaks against it, and no more will ever be known of it.
     """
-    pieces = Pieces(chunks)
-    proof = Proof(pieces)
+    stream = PeekableStream(chunks)
+    proof = Proof(stream)
     try:
-        for plain in decode(walk(pieces, proof)):
+        for plain in decode(walk(stream, proof)):
             yield from proof.add(plain)
     except Exception as error:  # whatever it is, what is proven comes before it
         yield from proof.before_damage(is_torn=isinstance(error, EOFError))

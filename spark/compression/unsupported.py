@@ -60,7 +60,7 @@ _FORMATS: Final = (b"Obj\x01", b"PAR1")
 def unsupported(head: bytes, name: str) -> str | None:
     """What an object is that begins with `head` and cannot be decompressed here; None when it may be read.
 
-    Wants HEAD_BYTES if there are. The name counts only where there is no magic and the bytes are no text.
+    Needs HEAD_BYTES if there are. The name counts only where there is no magic and the bytes are no text.
     """
     if sniff(head) is not None or head.startswith(_FORMATS):
         return None

@@ -7,7 +7,7 @@ long they are.
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from spark.compression.pieces import Pieces
+from spark.compression.peekable_stream import PeekableStream
 from spark.compression.proof import Proof
 
 _MAGIC: Final = b"\xfd7zXZ\x00"
@@ -19,29 +19,29 @@ _PLAIN: Final = (1, 2)
 _VARINT_BYTES: Final = 9
 
 
-def walk_xz(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
+def walk_xz(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
     """The streams one after the other, each block proven behind its check."""
-    while (head := pieces.peek(_ENDS_BYTES)).startswith(_MAGIC) and len(head) == _ENDS_BYTES:
+    while (head := stream.peek(_ENDS_BYTES)).startswith(_MAGIC) and len(head) == _ENDS_BYTES:
         check = _CHECK_BYTES[head[7] & 0x0F]
         yield proof.read(_ENDS_BYTES)
-        while (first := pieces.peek(1)) > b"\x00":
+        while (first := stream.peek(1)) > b"\x00":
             proof.begin(checked=check > 0)
             yield proof.read((first[0] + 1) * 4)
-            size = yield from _chunks(pieces, proof)
+            size = yield from _chunks(stream, proof)
             yield proof.read(-size % 4 + check)
             proof.proven()
-        yield from _index(pieces, proof)
+        yield from _index(stream, proof)
         yield proof.read(_ENDS_BYTES)
-        while pieces.peek(4) == bytes(4):  # padding between streams
+        while stream.peek(4) == bytes(4):  # padding between streams
             yield proof.read(4)
-    yield from pieces.rest()
+    yield from stream.rest()
 
 
-def _chunks(pieces: Pieces, proof: Proof) -> Generator[bytes, None, int]:
+def _chunks(stream: PeekableStream, proof: Proof) -> Generator[bytes, None, int]:
     """LZMA2's chunks up to their end; returns how many bytes they were."""
     total = 0
     while True:
-        head = pieces.peek(6)
+        head = stream.peek(6)
         if not head or not head[0]:
             yield proof.read(1)
             return total + 1
@@ -56,13 +56,13 @@ def _chunks(pieces: Pieces, proof: Proof) -> Generator[bytes, None, int]:
         total += size
 
 
-def _index(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
+def _index(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
     """The index: a zero byte, a count, two numbers a block, padding, a checksum."""
-    head, count = _number(pieces, 1)
+    head, count = _number(stream, 1)
     size = len(head)
     yield head
     for _ in range(2 * count):
-        number, _value = _number(pieces, 0)
+        number, _value = _number(stream, 0)
         if not number:
             return
         size += len(number)
@@ -70,12 +70,12 @@ def _index(pieces: Pieces, proof: Proof) -> Iterator[bytes]:
     yield proof.read(-size % 4 + 4)
 
 
-def _number(pieces: Pieces, before: int) -> tuple[bytes, int]:
+def _number(stream: PeekableStream, before: int) -> tuple[bytes, int]:
     """A varint with `before` bytes in front of it, as stored and as a number."""
-    head = pieces.peek(before + _VARINT_BYTES)
+    head = stream.peek(before + _VARINT_BYTES)
     value = 0
     for place, octet in enumerate(head[before:]):
         value |= (octet & 0x7F) << (7 * place)
         if octet < 0x80:  # noqa: PLR2004  # no continuation bit
-            return pieces.read(before + place + 1), value
-    return pieces.read(len(head)), 0
+            return stream.read(before + place + 1), value
+    return stream.read(len(head)), 0

@@ -8,7 +8,7 @@ partitioner    the partition of an object's constant key, found once
 window         how far ahead of the broker rows are handed over
 topics         how many partitions there are
 library        the librdkafka inside the confluent-kafka wheel, and the check that it is the expected one
-transactional  exactly once: records, checkpoints and the group's consent in one transaction
+transactional  exactly once: records, checkpoints and the group commit in one transaction
 idempotent     at least once: records first, checkpoints after they are acknowledged
 """
 

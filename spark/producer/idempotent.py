@@ -24,7 +24,7 @@ _FLUSH_SECONDS: Final = 0.5
 class IdempotentProducer:
     """See SlotProducer. A crash between records and their checkpoint repeats them, and loses none.
 
-    Always the ordinary path: outside a transaction nothing but its delivery reports tells of a failed record.
+    Always the ordinary path: outside a transaction only its delivery reports show a failed record.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
 _HANDLE_OFFSET: Final = 16
 # rd_kafka_t holds its name (`..#producer-1`) within its first pages.
 _NAME: Final = b"#producer-"
-_LOOK_BYTES: Final = 4096
+_PROBE_BYTES: Final = 4096
 
 
 @functools.cache
@@ -83,7 +83,7 @@ def handle_of(producer: Producer) -> int | None:
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # Path has no unbuffered open
             memory.seek(handle)
-            looks_right = _NAME in memory.read(_LOOK_BYTES)
+            looks_right = _NAME in memory.read(_PROBE_BYTES)
     except (OSError, OverflowError, ValueError):
         looks_right = False
     if (

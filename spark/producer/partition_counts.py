@@ -15,7 +15,7 @@ _FRESH_SECONDS: Final = 300.0
 
 
 class PartitionCounts:
-    """Partition counts by topic, asked anew every five minutes; a topic that is not there each time."""
+    """Partition counts by topic, asked again every five minutes; a topic that is not there each time."""
 
     def __init__(self, producer: Producer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._producer = producer

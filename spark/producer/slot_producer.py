@@ -39,7 +39,7 @@ class SlotProducer(Protocol):
         """
 
     def begin(self, group: bytes) -> None:
-        """Open a transaction with the group's consent, before anything is written in it. Blocks; Fenced."""
+        """Open a transaction with the group commit, before anything is written in it. Blocks; Fenced."""
 
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""

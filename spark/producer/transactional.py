@@ -1,4 +1,4 @@
-"""Exactly once: the group's consent, the records and their checkpoints in one transaction of the slot."""
+"""Exactly once: the group commit, the records and their checkpoints in one transaction of the slot."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ _CALL_SECONDS: Final = 5.0
 # The first wait for a commit: records of other partitions than a refused one's are not sent any more, and
 # librdkafka waits for them all the same, until the time is over.
 _COMMIT_SECONDS: Final = 0.25
-_CONSENT_SECONDS: Final = 15.0
+_GROUP_COMMIT_SECONDS: Final = 15.0
 _ABORT_SECONDS: Final = 10.0
 
 
@@ -92,7 +92,7 @@ class TransactionalProducer:
         self._call(self._producer.begin_transaction, "begin")
         self.is_open = True
         offsets = group_offsets(self._ledger_topic)
-        deadline = time.monotonic() + _CONSENT_SECONDS
+        deadline = time.monotonic() + _GROUP_COMMIT_SECONDS
         while True:
             try:
                 send_group_commit(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
@@ -100,7 +100,7 @@ class TransactionalProducer:
                 if self.is_void():
                     raise SlotRevoked from error
                 if not is_unanswered(error) or time.monotonic() >= deadline:
-                    raise self._translated(error, "the group's consent") from error
+                    raise self._translated(error, "the group commit") from error
             else:
                 return
 
@@ -135,7 +135,7 @@ class TransactionalProducer:
                     seconds = min(2 * seconds, _CALL_SECONDS)
                     continue
                 inner = error.args[0]
-                # Told to abort means that the commit was not, and will not be, done.
+                # An error that requires an abort means that the commit was not, and will not be, done.
                 self._commit_is_sent = not inner.txn_requires_abort()
                 found = self._translated(error, "commit")
                 if self._commit_is_sent and not isinstance(found, Fenced):

@@ -16,9 +16,9 @@ from spark.producer.record_produce import wait_for_room
 from spark.producer.target import RecordTarget
 from spark.rows import RowBatch
 
-# What is handed over between two looks at how much is outstanding.
+# What is produced between two checks of how much is outstanding.
 _STEP_BYTES: Final = 1024 * 1024
-# What an idempotent producer has under way at a time, unless it is told less.
+# What an idempotent producer has under way at a time, unless it is configured lower.
 _IN_FLIGHT: Final = 5
 _IN_FLIGHT_NAMES: Final = ("max.in.flight.requests.per.connection", "max.in.flight")
 
@@ -38,8 +38,8 @@ class ProduceWindow:
         in_flight = next((properties[name] for name in _IN_FLIGHT_NAMES if name in properties), _IN_FLIGHT)
         batch = properties.get("batch.size", DEFAULTS["batch.size"])
         self._limit = int(str(in_flight)) * int(str(batch))
-        self._place: tuple[str, int | None, bytes | None] | None = None
-        # Rows and bytes of the latest steps, all to one place.
+        self._target: tuple[str, int | None, bytes | None] | None = None
+        # Rows and bytes of the latest steps, all to one target.
         self._steps: deque[tuple[int, int]] = deque()
         self._rows = 0
         self._bytes = 0
@@ -54,28 +54,28 @@ class ProduceWindow:
         size = int(rows.values.lengths[begin:end].sum())
         at_once = max(1, _STEP_BYTES * (end - begin) // max(1, size))
         spreads = target.partition is None and (rows.keys is not None or not target.key)
-        self._turn_to(None if spreads else (target.topic, target.partition, target.key))
+        self._start_target(None if spreads else (target.topic, target.partition, target.key))
         for first in range(begin, end, at_once):
             behind = min(first + at_once, end)
             if not spreads:
                 while self._outstanding() > self._limit:
                     wait_for_room(self._producer, self._is_void)
-                self._take(behind - first, size * (behind - first) // (end - begin))
+                self._add_step(behind - first, size * (behind - first) // (end - begin))
             yield first, behind
 
-    def _turn_to(self, place: tuple[str, int | None, bytes | None] | None) -> None:
-        if place != self._place:
-            self._place = place
+    def _start_target(self, target: tuple[str, int | None, bytes | None] | None) -> None:
+        if target != self._target:
+            self._target = target
             self._steps.clear()
             self._rows = self._bytes = 0
 
-    def _take(self, rows: int, size: int) -> None:
+    def _add_step(self, rows: int, size: int) -> None:
         self._steps.append((rows, size))
         self._rows += rows
         self._bytes += size
 
     def _outstanding(self) -> int:
-        """Bytes to this place that are not acknowledged, a step too many at most."""
+        """Bytes to this target that are not acknowledged, a step too many at most."""
         waiting = len(self._producer)
         while self._steps and self._rows - self._steps[0][0] >= waiting:
             rows, size = self._steps.popleft()

@@ -38,7 +38,7 @@ class ResumableGet:
     def chunks(self, begin: int, end: int) -> Iterator[bytes]:
         """The bytes [begin, end) in chunks of CHUNK_BYTES; blocks. Resumes where a connection was cut.
 
-        Raises as `Source` says. Retries are counted anew whenever bytes have come.
+        Raises as `Source` says. Retries are counted from zero whenever bytes have come.
         """
         at = begin
         while at < end:

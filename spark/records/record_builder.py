@@ -42,7 +42,7 @@ class RecordBuilder:
 
     @classmethod
     def of(cls, options: DecodeOptions, is_bytes: IsBytes = lambda _path: False) -> "RecordBuilder":
-        """A shaper for what the options ask for."""
+        """A builder for what the options ask for."""
         settings = options.format
         if options.archive is not None:
             return cls(options, None)

@@ -74,7 +74,7 @@ def content(raw: bytes | msgspec.Raw) -> bytes | None:
 
 
 def from_base64(octets: bytes | None, what: str) -> bytes | None:
-    """The bytes that base64 text stands for; Fault (`not_base64`) for other text."""
+    """The bytes of base64 text; Fault (`not_base64`) for other text."""
     if octets is None:
         return None
     try:
@@ -106,7 +106,7 @@ def timestamp(raw: bytes | msgspec.Raw) -> int:
 def _iso(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
-    # Nanoseconds are more than a datetime keeps; Kafka wants milliseconds.
+    # Nanoseconds are more than a datetime keeps; Kafka has milliseconds.
     head, point, rest = text.partition(".")
     digits = len(rest) - len(rest.lstrip("0123456789"))
     moment = datetime.fromisoformat(f"{head}{point}{rest[:digits][:6]}{rest[digits:]}" if point else text)

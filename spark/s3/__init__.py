@@ -4,9 +4,9 @@ client       the client, its connections and credentials
 s3_calls     calls of it about objects that are there
 upload_calls calls of multipart uploads; completion, part_text, upload_errors: what their answers mean
 retries      the one retry policy
-answer       what a GET asks for and gives, whichever road it takes
-lean         GETs without botocore's work for each, where they fit
-road         where GETs of a bucket go, learnt from a request of botocore's
+get_request  what a GET asks for and gives, with botocore or without
+fast_get     GETs without botocore's work for each, where they fit
+endpoint     where GETs of a bucket go, learnt from a request of botocore's
 signing      their signature
 connections  the connections that carry them
 errors       botocore's errors as classes of `ingest.errors`

@@ -109,7 +109,7 @@ class Reply:
         self._connection: http.client.HTTPConnection | None = connection
         self._home = home
         self.status = response.status
-        # None where the other side does not tell, or tells no number.
+        # None where the other side gives none, or no number.
         self._left: int | None = response.length
 
     def header(self, name: str) -> str | None:

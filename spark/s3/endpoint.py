@@ -11,7 +11,7 @@ from spark.s3.get_request import GetRequest
 
 _PORTS: Final = {"http": 80, "https": 443}
 _CREDENTIAL: Final = re.compile(r"AWS4-HMAC-SHA256 Credential=.+/\d{8}/([a-z0-9-]+)/s3/aws4_request, ")
-# Directory buckets have sessions of their own, and an ARN may stand for several regions.
+# Directory buckets have sessions of their own, and an ARN may mean several regions.
 _OTHER_BUCKETS: Final = re.compile(r":|--x-s3$|--xa-s3$")
 # Printable, without spaces and quotes: what is signed as it is sent.
 _PLAIN_ETAG: Final = re.compile(r"[!#-~]+")
@@ -36,16 +36,16 @@ class Endpoint:
     def headers(self, asked: GetRequest) -> dict[str, str]:
         """The headers that are signed, names in lower case."""
         # As `Asked.parameters` says it to botocore.
-        told = {"host": self.host, "if-match": f'"{asked.etag}"'}
+        headers = {"host": self.host, "if-match": f'"{asked.etag}"'}
         if asked.range is not None:
-            told["range"] = asked.range
+            headers["range"] = asked.range
         if asked.requester_pays:
-            told["x-amz-request-payer"] = "requester"
-        return told
+            headers["x-amz-request-payer"] = "requester"
+        return headers
 
 
 def is_supported(asked: GetRequest) -> bool:
-    """Whether the lean road can carry this at all; what is unusual is botocore's."""
+    """Whether the fast path can send this at all; what is unusual is botocore's."""
     return bool(asked.key) and _PLAIN_ETAG.fullmatch(asked.etag) is not None
 
 
@@ -55,7 +55,7 @@ def query_of(asked: GetRequest) -> str:
 
 
 def endpoint_of(url: str, headers: Mapping[str, str], asked: GetRequest) -> Endpoint | None:
-    """The road of botocore's request for `asked` (header names in lower case); None for any other kind."""
+    """The endpoint of botocore's request for `asked` (names in lower case); None for any other kind."""
     parts = urlsplit(url)
     own = _path(asked.key)
     if (

@@ -50,5 +50,5 @@ def translate_s3(error: Exception, *, what: str) -> HeadraceError:
 
 
 def unreachable(error: Exception, *, what: str) -> HeadraceError:
-    """Our error for a connection that fails: only the error's class is told."""
+    """Our error for a connection that fails: only the error's class is shown."""
     return SourceUnavailable(f"{what} could not be read for now ({type(error).__name__}).")

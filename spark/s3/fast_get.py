@@ -1,4 +1,4 @@
-"""GETs without what botocore does anew for each: its model, its rules for endpoints, its events.
+"""GETs without what botocore does for each: its model, its rules for endpoints, its events.
 
 botocore is asked once for each bucket what it would send, and from then on the same is sent without it. What
 is unusual stays botocore's for good, and so does a bucket that answers with a redirect.
@@ -35,7 +35,7 @@ _REDIRECT_CODES: Final = frozenset(
 _ERROR_BYTES: Final = 16 * 1024
 # No parser: what comes from a stranger is searched for one word, and nothing in it is expanded.
 _CODE: Final = re.compile(rb"<Error\b.*?<Code>([A-Za-z0-9_.-]{1,128})</Code>", re.DOTALL)
-# What botocore tells about its own repeats.
+# What botocore adds about its own retries.
 _ITS_OWN: Final = frozenset({"amz-sdk-invocation-id", "amz-sdk-request"})
 
 
@@ -114,7 +114,7 @@ class FastGet:
         return headers
 
     def _learn(self, asked: GetRequest) -> None:
-        """Decide the bucket's road by what botocore would send for `asked`; undecided if it would not."""
+        """Decide the bucket's endpoint by what botocore would send for `asked`; undecided if it would not."""
         self._asking.request = None
         try:
             self._client.get_object(**asked.parameters())["Body"].close()
@@ -133,19 +133,19 @@ class FastGet:
         return AWSResponse(request.url, _OK, HTTPHeaders(), io.BytesIO())
 
     def _known(self, asked: GetRequest, request: Any) -> _Known | None:
-        told = {
+        headers = {
             name.lower(): value.decode() if isinstance(value, bytes) else str(value)
             for name, value in request.headers.items()
         }
-        endpoint = endpoint_of(request.url, told, asked)
+        endpoint = endpoint_of(request.url, headers, asked)
         verify = self._http._verify  # noqa: SLF001  # True: botocore's own choice; a path otherwise
         proxy = self._http._proxy_config.proxy_url_for(request.url)  # noqa: SLF001  # as botocore asks it
         if endpoint is None or not verify or proxy is not None:
             return None
         signer = None if endpoint.region is None else Signer(endpoint.region)
-        path, query, at = endpoint.path(asked), query_of(asked), told.get("x-amz-date", "")
+        path, query, at = endpoint.path(asked), query_of(asked), headers.get("x-amz-date", "")
         ours = self._headers(asked, endpoint, signer, path=path, query=query, at=at)
-        theirs = {name: value for name, value in told.items() if name not in _ITS_OWN}
+        theirs = {name: value for name, value in headers.items() if name not in _ITS_OWN}
         if ours != {**theirs, "host": endpoint.host, "accept-encoding": "identity"}:
             # It is not the same request down to its signature: something is asked that is not known here.
             return None

@@ -1,4 +1,4 @@
-"""What a GET asks for and what it gives, whichever road it takes."""
+"""What a GET asks for and what it gives, with botocore or without."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,7 +52,7 @@ class Body(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetAnswer:
-    """S3's answer to a GET, its body unread. `etag` as it came, in quotes; None is what it does not tell."""
+    """S3's answer to a GET, its body unread. `etag` as it came, in quotes; None is what the answer lacks."""
 
     body: Body
     etag: str

@@ -50,7 +50,7 @@ class S3Calls:
         )
 
     def clock_ms(self, bucket: str, prefix: str) -> int:
-        """The time by S3's own clock, in ms since 1970, told by the smallest listing there is."""
+        """The time by S3's own clock, in ms since 1970, from the smallest listing there is."""
         found = self.retried(
             lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
             what=f"s3://{bucket}/{prefix}",
@@ -138,11 +138,11 @@ def _date_ms(found: Any) -> int:
     return int(parsedate_to_datetime(date).timestamp() * 1000)
 
 
-def _version_id(told: str | None) -> str | None:
+def _version_id(headers: str | None) -> str | None:
     # On a bucket without versions S3 says "null" for none.
-    return None if told == "null" else told
+    return None if headers == "null" else headers
 
 
-def _version(told: str | None) -> dict[str, str]:
-    version_id = _version_id(told)
+def _version(headers: str | None) -> dict[str, str]:
+    version_id = _version_id(headers)
     return {} if version_id is None else {"VersionId": version_id}

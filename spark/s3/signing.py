@@ -13,7 +13,7 @@ _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
 class Keys(NamedTuple):
-    """The credentials of one moment; `token` is what temporary ones carry besides."""
+    """The credentials of one moment; `token` is what temporary ones have in addition."""
 
     access_key: str
     secret_key: str
@@ -36,22 +36,22 @@ class Signer:
 
         `path` and `query` are as they will be sent, escaped; `at` is the time as `20260102T030405Z`.
         """
-        told = {**headers, "x-amz-content-sha256": _NO_BODY, "x-amz-date": at}
+        signed = {**headers, "x-amz-content-sha256": _NO_BODY, "x-amz-date": at}
         if keys.token:
-            told["x-amz-security-token"] = keys.token
-        names = sorted(told)
-        canonical = "".join(f"{name}:{told[name]}\n" for name in names)
+            signed["x-amz-security-token"] = keys.token
+        names = sorted(signed)
+        canonical = "".join(f"{name}:{signed[name]}\n" for name in names)
         signed_names = ";".join(names)
         # S3 takes the path as it is: "." and ".." are parts of keys.
         request = f"GET\n{path}\n{query}\n{canonical}\n{signed_names}\n{_NO_BODY}"
         scope = f"{at[:8]}/{self._region}/s3/aws4_request"
         text = f"{_ALGORITHM}\n{at}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         signature = hmac.digest(self._key(keys.secret_key, at[:8]), text.encode(), "sha256").hex()
-        told["authorization"] = (
+        signed["authorization"] = (
             f"{_ALGORITHM} Credential={keys.access_key}/{scope}, "
             f"SignedHeaders={signed_names}, Signature={signature}"
         )
-        return told
+        return signed
 
     def _key(self, secret: str, day: str) -> bytes:
         made = self._made

@@ -15,7 +15,7 @@ import pytest
 from localstack.ports import free_port
 from tests.deploy.contained import FOLDER, Contained, missing
 from tests.support import aws
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 TOP = Path(__file__).parents[2]
@@ -40,17 +40,17 @@ def ready(port: int) -> bool:
 
 
 @contextmanager
-def contained(road: Road, port: int) -> Iterator[Contained]:
-    """Headrace on this road with the image's default arguments but the port."""
+def contained(route: Route, port: int) -> Iterator[Contained]:
+    """Headrace on this route with the image's default arguments but the port."""
     lacking = missing()
     if lacking is not None:
         pytest.skip(f"this machine lacks {lacking}: Headrace was NOT run as its container runs it")
-    folder = road.folder / "writable"
+    folder = route.folder / "writable"
     folder.mkdir()
-    options = road.options(state__dir=None, name=aws.unique("contained"))
+    options = route.options(state__dir=None, name=aws.unique("contained"))
     (folder / "headrace.json").write_text(json.dumps(options))
     argv = ["headrace", "run", str(FOLDER / "headrace.json"), "--set", f"http.listen=0.0.0.0:{port}"]
-    with (road.folder / "contained.log").open("wb") as log:
+    with (route.folder / "contained.log").open("wb") as log:
         process = Contained(folder, argv, log)
         try:
             yield process
@@ -60,9 +60,9 @@ def contained(road: Road, port: int) -> Iterator[Contained]:
 
 def test_it_works_read_only_without_rights_and_stops_as_process_1(tmp_path: Path) -> None:
     """It needs /tmp and its state folder, nothing else; SIGTERM of an engine is a clean stop."""
-    road, port = new_road(tmp_path), free_port()
+    route, port = new_route(tmp_path), free_port()
     log = tmp_path / "contained.log"
-    with contained(road, port) as process:
+    with contained(route, port) as process:
         until_sync(lambda: ready(port) or not process.is_running, seconds=240, what="readiness")
         assert process.is_running, log.read_text()
         assert healthy(port)
@@ -70,9 +70,9 @@ def test_it_works_read_only_without_rights_and_stops_as_process_1(tmp_path: Path
         assert rights["NSpid"][-1] == "1"
         assert set(rights["Uid"]) == {"10001"}
         assert {int(rights[name][0], 16) for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")} == {0}
-        road.upload("one.jsonl", rows("one", 1000))
-        road.await_rows(seconds=120)
-        assert road.account() == (0, 0)
+        route.upload("one.jsonl", rows("one", 1000))
+        route.await_rows(seconds=120)
+        assert route.account() == (0, 0)
 
         began = time.monotonic()
         process.terminate()
@@ -102,9 +102,9 @@ def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
     tag = aws.unique("headrace-test")
     subprocess.run([found, "build", "--tag", tag, str(TOP)], check=True, timeout=500)
     try:
-        road, port = new_road(tmp_path), free_port()
+        route, port = new_route(tmp_path), free_port()
         file = tmp_path / "headrace.json"
-        file.write_text(json.dumps(road.options(state__dir=None, name=aws.unique("image"))))
+        file.write_text(json.dumps(route.options(state__dir=None, name=aws.unique("image"))))
         file.chmod(0o644)
         arguments = [
             "--detach", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/var/lib/headrace:uid=10001",  # noqa: S108
@@ -115,8 +115,8 @@ def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
         container = subprocess.check_output([found, "run", *arguments], text=True).strip()
         try:
             until_sync(lambda: ready(port), seconds=120, what="readiness")
-            road.upload("one.jsonl", rows("one", 1000))
-            road.await_rows(seconds=60)
+            route.upload("one.jsonl", rows("one", 1000))
+            route.await_rows(seconds=60)
             subprocess.run([found, "stop", "--time", "45", container], check=True)
             ended = subprocess.check_output([found, "wait", container], text=True).strip()
             assert ended == "0"

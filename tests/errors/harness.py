@@ -20,7 +20,7 @@ from ingest.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from ingest.model.objects import ObjectId
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy, Request
-from tests.support.service import Road, announce, queue_depth
+from tests.support.service import Route, announce, queue_depth
 from tests.support.until import until_sync
 
 ATTEMPTS: Final = 3
@@ -54,7 +54,7 @@ _OPTIONS: Final[Mapping[str, object]] = MappingProxyType(
 class Stand:
     """One service with its bucket, its queue, and the proxy in front of S3."""
 
-    road: Road
+    route: Route
     service: Service
     proxy: Proxy
     name: str
@@ -74,7 +74,7 @@ class Stand:
 
     def put(self, key: str, body: bytes, **given: Any) -> str:
         """Upload an object; its version id, or an empty text."""
-        answer = aws.s3().put_object(Bucket=self.road.bucket, Key=key, Body=body, **given)
+        answer = aws.s3().put_object(Bucket=self.route.bucket, Key=key, Body=body, **given)
         return str(answer.get("VersionId", ""))
 
     def end(self, key: str) -> dict[str, Any] | None:
@@ -156,7 +156,7 @@ class Stand:
         until_sync(
             lambda: self.service.status()["pending_objects"] == 0, seconds=seconds, what="nothing pending"
         )
-        until_sync(lambda: queue_depth(self.road.queue_url) == 0, seconds=seconds, what="an empty queue")
+        until_sync(lambda: queue_depth(self.route.queue_url) == 0, seconds=seconds, what="an empty queue")
 
     def silence(self, *, seconds: float) -> int:
         """How many GETs came within so many seconds; looks at the proxy, not at a clock alone."""
@@ -175,7 +175,7 @@ def stand(
     """
     bucket, queue_url = aws.new_bucket(), aws.new_queue()
     announce(bucket, queue_url)
-    road = Road(folder=folder, bucket=bucket, queue_url=queue_url, topic="")
+    route = Route(folder=folder, bucket=bucket, queue_url=queue_url, topic="")
     servers = bootstrap or kafka.address()
     letters = kafka.new_topic("letters", bootstrap=servers) if tolerant else None
     asked: dict[str, object] = {**_OPTIONS, "bootstrap__servers": servers, **options}
@@ -183,11 +183,11 @@ def stand(
         asked |= {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters}
     with Proxy(aws.address()) as proxy:
         name = aws.unique(stem)
-        service = road.service(name, aws__s3__endpoint=proxy.url, **asked)
+        service = route.service(name, aws__s3__endpoint=proxy.url, **asked)
         try:
             service.start(ready_seconds=180)
             yield Stand(
-                road=road, service=service, proxy=proxy, name=name, letters=letters, bootstrap=servers
+                route=route, service=service, proxy=proxy, name=name, letters=letters, bootstrap=servers
             )
         except BaseException:
             service.stop()

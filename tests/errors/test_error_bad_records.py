@@ -183,7 +183,7 @@ def expected_headers(uploaded: Uploaded, letter: Record) -> dict[str, bytes | No
             assert position == {"block": block, "record": record}
         case RowPosition(group, row):
             assert position == {"group": group, "row": row}
-    found = aws.s3().head_object(Bucket=uploaded.on.road.bucket, Key=uploaded.key)
+    found = aws.s3().head_object(Bucket=uploaded.on.route.bucket, Key=uploaded.key)
     return {
         "__connect.errors.topic": uploaded.topic.encode(),
         "__connect.errors.partition": b"",
@@ -193,7 +193,7 @@ def expected_headers(uploaded: Uploaded, letter: Record) -> dict[str, bytes | No
         "__connect.errors.class.name": headers["__connect.errors.class.name"],
         "__connect.errors.exception.class.name": uploaded.reason.encode(),
         "__connect.errors.exception.message": message,
-        "headrace.bucket": uploaded.on.road.bucket.encode(),
+        "headrace.bucket": uploaded.on.route.bucket.encode(),
         "headrace.key": uploaded.key.encode(),
         "headrace.etag": found["ETag"].strip('"').encode(),
         "headrace.version_id": b"",

@@ -16,7 +16,7 @@ from tests.support import aws, kafka
 from tests.support.discovery import log_lines
 from tests.support.proxy import Slow
 from tests.support.second_broker import await_in_sync, second_broker, topic_of_two
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
@@ -100,16 +100,16 @@ def test_not_enough_replicas(
         on.await_ready(ready=True)
 
 
-def in_the_middle_of_the_load(road: Road, service: Service) -> None:
+def in_the_middle_of_the_load(route: Route, service: Service) -> None:
     """Upload thirty objects of 500 rows; return with some of them done."""
     for number in range(30):
-        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
+        route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
     until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=90, what="some objects done")
 
 
-def each_row_is_there_once(road: Road, broker: Broker) -> None:
+def each_row_is_there_once(route: Route, broker: Broker) -> None:
     """All that was uploaded, and nothing twice."""
-    read = [record.value for record in kafka.committed(road.topic, bootstrap=broker.bootstrap, seconds=60)]
+    read = [record.value for record in kafka.committed(route.topic, bootstrap=broker.bootstrap, seconds=60)]
     assert len(read) == len(set(read)) == 15_000
 
 
@@ -120,9 +120,9 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
     Within the time after which the group forgets who leads, which ends the process (docs/guarantees.md).
     """
     broker = own_broker()
-    road = new_road(tmp_path)
-    road.topic = kafka.new_topic("broker", partitions=2, bootstrap=broker.bootstrap)
-    service = road.service(
+    route = new_route(tmp_path)
+    route.topic = kafka.new_topic("broker", partitions=2, bootstrap=broker.bootstrap)
+    service = route.service(
         aws.unique("broker"),
         bootstrap__servers=broker.bootstrap,
         max__bytes__per__second=50_000,
@@ -130,7 +130,7 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
     )
     service.start(ready_seconds=180)
     try:
-        in_the_middle_of_the_load(road, service)
+        in_the_middle_of_the_load(route, service)
         broker.daemon.stop()
         until_sync(
             lambda: log_lines(service, "slot_lost") or log_lines(service, "object_failed"),
@@ -144,21 +144,21 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
         service.stop()
         raise
     assert service.stop() == 0
-    each_row_is_there_once(road, broker)
+    each_row_is_there_once(route, broker)
 
 
 @pytest.mark.long
 def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.BrokerFactory) -> None:
     """It ends in time and in order, and the next start has everything once."""
     broker = own_broker()
-    road = new_road(tmp_path)
-    road.topic = kafka.new_topic("broker", partitions=2, bootstrap=broker.bootstrap)
-    service = road.service(
+    route = new_route(tmp_path)
+    route.topic = kafka.new_topic("broker", partitions=2, bootstrap=broker.bootstrap)
+    service = route.service(
         aws.unique("broker"), bootstrap__servers=broker.bootstrap, max__bytes__per__second=50_000
     )
     service.start(ready_seconds=180)
     try:
-        in_the_middle_of_the_load(road, service)
+        in_the_middle_of_the_load(route, service)
         broker.daemon.stop()
         before = time.monotonic()
         assert service.stop() == 0
@@ -170,4 +170,4 @@ def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.Broke
         service.stop()
         raise
     assert service.stop() == 0
-    each_row_is_there_once(road, broker)
+    each_row_is_there_once(route, broker)

@@ -47,7 +47,7 @@ def test_a_failed_object_holds_its_topic_partition_and_nobody_else(tmp_path: Pat
         assert failed is not None
         assert failed.state in {State.FAILED, State.PARTIAL}
         assert [one.entry(key) for key in keys[1:]] == [None] * (HELD - 1)
-        assert queue_depth(one.road.queue_url) == HELD
+        assert queue_depth(one.route.queue_url) == HELD
         before = one.values(topic)
 
         one.put(keys[0], json_lines({"id": "row-0"}))

@@ -30,7 +30,7 @@ def message(bucket: str, event: str = "ObjectCreated:Put", **named: Any) -> str:
 
 def send(on: Stand, body: str) -> None:
     """Put this on the service's queue."""
-    aws.sqs().send_message(QueueUrl=on.road.queue_url, MessageBody=body)
+    aws.sqs().send_message(QueueUrl=on.route.queue_url, MessageBody=body)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_what_names_nothing_to_read_is_deleted_and_counted(one: Stand, body: Any
         )
 
     before = ignored()
-    send(one, body(one.road.bucket))
+    send(one, body(one.route.bucket))
     until_sync(lambda: ignored() == before + 1, seconds=30, what=f"one more ignored ({reason})")
-    until_sync(lambda: queue_depth(one.road.queue_url) == 0, seconds=30, what="an empty queue")
+    until_sync(lambda: queue_depth(one.route.queue_url) == 0, seconds=30, what="an empty queue")
     assert one.entry("elsewhere/a.jsonl") is None
 
 
@@ -99,11 +99,11 @@ def test_what_is_foreign_is_left_to_the_queue(one: Stand, bodies: list[str], sha
             seconds=30,
             what="all of them counted",
         )
-        assert queue_depth(one.road.queue_url) == len(bodies)
+        assert queue_depth(one.route.queue_url) == len(bodies)
         (line,) = log_lines(one.service, "message_left_on_queue")[said:]
         assert line["level"] == "warning"
         if shape is not None:
             assert shape in f"{line['shape']} {line['reason']}"
         one.goes_on(one.topic())
     finally:
-        aws.sqs().purge_queue(QueueUrl=one.road.queue_url)
+        aws.sqs().purge_queue(QueueUrl=one.route.queue_url)

@@ -310,7 +310,7 @@ class TestAllForbidden:
 def _is_reading(one: Stand, request: Request) -> bool:
     """True for a GET of any object, and for no listing."""
     path = request.path.partition("?")[0].rstrip("/")
-    return request.method == "GET" and not path.endswith(one.road.bucket)
+    return request.method == "GET" and not path.endswith(one.route.bucket)
 
 
 class TestGone:
@@ -361,7 +361,7 @@ class TestVersions:
         """`If-Match` pins the content as well as a version does; one WARN says what is missing."""
         topic = one.topic()
         keys = [f"{topic}/version-{number}" for number in range(5)]
-        versioning = partial(aws.s3().put_bucket_versioning, Bucket=one.road.bucket)
+        versioning = partial(aws.s3().put_bucket_versioning, Bucket=one.route.bucket)
         versioning(VersioningConfiguration={"Status": "Enabled"})
         one.proxy.on(FORBIDDEN, when=lambda request: "versionId=" in request.path)
         versions = {key: one.put(key, LINES) for key in keys}

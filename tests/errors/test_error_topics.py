@@ -16,7 +16,7 @@ from ingest.model.positions import BytePosition
 from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines
-from tests.support.service import new_road
+from tests.support.service import new_route
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -40,10 +40,10 @@ class TestMissing:
 
     def test_the_option_topic_at_start_is_exit_2(self, tmp_path: Path) -> None:
         """Before anything is received; the sentence names it and the remedy."""
-        road = new_road(tmp_path)
+        route = new_route(tmp_path)
         name = aws.unique("missing")
         file = tmp_path / "missing.json"
-        file.write_text(json.dumps({"name": name, **road.options(topic="nobody-made-it", http__listen="")}))
+        file.write_text(json.dumps({"name": name, **route.options(topic="nobody-made-it", http__listen="")}))
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 2

@@ -13,7 +13,7 @@ from typing import Final
 from bench.stage import Service, StageError
 from localstack.steps import say
 from tests.faults.account import Account, Watch, account
-from tests.faults.fault_environment import Site, new_road
+from tests.faults.fault_environment import Site, new_route
 from tests.faults.faults import KILLS, PROXIED, READY_SECONDS, Harm, Scene, inflict
 from tests.faults.load import Load, Shape
 from tests.support import aws
@@ -105,7 +105,7 @@ class Run:
         began = time.monotonic()
         with ExitStack() as stack:
             scene, name = self._scene(stack)
-            watch = Watch(self._site.bootstrap, scene.road.topic)
+            watch = Watch(self._site.bootstrap, scene.route.topic)
             stack.callback(watch.close)
             scene.leader.start(ready_seconds=READY_SECONDS)
             if scene.standby is not None:
@@ -119,7 +119,7 @@ class Run:
             scene.load.stop()
             self._settle(scene)
             self._stop(scene)
-        found = account(self._site.bootstrap, scene.road.topic, scene.load.rows)
+        found = account(self._site.bootstrap, scene.route.topic, scene.load.rows)
         result = self._result
         result.objects, result.rows = len(scene.load.uploads), scene.load.rows
         result.lost, result.duplicated = found.lost, found.duplicated
@@ -128,11 +128,11 @@ class Run:
 
     def _scene(self, stack: ExitStack) -> tuple[Scene, str]:
         campaign, site = self._campaign, self._site
-        road = new_road(site)
+        route = new_route(site)
         name = aws.unique(campaign.name)
         services = []
         for state in ["first", "second"][: 2 if campaign.has_standby else 1]:
-            options = road.options(
+            options = route.options(
                 name=f"{name}-{state}", through_proxies=campaign.through_proxies, **campaign.options
             )
             services.append(Service(site.folder, name, options))
@@ -140,11 +140,11 @@ class Run:
         client = aws.s3(site.endpoint)
         stack.callback(client.close)
         load = Load(
-            bucket=road.bucket, client=client, shape=campaign.shape, seed=self._chance.getrandbits(32)
+            bucket=route.bucket, client=client, shape=campaign.shape, seed=self._chance.getrandbits(32)
         )
         scene = Scene(
             site=site,
-            road=road,
+            route=route,
             load=load,
             leader=services[0],
             standby=services[1] if campaign.has_standby else None,

@@ -69,7 +69,7 @@ def open_site(stack: ExitStack, folder: Path, *, own_s3: bool) -> Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class Route:
     """A bucket, the queue that it notifies, and the topic, all of a campaign's own."""
 
     site: Site
@@ -114,10 +114,10 @@ class Road:
         return options | {key.replace("__", "."): value for key, value in changes.items()}
 
 
-def new_road(site: Site, *, partitions: int = 3) -> Road:
-    """An empty road."""
+def new_route(site: Site, *, partitions: int = 3) -> Route:
+    """An empty route."""
     topic = kafka.new_topic("faults", partitions=partitions, bootstrap=site.bootstrap)
-    made = Road(site, aws.unique("bucket"), aws.unique("queue"), topic)
+    made = Route(site, aws.unique("bucket"), aws.unique("queue"), topic)
     made.furnish()
     return made
 

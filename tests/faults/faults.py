@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.stage import NotReadyError, Service
 from tests.faults import processes
-from tests.faults.fault_environment import Road, Site
+from tests.faults.fault_environment import Route, Site
 from tests.faults.load import Load
 from tests.support.proxy import Answer, Cut, Fault, Refuse, Request, Silent, Slow, Truncate
 from tests.support.silence import silent
@@ -86,7 +86,7 @@ class Scene:
     """What a harm may be done to. `leader` leads; `standby` waits, where a campaign has one."""
 
     site: Site
-    road: Road
+    route: Route
     load: Load
     leader: Service
     standby: Service | None
@@ -209,7 +209,7 @@ def _s3(scene: Scene) -> float:
     began = time.monotonic()
     emulator.daemon.kill()
     emulator.start()
-    scene.road.furnish()
+    scene.route.furnish()
     scene.load.repeat()
     return began
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import aws, kafka
 from tests.support.run import start_run
-from tests.support.service import new_road, rows
+from tests.support.service import new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
@@ -29,22 +29,22 @@ def test_a_wall_clock_that_is_stepped_back_does_not_stop_planning(tmp_path: Path
     """An object that failed is tried again after its delay, and what comes later is not held up either."""
     stepped, seen = tmp_path / "stepped", tmp_path / "seen"
     (tmp_path / "sitecustomize.py").write_text(_STEPPING.format(stepped=str(stepped), seen=str(seen)))
-    road = new_road(tmp_path)
+    route = new_route(tmp_path)
     topic = aws.unique("later")
     run = start_run(
-        road,
+        route,
         topic=None,
         file__name__template="{{topic}}/",
         errors__retry__delay__max__ms=1000,
         environment={"PYTHONPATH": str(tmp_path)},
     )
     try:
-        road.upload(f"{topic}/before", rows("before", 3))
+        route.upload(f"{topic}/before", rows("before", 3))
         until_sync(lambda: "object_failed" in run.events(), seconds=90, what="an attempt at the topic")
 
         stepped.touch()
         kafka.new_topic(name=topic)
-        road.upload(f"{topic}/after", rows("after", 3))
+        route.upload(f"{topic}/after", rows("after", 3))
 
         until_sync(lambda: run.events().count("object") == 2, seconds=40, what="both objects' ends")
     finally:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import aws
 from tests.support.run import Run, start_run
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
@@ -31,20 +31,20 @@ def named(lines: list[dict[str, Any]]) -> list[str]:
 
 def test_an_object_can_be_followed_from_its_message_to_its_commit(tmp_path: Path) -> None:
     """And one that never arrives up to the option that keeps it out."""
-    road: Road = new_road(tmp_path)
-    run = start_run(road, "--log-level", "debug", object__exclude="*.tmp", job__linger__ms=1000)
+    route: Route = new_route(tmp_path)
+    run = start_run(route, "--log-level", "debug", object__exclude="*.tmp", job__linger__ms=1000)
     try:
         until_sync(lambda: "page_listed" in run.events(), seconds=90, what="the first listing")
-        road.upload("a.jsonl", rows("a", 3))
-        aws.s3().put_object(Bucket=road.bucket, Key="b.tmp", Body=b"1\n")
-        aws.sqs().send_message(QueueUrl=road.queue_url, MessageBody='{"Event": "s3:TestEvent"}')
+        route.upload("a.jsonl", rows("a", 3))
+        aws.s3().put_object(Bucket=route.bucket, Key="b.tmp", Body=b"1\n")
+        aws.sqs().send_message(QueueUrl=route.queue_url, MessageBody='{"Event": "s3:TestEvent"}')
 
         def is_over() -> bool:
             return "object" in named(about(run, "a.jsonl")) and "object_ignored" in named(about(run, "b.tmp"))
 
         until_sync(is_over, seconds=60, what="both explained")
         until_sync(lambda: "message_ignored" in run.events(), seconds=30, what="the test event")
-        road.upload("a.jsonl", rows("a", 3), counts=False)
+        route.upload("a.jsonl", rows("a", 3), counts=False)
         until_sync(lambda: "object_ignored" in named(about(run, "a.jsonl")), seconds=30, what="what is known")
     finally:
         run.end()

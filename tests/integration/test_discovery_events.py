@@ -21,7 +21,7 @@ from tests.support.discovery import (
     values_of,
 )
 from tests.support.proxy import Answer, Proxy, Request, Slow
-from tests.support.service import Road, rows
+from tests.support.service import Route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -33,13 +33,13 @@ RECONCILE_MS: Final = 2_000
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
-    """A road whose bucket tells nobody: the tests send the events. Its queue hides for one second."""
-    return Road(
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
+    """A route whose bucket tells nobody: the tests send the events. Its queue hides for one second."""
+    return Route(
         folder=tmp_path_factory.mktemp("events"),
         bucket=aws.new_bucket(),
         queue_url=aws.new_queue(attributes={"VisibilityTimeout": str(VISIBILITY_SECONDS)}),
-        topic=kafka.new_topic("road", partitions=2),
+        topic=kafka.new_topic("route", partitions=2),
     )
 
 
@@ -51,7 +51,7 @@ def proxy() -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def service(road: Road, proxy: Proxy) -> Iterator[Service]:
+def service(route: Route, proxy: Proxy) -> Iterator[Service]:
     """A service on events that reconciles every two seconds and reads slowly."""
     options = {
         "aws__s3__endpoint": proxy.url,
@@ -63,48 +63,48 @@ def service(road: Road, proxy: Proxy) -> Iterator[Service]:
         # A slow object keeps its slot to its end.
         "job__max__seconds": 60,
     }
-    with running(road.service(aws.unique("events"), **options)) as service:
+    with running(route.service(aws.unique("events"), **options)) as service:
         yield service
 
 
 @pytest.mark.long
-def test_one_event_in_five_is_dropped(road: Road, service: Service) -> None:
+def test_one_event_in_five_is_dropped(route: Route, service: Service) -> None:
     """All objects are there after the next reconcile."""
-    drop_events(road, service, 200)
+    drop_events(route, service, 200)
 
 
 @pytest.mark.long
-def test_one_event_in_five_of_two_thousand_is_dropped(road: Road, service: Service) -> None:
+def test_one_event_in_five_of_two_thousand_is_dropped(route: Route, service: Service) -> None:
     """The same with 2,000 objects."""
-    drop_events(road, service, 2_000)
+    drop_events(route, service, 2_000)
 
 
-def drop_events(road: Road, service: Service, count: int) -> None:
+def drop_events(route: Route, service: Service, count: int) -> None:
     """Upload so many objects, tell of four in five, and account for all."""
     before = service.status()
     stem = f"dropped-{count}"
     contents = {f"{stem}/{number}.jsonl": rows(f"{stem}-{number}", 1) for number in range(count)}
-    uploaded = upload_all(road, contents)
-    announce_all(road, random.Random(count).sample(uploaded, count - count // 5))
+    uploaded = upload_all(route, contents)
+    announce_all(route, random.Random(count).sample(uploaded, count - count // 5))
     await_records(service, before["records_total"] + count, seconds=60 + count / 20)
-    await_settled(service, road)
+    await_settled(service, route)
     await_full_listing(service)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     assert service.status()["mode"] == "events"
 
 
 @pytest.mark.long
-def test_ten_messages_of_which_one_takes_three_visibility_timeouts(road: Road, service: Service) -> None:
+def test_ten_messages_of_which_one_takes_three_visibility_timeouts(route: Route, service: Service) -> None:
     """While the slow object is read all ten stay hidden, from us and from anybody else; none comes twice."""
     redelivered = metric(service, "headrace_sqs_messages_total", outcome="redelivered")
     received = metric(service, "headrace_sqs_messages_total", outcome="received")
     contents = {f"ten/{number}.jsonl": rows(f"ten-{number}", 1) for number in range(9)}
     contents["ten/slow.jsonl"] = slow_rows("ten", 3 * VISIBILITY_SECONDS + 1)
     client, found = aws.sqs(), []
-    uploaded = upload_all(road, contents)
+    uploaded = upload_all(route, contents)
     began = time.monotonic()
-    announce_all(road, uploaded)
+    announce_all(route, uploaded)
     until_sync(
         lambda: metric(service, "headrace_sqs_messages_total", outcome="received") == received + 10,
         seconds=30,
@@ -113,23 +113,23 @@ def test_ten_messages_of_which_one_takes_three_visibility_timeouts(road: Road, s
 
     def is_over() -> bool:
         # Another consumer of the queue, who would get whatever becomes visible.
-        answer = client.receive_message(QueueUrl=road.queue_url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+        answer = client.receive_message(QueueUrl=route.queue_url, MaxNumberOfMessages=10, VisibilityTimeout=0)
         found.extend(answer.get("Messages", ()))
         return metric(service, "headrace_sqs_messages_total", outcome="settled") >= received + 10
 
     until_sync(is_over, seconds=90, what="ten messages settled")
     took = time.monotonic() - began
-    await_settled(service, road)
+    await_settled(service, route)
 
     assert took > 3 * VISIBILITY_SECONDS, "the object was not slow enough to tell anything"
     assert found == []
     assert metric(service, "headrace_sqs_messages_total", outcome="redelivered") == redelivered
     assert metric(service, "headrace_sqs_heartbeats_total") > 0
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 def test_an_object_replaced_while_it_is_read_is_never_mixed(
-    road: Road, service: Service, proxy: Proxy
+    route: Route, service: Service, proxy: Proxy
 ) -> None:
     """Of the first content a beginning, in order; then all of the second; no row of both."""
     before = service.status()["records_total"]
@@ -142,7 +142,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
     # At a slow flow nothing waits in the sockets' buffers. LocalStack serves an open GET to its end from the
     # content with which it began: only a second one, after a cut, meets the other content.
     proxy.on(Slow(bytes_per_second=BYTES_PER_SECOND), when=is_it)
-    road.upload("replaced.jsonl", first, counts=False)
+    route.upload("replaced.jsonl", first, counts=False)
     until_sync(
         lambda: before < service.status()["records_total"] < before + len(first),
         seconds=60,
@@ -151,7 +151,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
     proxy.off()
     proxy.on(Answer(status=503), when=is_it)
     proxy.cut()
-    road.upload("replaced.jsonl", second)
+    route.upload("replaced.jsonl", second)
     proxy.off()
     until_sync(
         lambda: outcomes(service, "replaced.jsonl") == [("skipped", "superseded"), ("done", None)],
@@ -159,36 +159,36 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
         what="the end of both contents",
     )
 
-    values = values_of(road, "replaced.jsonl")
+    values = values_of(route, "replaced.jsonl")
     of_first = [value for value in values if b"first" in value]
     assert 0 < len(of_first) < len(first)
     assert of_first == first[: len(of_first)]
     assert values[len(of_first) :] == second
-    road.uploaded.update(of_first)
-    assert road.account() == (0, 0)
+    route.uploaded.update(of_first)
+    assert route.account() == (0, 0)
 
 
 @pytest.mark.long
-def test_an_overwrite_between_listing_and_reading(road: Road, service: Service) -> None:
+def test_an_overwrite_between_listing_and_reading(route: Route, service: Service) -> None:
     """The first content is gone when its turn comes: `superseded`, and only the second is in the topic."""
-    await_settled(service, road, seconds=90)
+    await_settled(service, route, seconds=90)
     blockers = {f"between/a{number}.jsonl": slow_rows(f"blocker-{number}", 8) for number in range(2)}
-    announce_all(road, upload_all(road, blockers))
+    announce_all(route, upload_all(route, blockers))
     until_sync(lambda: service.status()["slots"]["busy"] == 2, seconds=30, what="two busy slots")
-    road.upload("between/late.jsonl", rows("overwritten", 5), counts=False)
+    route.upload("between/late.jsonl", rows("overwritten", 5), counts=False)
     until_sync(
         lambda: service.status()["objects"]["pending"] >= 1, seconds=30, what="a listing that shows it"
     )
-    road.upload("between/late.jsonl", rows("current", 5))
-    await_settled(service, road, seconds=90)
+    route.upload("between/late.jsonl", rows("current", 5))
+    await_settled(service, route, seconds=90)
     until_sync(
         lambda: outcomes(service, "between/late.jsonl") == [("skipped", "superseded"), ("done", None)],
         seconds=60,
         what="the end of both contents",
     )
 
-    assert values_of(road, "between/late.jsonl") == rows("current", 5)
-    assert road.account() == (0, 0)
+    assert values_of(route, "between/late.jsonl") == rows("current", 5)
+    assert route.account() == (0, 0)
 
 
 def slow_rows(stem: str, seconds: int) -> list[bytes]:

@@ -13,7 +13,7 @@ import pytest
 from bench.stage import Service
 from tests.support import aws, kafka
 from tests.support.discovery import await_all, await_full_listing, log_lines, metric, running, upload_all
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -39,21 +39,21 @@ MIN_AGE_MS: Final = 2_500
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
     """A bucket with more than a page under the prefix, and neighbours of it before and behind."""
-    road = new_road(tmp_path_factory.mktemp("listing"))
+    route = new_route(tmp_path_factory.mktemp("listing"))
     upload_all(
-        road, {f"in/page/{number:05}.jsonl": rows(f"page-{number}", 1) for number in range(MORE_THAN_A_PAGE)}
+        route, {f"in/page/{number:05}.jsonl": rows(f"page-{number}", 1) for number in range(MORE_THAN_A_PAGE)}
     )
     # More of the neighbours than fit beside the prefix in one page, too.
     outside = [f"{stem}{number:02}.jsonl" for stem in OUTSIDE for number in range(6)]
-    upload_all(road, {key: rows(key, 1) for key in outside}, counts=False)
-    upload_all(road, {key: rows(key, 1) for key in ("in/-a.jsonl", START_KEY)}, counts=False)
-    return road
+    upload_all(route, {key: rows(key, 1) for key in outside}, counts=False)
+    upload_all(route, {key: rows(key, 1) for key in ("in/-a.jsonl", START_KEY)}, counts=False)
+    return route
 
 
 @pytest.fixture(scope="module")
-def service(road: Road) -> Iterator[Service]:
+def service(route: Route) -> Iterator[Service]:
     """A service without a queue that lists in full every half second; `auto` would not, it takes longer."""
     options = {
         "sqs__queue__url": None,
@@ -65,39 +65,39 @@ def service(road: Road) -> Iterator[Service]:
         "object__exclude": "*/left-out-*",
         "object__min__age__ms": MIN_AGE_MS,
     }
-    with running(road.service(aws.unique("listing"), **options)) as service:
+    with running(route.service(aws.unique("listing"), **options)) as service:
         yield service
 
 
-def test_every_page_is_of_the_prefix_alone(road: Road, service: Service) -> None:
+def test_every_page_is_of_the_prefix_alone(route: Route, service: Service) -> None:
     """All of more than a page, and none of the keys beside it; nor what is not behind the start key."""
-    await_all(service, road, seconds=90)
+    await_all(service, route, seconds=90)
     await_full_listing(service)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     assert service.status()["mode"] == "listing"
     assert service.status()["objects"]["done"] == MORE_THAN_A_PAGE
-    keys = {record.key or b"" for record in kafka.committed(road.topic)}
+    keys = {record.key or b"" for record in kafka.committed(route.topic)}
     assert all(key.startswith(b"in/page/") for key in keys)
     # They are not even asked for: S3 filters, on every page.
     assert metric(service, "headrace_objects_total", state="ignored") == 0
 
 
-def test_random_keys_that_arrive_while_it_lists(road: Road, service: Service) -> None:
+def test_random_keys_that_arrive_while_it_lists(route: Route, service: Service) -> None:
     """Each listing finds keys that sort before the last one seen."""
-    arrive(road, service, 200)
+    arrive(route, service, 200)
 
 
-def test_globs_leave_out_and_leave_no_trace(road: Road, service: Service) -> None:
+def test_globs_leave_out_and_leave_no_trace(route: Route, service: Service) -> None:
     """What include and exclude leave out has no entry; its neighbours of the same second are read."""
     before = service.status()["objects"]
     left_out = ["in/x/left-out-1.jsonl", "in/x/other.csv"]
-    upload_all(road, {key: rows(key, 1) for key in left_out}, counts=False)
-    upload_all(road, {"in/x/taken.jsonl": rows("taken", 3)})
-    await_all(service, road)
+    upload_all(route, {key: rows(key, 1) for key in left_out}, counts=False)
+    upload_all(route, {"in/x/taken.jsonl": rows("taken", 3)})
+    await_all(service, route)
     await_full_listing(service)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     now = service.status()["objects"]
     assert {state: count - before[state] for state, count in now.items() if count != before[state]} == {
         "done": 1
@@ -105,45 +105,47 @@ def test_globs_leave_out_and_leave_no_trace(road: Road, service: Service) -> Non
     assert metric(service, "headrace_objects_total", state="ignored", reason="excluded") > 0
 
 
-def test_an_object_that_is_written_over_and_over_is_read_when_it_rests(road: Road, service: Service) -> None:
+def test_an_object_that_is_written_over_and_over_is_read_when_it_rests(
+    route: Route, service: Service
+) -> None:
     """`object.min.age.ms`: contents replaced sooner than that are never read."""
     deadline = time.monotonic() + 2 * MIN_AGE_MS / 1000
     count = 0
     while time.monotonic() < deadline:
-        upload_all(road, {"in/busy.jsonl": rows(f"busy-{count}", 2)}, counts=False)
+        upload_all(route, {"in/busy.jsonl": rows(f"busy-{count}", 2)}, counts=False)
         count += 1
-    upload_all(road, {"in/busy.jsonl": rows("at-rest", 2)})
-    await_all(service, road)
+    upload_all(route, {"in/busy.jsonl": rows("at-rest", 2)})
+    await_all(service, route)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     done = [line for line in log_lines(service, "object") if line["key"] == "in/busy.jsonl"]
     assert [line["outcome"] for line in done if line["reason"] != "superseded"] == ["done"]
     assert count > 3
 
 
 @pytest.mark.long
-def test_five_thousand_random_keys(road: Road, service: Service) -> None:
+def test_five_thousand_random_keys(route: Route, service: Service) -> None:
     """5,000 of 5,000, without a restart."""
-    arrive(road, service, 5_000)
+    arrive(route, service, 5_000)
 
 
-def arrive(road: Road, service: Service, count: int) -> None:
+def arrive(route: Route, service: Service, count: int) -> None:
     """Upload so many objects in ten parts, with listings between them, and account for every row."""
-    await_all(service, road, seconds=90)
+    await_all(service, route, seconds=90)
     done = service.status()["objects"]["done"]
     part = count // 10
     for begin in range(0, count, part):
         listed = metric(service, "headrace_list_requests_total")
         numbers = range(begin, begin + part)
-        upload_all(road, {f"in/{uuid.uuid4()}.jsonl": rows(f"{count}-{number}", 2) for number in numbers})
+        upload_all(route, {f"in/{uuid.uuid4()}.jsonl": rows(f"{count}-{number}", 2) for number in numbers})
         until_sync(
             lambda listed=listed: metric(service, "headrace_list_requests_total") > listed,  # type: ignore[misc] # the default binds the loop's variable
             seconds=30,
             what="a listing meanwhile",
         )
-    await_all(service, road, seconds=30 + count / 50)
+    await_all(service, route, seconds=30 + count / 50)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     assert service.status()["objects"]["done"] - done == count
 
 
@@ -152,14 +154,14 @@ def test_an_upload_under_way_at_the_first_start_is_not_existing(tmp_path: Path) 
 
     It is completed after a second start: what was under way at the first one is in the ledger.
     """
-    road = new_road(tmp_path)
+    route = new_route(tmp_path)
     s3 = aws.s3()
-    begun: Any = {"Bucket": road.bucket, "Key": "late.jsonl"}
+    begun: Any = {"Bucket": route.bucket, "Key": "late.jsonl"}
     upload_id = s3.create_multipart_upload(**begun)["UploadId"]
-    road.upload("existing.jsonl", rows("existing", 1), counts=False)
+    route.upload("existing.jsonl", rows("existing", 1), counts=False)
 
     def date() -> datetime:
-        answer = s3.list_objects_v2(Bucket=road.bucket)
+        answer = s3.list_objects_v2(Bucket=route.bucket)
         there = answer["Contents"][0]["LastModified"]
         now = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
         return max(there, now)
@@ -173,9 +175,9 @@ def test_an_upload_under_way_at_the_first_start_is_not_existing(tmp_path: Path) 
         "poll__listing": "full",
         "include__existing": False,
     }
-    with running(road.service(name, **options)) as service:
+    with running(route.service(name, **options)) as service:
         await_full_listing(service)
-    with running(road.service(name, **options)) as service:
+    with running(route.service(name, **options)) as service:
         lines = rows("late", 3)
         part = s3.upload_part(
             **begun, UploadId=upload_id, PartNumber=1, Body=b"".join(line + b"\n" for line in lines)
@@ -185,7 +187,7 @@ def test_an_upload_under_way_at_the_first_start_is_not_existing(tmp_path: Path) 
             UploadId=upload_id,
             MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]},
         )
-        road.uploaded.update(lines)
-        road.await_rows(seconds=60)
+        route.uploaded.update(lines)
+        route.await_rows(seconds=60)
         await_full_listing(service)
-        assert road.account() == (0, 0)
+        assert route.account() == (0, 0)

@@ -8,114 +8,114 @@ import pytest
 
 from bench.stage import Service
 from tests.support import aws, kafka
-from tests.support.service import Road, new_road, queue_depth, rows, send_event
+from tests.support.service import Route, new_route, queue_depth, rows, send_event
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
-    """A road with objects from before the start."""
-    made = new_road(tmp_path_factory.mktemp("road"))
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
+    """A route with objects from before the start."""
+    made = new_route(tmp_path_factory.mktemp("route"))
     made.upload("before/start.jsonl", rows("before", 100))
     return made
 
 
 @pytest.fixture(scope="module")
-def service(road: Road) -> Iterator[Service]:
-    """The service on that road, for all tests of this module."""
-    made = road.service(aws.unique("road"))
+def service(route: Route) -> Iterator[Service]:
+    """The service on that route, for all tests of this module."""
+    made = route.service(aws.unique("route"))
     made.start()
     yield made
     assert made.stop() == 0
 
 
 @pytest.fixture
-def exact(road: Road, service: Service) -> Iterator[None]:  # noqa: ARG001 - it has to run
-    """After the test: every row of the road is there, none twice, and the queue is empty."""
+def exact(route: Route, service: Service) -> Iterator[None]:  # noqa: ARG001 - it has to run
+    """After the test: every row of the route is there, none twice, and the queue is empty."""
     yield
-    road.await_rows()
-    until_sync(lambda: queue_depth(road.queue_url) == 0, seconds=30, what="an empty queue")
-    assert road.account() == (0, 0)
+    route.await_rows()
+    until_sync(lambda: queue_depth(route.queue_url) == 0, seconds=30, what="an empty queue")
+    assert route.account() == (0, 0)
 
 
 @pytest.mark.usefixtures("exact")
-def test_what_was_there_before_the_start_is_found_by_listing(road: Road) -> None:
+def test_what_was_there_before_the_start_is_found_by_listing(route: Route) -> None:
     """No event of this service's time told of it."""
-    road.await_rows()
+    route.await_rows()
 
 
 @pytest.mark.usefixtures("exact")
-def test_an_upload_while_it_runs_arrives(road: Road) -> None:
+def test_an_upload_while_it_runs_arrives(route: Route) -> None:
     """The reason for all of it."""
-    road.upload("while/running.jsonl", rows("while", 1000))
+    route.upload("while/running.jsonl", rows("while", 1000))
 
 
 @pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize("key", ["a b.jsonl", "a+b.jsonl", "100%.jsonl", "a=b.jsonl", "é.jsonl", "%2B.jsonl"])
-def test_a_key_arrives_as_it_is_written(road: Road, key: str) -> None:
+def test_a_key_arrives_as_it_is_written(route: Route, key: str) -> None:
     """Keys are form-encoded in events and must be decoded once; the record's key is the object's."""
     row = b'{"key":"%s"}' % key.encode()
-    road.upload(f"keys/{key}", [row])
-    road.await_rows()
+    route.upload(f"keys/{key}", [row])
+    route.await_rows()
 
-    keys = [record.key for record in kafka.committed(road.topic) if record.value == row]
+    keys = [record.key for record in kafka.committed(route.topic) if record.value == row]
     assert keys == [f"keys/{key}".encode()]
 
 
 @pytest.mark.usefixtures("exact")
-def test_the_same_object_announced_three_times_is_read_once(road: Road) -> None:
+def test_the_same_object_announced_three_times_is_read_once(route: Route) -> None:
     """SQS delivers at least once, and S3 itself repeats events."""
-    road.upload("thrice.jsonl", rows("thrice", 10))
-    head = aws.s3().head_object(Bucket=road.bucket, Key="thrice.jsonl")
+    route.upload("thrice.jsonl", rows("thrice", 10))
+    head = aws.s3().head_object(Bucket=route.bucket, Key="thrice.jsonl")
     for _ in range(3):
         send_event(
-            road.queue_url, road.bucket, [("thrice.jsonl", head["ETag"].strip('"'), head["ContentLength"])]
+            route.queue_url, route.bucket, [("thrice.jsonl", head["ETag"].strip('"'), head["ContentLength"])]
         )
 
 
 @pytest.mark.usefixtures("exact")
-def test_several_objects_in_one_message_settle_together(road: Road) -> None:
+def test_several_objects_in_one_message_settle_together(route: Route) -> None:
     """A message may be deleted only when every object it names is done."""
     named = []
     for number in range(5):
         key = f"together/{number}.jsonl"
-        road.upload(key, rows(f"together-{number}", 10))
-        head = aws.s3().head_object(Bucket=road.bucket, Key=key)
+        route.upload(key, rows(f"together-{number}", 10))
+        head = aws.s3().head_object(Bucket=route.bucket, Key=key)
         named.append((key, head["ETag"].strip('"'), head["ContentLength"]))
-    send_event(road.queue_url, road.bucket, named)
+    send_event(route.queue_url, route.bucket, named)
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_zero_byte_object_is_skipped_and_its_message_settled(road: Road, service: Service) -> None:
+def test_a_zero_byte_object_is_skipped_and_its_message_settled(route: Route, service: Service) -> None:
     """It gives nothing, and must not come again either."""
     before = service.status()["objects"]["skipped"]
-    aws.s3().put_object(Bucket=road.bucket, Key="empty.jsonl", Body=b"")
+    aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")
 
     until_sync(lambda: service.status()["objects"]["skipped"] == before + 1, seconds=30, what="a skipped one")
 
 
 @pytest.mark.usefixtures("exact")
-def test_an_overwrite_with_new_content_is_read_again(road: Road) -> None:
+def test_an_overwrite_with_new_content_is_read_again(route: Route) -> None:
     """Another ETag is another object: both contents, once each."""
-    road.upload("overwritten.jsonl", rows("first", 10))
-    road.await_rows()
-    road.upload("overwritten.jsonl", rows("second", 10))
+    route.upload("overwritten.jsonl", rows("first", 10))
+    route.await_rows()
+    route.upload("overwritten.jsonl", rows("second", 10))
 
 
 @pytest.mark.usefixtures("exact")
-def test_gzip_is_told_by_its_first_bytes(road: Road) -> None:
+def test_gzip_is_told_by_its_first_bytes(route: Route) -> None:
     """The key says nothing of it."""
     lines = rows("zipped", 1000)
     body = gzip.compress(b"\n".join(lines))
-    aws.s3().put_object(Bucket=road.bucket, Key="zipped.jsonl", Body=body)
-    road.uploaded.update(lines)
+    aws.s3().put_object(Bucket=route.bucket, Key="zipped.jsonl", Body=body)
+    route.uploaded.update(lines)
 
 
-def test_each_finished_object_has_one_line_in_the_log(road: Road, service: Service) -> None:
+def test_each_finished_object_has_one_line_in_the_log(route: Route, service: Service) -> None:
     """The canonical line: who, where to, how many, how long, how it ended."""
-    road.await_rows()
+    route.await_rows()
     lines = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
     found = [line for line in lines if line["event"] == "object" and line["key"] == "before/start.jsonl"]
 

@@ -11,22 +11,22 @@ from bench.stage import Service
 from tests.faults.processes import await_gone, workers
 from tests.support import aws
 from tests.support.discovery import log_lines
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(500)]
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
 @pytest.fixture
-def service(road: Road) -> Iterator[Service]:
+def service(route: Route) -> Iterator[Service]:
     """Slow, with one slot, stopped at the end."""
-    made = road.service(
+    made = route.service(
         aws.unique("hangs"),
         tasks__max=1,
         max__bytes__per__second=100_000,
@@ -36,10 +36,10 @@ def service(road: Road) -> Iterator[Service]:
     made.stop()
 
 
-def test_a_worker_that_hangs_is_replaced(road: Road, service: Service) -> None:
+def test_a_worker_that_hangs_is_replaced(route: Route, service: Service) -> None:
     """SIGSTOP: its slot is voided, fenced and started anew, its object runs alone as a dead worker's."""
     service.start(ready_seconds=180)
-    road.upload("large.jsonl", rows("large", 60_000))
+    route.upload("large.jsonl", rows("large", 60_000))
     until_sync(lambda: service.status()["records_total"] > 0, seconds=60, what="the first records")
     stopped = workers(service.pid)
     assert stopped, "no Python worker runs"
@@ -56,7 +56,7 @@ def test_a_worker_that_hangs_is_replaced(road: Road, service: Service) -> None:
     assert len(log_lines(service, "task_stalled")) == 1
     assert [line["slot"] for line in log_lines(service, "slot_lost")] == [0]
     assert await_gone([int(busy.split("-")[-2])]), "Spark has thrown the worker away"
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     (entry,) = log_lines(service, "object")
     assert entry["outcome"] == "done"
     assert service.stop() == 0

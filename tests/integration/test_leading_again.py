@@ -13,7 +13,7 @@ from bench.stage import Service
 from localstack.broker import Broker
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.silence import silent
 from tests.support.until import until_sync
 
@@ -31,15 +31,15 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
-def load(road: Road, stem: str, objects: int = 30) -> None:
+def load(route: Route, stem: str, objects: int = 30) -> None:
     """Upload objects of 500 rows each."""
     for number in range(objects):
-        road.upload(f"{stem}/{number:02}.jsonl", rows(f"{stem}-{number}", 500))
+        route.upload(f"{stem}/{number:02}.jsonl", rows(f"{stem}-{number}", 500))
 
 
 def started(stack: ExitStack, service: Service, *arguments: str) -> Service:
@@ -74,26 +74,26 @@ def await_done(service: Service, count: int) -> None:
     until_sync(lambda: done(service) >= count, seconds=120, what=f"{count} objects done")
 
 
-def each_row_is_there_once(road: Road, broker: Broker) -> None:
+def each_row_is_there_once(route: Route, broker: Broker) -> None:
     """All that was uploaded, and nothing twice."""
     read = Counter(
-        record.value or b"" for record in kafka.committed(road.topic, bootstrap=broker.bootstrap, seconds=60)
+        record.value or b"" for record in kafka.committed(route.topic, bootstrap=broker.bootstrap, seconds=60)
     )
-    assert read == road.uploaded
+    assert read == route.uploaded
 
 
 @pytest.mark.parametrize("instance", [{}, {"instance__id": "one"}], ids=["a member as usual", "a static one"])
 def test_a_broker_that_is_silent_for_longer_than_the_session(
-    road: Road, stack: ExitStack, own_broker: kafka.BrokerFactory, instance: dict[str, object]
+    route: Route, stack: ExitStack, own_broker: kafka.BrokerFactory, instance: dict[str, object]
 ) -> None:
     """Twice: the process is a standby meanwhile, which says why it is not ready, and then leads again."""
     broker = own_broker()
-    road.topic = kafka.new_topic("road", partitions=2, bootstrap=broker.bootstrap)
+    route.topic = kafka.new_topic("route", partitions=2, bootstrap=broker.bootstrap)
     options = {"bootstrap__servers": broker.bootstrap, **_SESSION, **_SLOWLY, **instance}
-    service = started(stack, road.service(aws.unique("silent"), **options))
+    service = started(stack, route.service(aws.unique("silent"), **options))
     pid = service.pid
     for round_ in (1, 2):
-        load(road, f"round-{round_}")
+        load(route, f"round-{round_}")
         wanted = 30 * (round_ - 1) + 3
         await_done(service, wanted)
         with silent(broker):
@@ -106,41 +106,41 @@ def test_a_broker_that_is_silent_for_longer_than_the_session(
     assert len(log_lines(service, "leadership_taken")) == 3
     assert service.pid == pid
     assert service.stop() == 0
-    each_row_is_there_once(road, broker)
+    each_row_is_there_once(route, broker)
 
 
-def test_a_paused_leader_stands_by_and_commits_nothing(road: Road, stack: ExitStack) -> None:
+def test_a_paused_leader_stands_by_and_commits_nothing(route: Route, stack: ExitStack) -> None:
     """SIGSTOP for longer than the session: the other leads, and the first is its standby, ready to follow."""
     name = aws.unique("paused")
-    first = started(stack, road.service(name, **_SESSION, **_SLOWLY))
-    second = started(stack, road.service(name, state__dir=str(road.folder / "second"), **_SESSION))
-    load(road, "load", 40)
+    first = started(stack, route.service(name, **_SESSION, **_SLOWLY))
+    second = started(stack, route.service(name, state__dir=str(route.folder / "second"), **_SESSION))
+    load(route, "load", 40)
     until_sync(lambda: done(first) >= 1, seconds=60, what="some objects done")
     with paused(first):
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")
     until_sync(lambda: role(first) == "standby", seconds=40, what="the first standing by")
     until_sync(first.is_ready, seconds=40, what="a standby that is ready")
     assert role(second) == "leader"
-    road.await_rows(seconds=120)
-    assert road.account() == (0, 0)
+    route.await_rows(seconds=120)
+    assert route.account() == (0, 0)
 
     second.kill()
-    road.upload("after.jsonl", rows("after", 100))
+    route.upload("after.jsonl", rows("after", 100))
     until_sync(lambda: role(first) == "leader", seconds=60, what="the first leading again")
-    road.await_rows(seconds=90)
-    assert road.account() == (0, 0)
+    route.await_rows(seconds=90)
+    assert route.account() == (0, 0)
     assert first.stop() == 0
 
 
 def test_a_stop_while_the_broker_is_silent(
-    road: Road, stack: ExitStack, own_broker: kafka.BrokerFactory
+    route: Route, stack: ExitStack, own_broker: kafka.BrokerFactory
 ) -> None:
     """The lead is lost, and nobody answers: it ends in its time, and the next start has everything."""
     broker = own_broker()
-    road.topic = kafka.new_topic("road", partitions=2, bootstrap=broker.bootstrap)
+    route.topic = kafka.new_topic("route", partitions=2, bootstrap=broker.bootstrap)
     options = {"bootstrap__servers": broker.bootstrap, **_SESSION, **_SLOWLY}
-    service = started(stack, road.service(aws.unique("silent"), **options))
-    load(road, "load")
+    service = started(stack, route.service(aws.unique("silent"), **options))
+    load(route, "load")
     await_done(service, 3)
     with silent(broker):
         until_sync(lambda: role(service) == "standby", seconds=60, what="a standby")
@@ -150,35 +150,35 @@ def test_a_stop_while_the_broker_is_silent(
     service.start(ready_seconds=180)
     await_done(service, 30)
     assert service.stop() == 0
-    each_row_is_there_once(road, broker)
+    each_row_is_there_once(route, broker)
 
 
-def test_until_idle_ends_with_4_when_another_instance_took_over(road: Road, stack: ExitStack) -> None:
+def test_until_idle_ends_with_4_when_another_instance_took_over(route: Route, stack: ExitStack) -> None:
     """It is not waited for: whoever leads now goes on with what is left."""
     name = aws.unique("idle")
-    load(road, "load", 40)
-    first = road.service(name, **_SESSION, max__bytes__per__second=20_000)
+    load(route, "load", 40)
+    first = route.service(name, **_SESSION, max__bytes__per__second=20_000)
     started(stack, first, "--until-idle")
-    started(stack, road.service(name, state__dir=str(road.folder / "second"), **_SESSION))
+    started(stack, route.service(name, state__dir=str(route.folder / "second"), **_SESSION))
     until_sync(lambda: done(first) >= 1, seconds=60, what="some objects done")
     with paused(first):
-        road.await_rows(seconds=120)
+        route.await_rows(seconds=120)
     assert first.wait(60) == 4, first.tail()
     assert "another instance" in first.tail(3)
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 def test_until_idle_goes_on_after_a_broker_that_was_silent(
-    road: Road, stack: ExitStack, own_broker: kafka.BrokerFactory
+    route: Route, stack: ExitStack, own_broker: kafka.BrokerFactory
 ) -> None:
     """Nobody else leads: it leads again, has everything done, and ends with 0."""
     broker = own_broker()
-    road.topic = kafka.new_topic("road", partitions=2, bootstrap=broker.bootstrap)
-    load(road, "load")
+    route.topic = kafka.new_topic("route", partitions=2, bootstrap=broker.bootstrap)
+    load(route, "load")
     options = {"bootstrap__servers": broker.bootstrap, **_SESSION, **_SLOWLY}
-    service = started(stack, road.service(aws.unique("silent"), **options), "--until-idle")
+    service = started(stack, route.service(aws.unique("silent"), **options), "--until-idle")
     until_sync(lambda: done(service) >= 3, seconds=90, what="some objects done")
     with silent(broker):
         until_sync(lambda: role(service) == "standby", seconds=60, what="a standby")
     assert service.wait(120) == 0, service.tail()
-    each_row_is_there_once(road, broker)
+    each_row_is_there_once(route, broker)

@@ -11,7 +11,7 @@ import pytest
 from bench.lines import lines
 from bench.stage import Service
 from tests.support import aws, kafka
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -20,9 +20,9 @@ _BIG_ROWS = 2_000_000
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
 @pytest.fixture
@@ -41,38 +41,38 @@ def services() -> Iterator[list[Service]]:
     [pytest.param(0, id="linger 0", marks=pytest.mark.long), pytest.param(30_000, id="linger on")],
 )
 def test_a_stop_in_the_middle_of_the_load_and_a_restart(
-    road: Road, services: list[Service], linger_ms: int
+    route: Route, services: list[Service], linger_ms: int
 ) -> None:
     """SIGTERM ends it cleanly, within its time; the next start goes on where it was."""
     for number in range(60):
-        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
+        route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
     name = aws.unique("stop")
-    service = road.service(name, job__linger__ms=linger_ms, max__bytes__per__second=500_000)
+    service = route.service(name, job__linger__ms=linger_ms, max__bytes__per__second=500_000)
     services.append(service)
     service.start()
     until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=60, what="some objects done")
     began = time.monotonic()
     assert service.stop() == 0
     assert time.monotonic() - began < 30
-    assert road.account()[0] > 0, "it was over before it was stopped"
+    assert route.account()[0] > 0, "it was over before it was stopped"
 
-    again = road.service(name, job__linger__ms=linger_ms)
+    again = route.service(name, job__linger__ms=linger_ms)
     services.append(again)
     again.start()
-    road.await_rows(seconds=90)
+    route.await_rows(seconds=90)
 
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
     assert again.stop() == 0
 
 
 # `make test` kills worker, broker and driver in tests/faults/test_short_campaign.py.
 @pytest.mark.long
 @pytest.mark.parametrize("victim", ["driver", "worker"])
-def test_kill_9_in_the_middle_of_an_object(road: Road, services: list[Service], victim: str) -> None:
+def test_kill_9_in_the_middle_of_an_object(route: Route, services: list[Service], victim: str) -> None:
     """Two million lines in one object, and the process that reads or the one that decides is killed."""
     body = lines(0, _BIG_ROWS)
-    aws.s3().put_object(Bucket=road.bucket, Key="big.jsonl", Body=body)
-    service = road.service(aws.unique("kill"))
+    aws.s3().put_object(Bucket=route.bucket, Key="big.jsonl", Body=body)
+    service = route.service(aws.unique("kill"))
     services.append(service)
     service.start()
     until_sync(lambda: 0 < service.status()["records_total"] < _BIG_ROWS, seconds=60, what="the middle")
@@ -83,28 +83,28 @@ def test_kill_9_in_the_middle_of_an_object(road: Road, services: list[Service], 
         kill_workers(service.pid)
     until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the end of the object")
     assert service.stop() == 0
-    assert values_once(road) == (_BIG_ROWS, _BIG_ROWS)
+    assert values_once(route) == (_BIG_ROWS, _BIG_ROWS)
 
 
 @pytest.mark.long
-def test_a_second_instance_waits_and_takes_over(road: Road, services: list[Service]) -> None:
+def test_a_second_instance_waits_and_takes_over(route: Route, services: list[Service]) -> None:
     """Of two instances with one name one leads; when it is killed the other does."""
     name = aws.unique("pair")
-    first = road.service(name)
-    second = road.service(name, state__dir=str(road.folder / "second"))
+    first = route.service(name)
+    second = route.service(name, state__dir=str(route.folder / "second"))
     services += [first, second]
     first.start()
     second.start()
     assert (first.status()["role"], second.status()["role"]) == ("leader", "standby")
-    road.upload("first.jsonl", rows("first", 100))
-    road.await_rows()
+    route.upload("first.jsonl", rows("first", 100))
+    route.await_rows()
 
     first.kill()
-    road.upload("second.jsonl", rows("second", 100))
-    road.await_rows(seconds=30)
+    route.upload("second.jsonl", rows("second", 100))
+    route.await_rows(seconds=30)
 
     assert second.status()["role"] == "leader"
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 def kill_workers(driver: int) -> None:
@@ -130,10 +130,10 @@ def kill_workers(driver: int) -> None:
     subprocess.run(["kill", "-9", *map(str, workers)], check=False)
 
 
-def values_once(road: Road) -> tuple[int, int]:
-    """Committed records of the road's topic, and how many of them differ."""
+def values_once(route: Route) -> tuple[int, int]:
+    """Committed records of the route's topic, and how many of them differ."""
     count, values = 0, set()
-    for record in kafka.committed(road.topic, seconds=120):
+    for record in kafka.committed(route.topic, seconds=120):
         count += 1
         values.add(record.value)
     return count, len(values)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import kafka
 from tests.support.run import Run, descendants, start_run
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
@@ -26,18 +26,18 @@ def silent_server() -> Iterator[str]:
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
 @pytest.fixture
-def start(road: Road) -> Iterator[Callable[..., Run]]:
+def start(route: Route) -> Iterator[Callable[..., Run]]:
     """Starts a run with these options; ended afterwards."""
     made: list[Run] = []
 
     def begin(*arguments: str, **options: Any) -> Run:
-        made.append(start_run(road, *arguments, **options))
+        made.append(start_run(route, *arguments, **options))
         return made[-1]
 
     yield begin
@@ -55,26 +55,26 @@ def is_clean(run: Run, seconds: float) -> None:
 
 @pytest.mark.parametrize("send", [Run.to_the_group, Run.to_every_process], ids=["group", "every process"])
 def test_a_stop_of_all_processes_in_the_middle_of_the_load(
-    road: Road, start: Callable[..., Run], send: Callable[[Run, signal.Signals], None]
+    route: Route, start: Callable[..., Run], send: Callable[[Run, signal.Signals], None]
 ) -> None:
     """What is at hand is committed: workers and the JVM go on until the driver is done with them."""
     for number in range(40):
-        road.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
+        route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
     run = start(max__bytes__per__second=500_000)
     until_sync(lambda: run.events().count("object") >= 3, seconds=90, what="some objects done")
-    before = sum(1 for _ in kafka.committed(road.topic, seconds=60))
+    before = sum(1 for _ in kafka.committed(route.topic, seconds=60))
 
     send(run, signal.SIGTERM)
 
     is_clean(run, 30)
     assert "slot_lost" not in run.events()
     assert run.events()[-1] == "service_stopped"
-    after = sum(1 for _ in kafka.committed(road.topic, seconds=60))
+    after = sum(1 for _ in kafka.committed(route.topic, seconds=60))
     assert before <= after < 80_000, "it was over before it was stopped"
     name = run.file.stem
     again = start("--until-idle", name=name)
     assert again.process.wait(90) == 0, again.log.read_text()[-3000:]
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

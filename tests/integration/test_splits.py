@@ -20,7 +20,7 @@ from ingest.model.objects import ObjectId
 from ingest.settings.choices import InputFormat
 from tests.integration.test_restarts import kill_workers
 from tests.support import aws, kafka
-from tests.support.service import Road, new_road
+from tests.support.service import Route, new_route
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
@@ -72,9 +72,9 @@ WRITERS: dict[InputFormat, Callable[[], bytes]] = {
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
 @pytest.fixture
@@ -104,12 +104,12 @@ def _is_long(input_format: InputFormat, victim: str | None) -> bool:
     ],
 )
 def test_slices_are_exactly_the_object(
-    road: Road, services: list[Service], input_format: InputFormat, victim: str | None
+    route: Route, services: list[Service], input_format: InputFormat, victim: str | None
 ) -> None:
     """Each row once over several slots, also with a kill -9 in the middle; one entry is left in the end."""
     content = WRITERS[input_format]()
-    uploaded = aws.s3().put_object(Bucket=road.bucket, Key="large", Body=content)
-    service = road.service(
+    uploaded = aws.s3().put_object(Bucket=route.bucket, Key="large", Body=content)
+    service = route.service(
         aws.unique("slices"),
         input__format=input_format,
         ordering="none",
@@ -131,12 +131,12 @@ def test_slices_are_exactly_the_object(
     until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the end of the object")
     assert service.stop() == 0
 
-    numbers = [json.loads(record.value or b"")["n"] for record in kafka.committed(road.topic)]
+    numbers = [json.loads(record.value or b"")["n"] for record in kafka.committed(route.topic)]
     assert sorted(numbers) == list(range(_ROWS))
     entries = _entries(ledger)
     assert begun
     assert {key for key, entry in entries.items() if isinstance(key, SplitKey) and entry is not None} == set()
-    whole = entries[ObjectId(road.bucket, "large", uploaded["ETag"].strip('"'))]
+    whole = entries[ObjectId(route.bucket, "large", uploaded["ETag"].strip('"'))]
     assert whole is not None
     assert (whole.state, whole.records, whole.bad, whole.cuts) == (State.DONE, _ROWS, 0, None)
 
@@ -151,17 +151,17 @@ def _entries(ledger: str) -> dict[LedgerKey, LedgerEntry | None]:
     return found
 
 
-def test_a_changed_configuration_is_refused_for_every_split(road: Road, services: list[Service]) -> None:
+def test_a_changed_configuration_is_refused_for_every_split(route: Route, services: list[Service]) -> None:
     """Chunks of another size begin elsewhere: bytes over a cut would be lost, and the object still be done.
 
     Set back and replayed it goes on, and every byte is there once.
     """
     chunks = [b"%08d" % number * 128 for number in range(2_000)]
-    aws.s3().put_object(Bucket=road.bucket, Key="large", Body=b"".join(chunks))
+    aws.s3().put_object(Bucket=route.bucket, Key="large", Body=b"".join(chunks))
     name, size = aws.unique("changed"), len(chunks[0])
 
     def start(chunk_bytes: int, **more: object) -> Service:
-        service = road.service(
+        service = route.service(
             name,
             input__format="bytes",
             ordering="none",
@@ -180,7 +180,7 @@ def test_a_changed_configuration_is_refused_for_every_split(road: Road, services
     first = start(size, max__bytes__per__second=600_000)
     until_sync(lambda: State.DONE in states(), seconds=60, what="the first split")
     first.kill()
-    before = len(list(kafka.committed(road.topic)))
+    before = len(list(kafka.committed(route.topic)))
     assert before < len(chunks)
 
     other = start(3 * size)
@@ -188,11 +188,11 @@ def test_a_changed_configuration_is_refused_for_every_split(road: Road, services
     refused = [entry for entry in _entries(f"{name}-offsets").values() if entry and entry.cuts]
     assert [entry.reason for entry in refused] == ["configuration_changed"]
     assert other.stop() == 0
-    assert len(list(kafka.committed(road.topic))) == before
+    assert len(list(kafka.committed(route.topic))) == before
 
     again = start(size)
     replay = [str(Path(sys.executable).with_name("headrace")), "replay", str(again.file), "--yes"]
     subprocess.run(replay, check=True, timeout=120, capture_output=True)
     until_sync(lambda: again.status()["objects"]["done"] == 1, seconds=60, what="the end of the object")
     assert again.stop() == 0
-    assert sorted(record.value or b"" for record in kafka.committed(road.topic)) == chunks
+    assert sorted(record.value or b"" for record in kafka.committed(route.topic)) == chunks

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.support import aws
-from tests.support.service import Road, new_road
+from tests.support.service import Route, new_route
 
 pytestmark = pytest.mark.parts
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
-    """A road on which nothing is wrong."""
-    return new_road(tmp_path_factory.mktemp("problems"))
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
+    """A route on which nothing is wrong."""
+    return new_route(tmp_path_factory.mktemp("problems"))
 
 
 def run(file: Path, *arguments: str) -> tuple[int, str]:
@@ -29,11 +29,11 @@ def run(file: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, "\n".join(line for line in done.stderr.splitlines() if not line.startswith("{"))
 
 
-def configuration(road: Road, **changes: object) -> Path:
-    """A configuration file of the road, with a name of its own."""
+def configuration(route: Route, **changes: object) -> Path:
+    """A configuration file of the route, with a name of its own."""
     name = aws.unique("problem")
-    file = road.folder / f"{name}.json"
-    file.write_text(json.dumps({"name": name, **road.options(http__listen="", **changes)}))
+    file = route.folder / f"{name}.json"
+    file.write_text(json.dumps({"name": name, **route.options(http__listen="", **changes)}))
     return file
 
 
@@ -89,9 +89,11 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_named(road: Road, changes: dict[str, object], code: int, expected: str) -> None:
+def test_what_is_not_there_is_named(
+    route: Route, changes: dict[str, object], code: int, expected: str
+) -> None:
     """Each with the option that names it."""
-    found, said = run(configuration(road, **changes), "--startup-timeout", "2")
+    found, said = run(configuration(route, **changes), "--startup-timeout", "2")
 
     assert (found, expected in said) == (code, True), said
 
@@ -106,9 +108,9 @@ def test_what_is_not_there_is_named(road: Road, changes: dict[str, object], code
         ("mark", ("--dry-run",)),
     ],
 )
-def test_a_bucket_that_does_not_exist(road: Road, verb: str, arguments: tuple[str, ...]) -> None:
+def test_a_bucket_that_does_not_exist(route: Route, verb: str, arguments: tuple[str, ...]) -> None:
     """A final answer, as for a missing topic: at once, one code everywhere, with the remedy."""
-    file = configuration(road, aws__s3__bucket__name="nobody-made-it")
+    file = configuration(route, aws__s3__bucket__name="nobody-made-it")
     argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
     began = time.monotonic()
 
@@ -124,35 +126,35 @@ def test_a_bucket_that_does_not_exist(road: Road, verb: str, arguments: tuple[st
 
 
 @pytest.mark.long
-def test_a_master_that_says_nothing(road: Road) -> None:
+def test_a_master_that_says_nothing(route: Route) -> None:
     """Something accepts the connection, and is no master of Spark."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         master = f"spark://127.0.0.1:{listening.getsockname()[1]}"
         began = time.monotonic()
 
-        code, said = run(configuration(road, spark__master=master), "--startup-timeout", "2")
+        code, said = run(configuration(route, spark__master=master), "--startup-timeout", "2")
 
     assert (code, f"spark.master = '{master}'" in said) == (3, True), said
     assert time.monotonic() - began < 45
 
 
-def test_a_taken_port_is_a_configuration_error(road: Road) -> None:
+def test_a_taken_port_is_a_configuration_error(route: Route) -> None:
     """Before anything is started."""
     host = aws.address().removeprefix("http://")
 
-    code, said = run(configuration(road), "--set", f"http.listen={host}")
+    code, said = run(configuration(route), "--set", f"http.listen={host}")
 
     assert code == 2
     assert f"http.listen: cannot listen on {host}" in said
 
 
-def test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person(road: Road) -> None:
+def test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person(route: Route) -> None:
     """Exit code 5: the good rows are there, the object with the bad one is quarantined at its position."""
-    road.upload("good.jsonl", [b'{"n":1}'])
-    road.uploaded.update([b'{"n":2}'])
-    aws.s3().put_object(Bucket=road.bucket, Key="bad.jsonl", Body=b'{"n":2}\n{broken\n{"n":3}\n')
+    route.upload("good.jsonl", [b'{"n":1}'])
+    route.uploaded.update([b'{"n":2}'])
+    aws.s3().put_object(Bucket=route.bucket, Key="bad.jsonl", Body=b'{"n":2}\n{broken\n{"n":3}\n')
 
-    code, _ = run(configuration(road), "--until-idle")
+    code, _ = run(configuration(route), "--until-idle")
 
     assert code == 5
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)

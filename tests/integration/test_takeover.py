@@ -19,16 +19,16 @@ from tests.support import aws, kafka
 from tests.support.discovery import await_records
 from tests.support.kafka import BrokerFactory
 from tests.support.proxy import Proxy
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """An empty road."""
-    return new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """An empty route."""
+    return new_route(tmp_path)
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def started(stack: ExitStack, service: Service, *arguments: str) -> Service:
     return service
 
 
-def uploads(stack: ExitStack, road: Road) -> Load:
+def uploads(stack: ExitStack, route: Route) -> Load:
     """Five small objects a second, until the end."""
     client = aws.s3()
     stack.callback(client.close)
     shape = Shape(forms=("jsonl",), per_second=5.0, small_rows=20, large_share=0.0)
-    load = Load(bucket=road.bucket, client=client, shape=shape, seed=1)
+    load = Load(bucket=route.bucket, client=client, shape=shape, seed=1)
     stack.callback(load.stop)
     load.start()
     return load
@@ -72,13 +72,13 @@ def seconds_to_a_new_row(watch: Watch, began: float, *, at_most: float) -> float
     ids=["a member as usual", "a static one with a long session"],
 )
 def test_after_kill_9_it_works_again_within_20_s(
-    road: Road, stack: ExitStack, options: dict[str, object]
+    route: Route, stack: ExitStack, options: dict[str, object]
 ) -> None:
     """Spark's start included. A static member does not wait for its own session either."""
-    service = started(stack, road.service(aws.unique("again"), **options))
-    watch = Watch(kafka.address(), road.topic)
+    service = started(stack, route.service(aws.unique("again"), **options))
+    watch = Watch(kafka.address(), route.topic)
     stack.callback(watch.close)
-    uploads(stack, road)
+    uploads(stack, route)
     seconds_to_a_new_row(watch, time.monotonic(), at_most=30)
     began = time.monotonic()
     service.kill()
@@ -89,14 +89,14 @@ def test_after_kill_9_it_works_again_within_20_s(
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_a_standby_works_soon(road: Road, stack: ExitStack, how: str) -> None:
+def test_a_standby_works_soon(route: Route, stack: ExitStack, how: str) -> None:
     """Within the session timeout and 5 s when the leader is killed, within 5 s when it is stopped."""
     name, options = aws.unique("pair"), {"lead__session__timeout__ms": 8000}
-    first = started(stack, road.service(name, **options))
-    started(stack, road.service(name, state__dir=str(road.folder / "second"), **options))
-    watch = Watch(kafka.address(), road.topic)
+    first = started(stack, route.service(name, **options))
+    started(stack, route.service(name, state__dir=str(route.folder / "second"), **options))
+    watch = Watch(kafka.address(), route.topic)
     stack.callback(watch.close)
-    uploads(stack, road)
+    uploads(stack, route)
     seconds_to_a_new_row(watch, time.monotonic(), at_most=30)
     began = time.monotonic()
     if how == "killed":
@@ -110,27 +110,27 @@ def test_a_standby_works_soon(road: Road, stack: ExitStack, how: str) -> None:
     assert took < (13 if how == "killed" else 5)
 
 
-def test_no_finished_object_is_read_again(road: Road, stack: ExitStack) -> None:
+def test_no_finished_object_is_read_again(route: Route, stack: ExitStack) -> None:
     """After `kill -9`, with a cache and without one: not one GET of what was done."""
     proxy = stack.enter_context(Proxy(aws.address()))
     for number in range(30):
-        road.upload(f"{number:02}.jsonl", rows(f"object-{number}", 50))
-    service = started(stack, road.service(aws.unique("done"), aws__s3__endpoint=proxy.url))
+        route.upload(f"{number:02}.jsonl", rows(f"object-{number}", 50))
+    service = started(stack, route.service(aws.unique("done"), aws__s3__endpoint=proxy.url))
     until_sync(lambda: service.status()["objects"]["done"] == 30, seconds=60, what="all done")
     reads_before = objects_read(proxy)
     assert len(reads_before) == 30, "the proxy sees the GETs"
     for cache in ("kept", "lost"):
         service.kill()
         if cache == "lost":
-            subprocess.run(["rm", "-rf", str(road.folder / "state")], check=True)
+            subprocess.run(["rm", "-rf", str(route.folder / "state")], check=True)
         service.start()
         until_sync(lambda: service.status()["last_full_listing_ms"], seconds=60, what="a full listing")
-    road.upload("new.jsonl", rows("new", 50))
+    route.upload("new.jsonl", rows("new", 50))
     until_sync(lambda: service.status()["objects"]["done"] == 31, seconds=60, what="the new one done")
     read = objects_read(proxy)
     read.subtract(reads_before)
     assert +read == Counter({"new.jsonl": 1})
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 def objects_read(proxy: Proxy) -> Counter[str]:
@@ -142,32 +142,32 @@ def objects_read(proxy: Proxy) -> Counter[str]:
 # -- what changes between runs -----------------------------------------------------------------------------
 
 
-def test_slots_lowered_and_raised_between_runs(road: Road, stack: ExitStack) -> None:
+def test_slots_lowered_and_raised_between_runs(route: Route, stack: ExitStack) -> None:
     """Killed with three slots, then one, then four: slots that are used no more are fenced too."""
     name = aws.unique("slots")
     options = {"max__bytes__per__second": 400_000, "transaction__boundary__interval__ms": 300}
     for number in range(40):
-        road.upload(f"{number:02}.jsonl", rows(f"object-{number}", 4000))
+        route.upload(f"{number:02}.jsonl", rows(f"object-{number}", 4000))
     for slots in (3, 1, 4):
-        service = started(stack, road.service(name, tasks__max=slots, **options))
+        service = started(stack, route.service(name, tasks__max=slots, **options))
         assert sum(service.status()["slots"].values()) == slots
         await_records(service, 10_000)
         service.kill()
-    last = started(stack, road.service(name, tasks__max=2))
+    last = started(stack, route.service(name, tasks__max=2))
     before = last.status()["objects"]["done"]
     assert before < 40, "it was over before the slots changed"
     until_sync(lambda: last.status()["objects"]["done"] == 40, seconds=120, what="all done")
     assert last.stop() == 0
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 def test_the_ledger_is_compacted_while_it_runs(
-    road: Road, stack: ExitStack, own_broker: BrokerFactory
+    route: Route, stack: ExitStack, own_broker: BrokerFactory
 ) -> None:
     """The cleaner goes over it again and again: a restart without a cache reads what is left, and goes on."""
     broker = own_broker(properties={"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"})
     name = aws.unique("compacted")
-    road.topic = kafka.new_topic("road", partitions=2, bootstrap=broker.bootstrap)
+    route.topic = kafka.new_topic("route", partitions=2, bootstrap=broker.bootstrap)
     ledger = f"{name}-offsets"
     often = {
         "cleanup.policy": "compact",
@@ -178,8 +178,8 @@ def test_the_ledger_is_compacted_while_it_runs(
     }
     made = kafka.new_topic(ledger, config=often, bootstrap=broker.bootstrap)
     for number in range(6):
-        road.upload(f"{number}.jsonl", rows(f"object-{number}", 40_000))
-    service = road.service(
+        route.upload(f"{number}.jsonl", rows(f"object-{number}", 40_000))
+    service = route.service(
         name,
         bootstrap__servers=broker.bootstrap,
         offsets__storage__topic=made,
@@ -192,16 +192,16 @@ def test_the_ledger_is_compacted_while_it_runs(
     for _ in range(3):
         await_records(service, 30_000)
         service.kill()
-        subprocess.run(["rm", "-rf", str(road.folder / "state")], check=True)
+        subprocess.run(["rm", "-rf", str(route.folder / "state")], check=True)
         service.start()
     until_sync(lambda: service.status()["objects"]["done"] == 6, seconds=120, what="all done")
     assert service.stop() == 0
-    wanted = sum(road.uploaded.values())
+    wanted = sum(route.uploaded.values())
     found = Counter(
-        record.value or b"" for record in kafka.committed(road.topic, seconds=60, bootstrap=broker.bootstrap)
+        record.value or b"" for record in kafka.committed(route.topic, seconds=60, bootstrap=broker.bootstrap)
     )
     assert (wanted, wanted) == (found.total(), len(found))
-    assert found == road.uploaded
+    assert found == route.uploaded
     # How far the cleaner came, as the broker keeps it: a line for each partition.
     cleaned = (broker.folder / "data" / "cleaner-offset-checkpoint").read_text().splitlines()
     assert any(line.startswith(f"{made} 0 ") and not line.endswith(" 0") for line in cleaned), cleaned
@@ -210,15 +210,15 @@ def test_the_ledger_is_compacted_while_it_runs(
 # -- ledgers that are not what they were -------------------------------------------------------------------
 
 
-def test_a_ledger_that_is_deleted_while_it_runs(road: Road, stack: ExitStack) -> None:
+def test_a_ledger_that_is_deleted_while_it_runs(route: Route, stack: ExitStack) -> None:
     """Exit 2 with the remedy, now and at each start; --accept-new-ledger begins anew, past the old cache."""
     name = aws.unique("deleted")
-    road.upload("one.jsonl", rows("one", 100))
-    service = started(stack, road.service(name))
+    route.upload("one.jsonl", rows("one", 100))
+    service = started(stack, route.service(name))
     until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=60, what="it done")
     kafka.delete_topic(f"{name}-offsets")
     for number in range(3):
-        road.upload(f"more-{number}.jsonl", rows(f"more-{number}", 100))
+        route.upload(f"more-{number}.jsonl", rows(f"more-{number}", 100))
     assert service.wait(90) == 2, service.tail()
     assert "--accept-new-ledger" in service.tail(5)
     service.stop()
@@ -230,10 +230,10 @@ def test_a_ledger_that_is_deleted_while_it_runs(road: Road, stack: ExitStack) ->
 
     # The cache of the old topic is there, and says that one.jsonl is done: of another ledger it says nothing.
     service.start("--accept-new-ledger")
-    road.uploaded.update(rows("one", 100))
+    route.uploaded.update(rows("one", 100))
     until_sync(lambda: service.status()["objects"]["done"] == 4, seconds=60, what="all done again")
     assert service.stop() == 0
-    missing, again = road.account()
+    missing, again = route.account()
     # What was produced between the deletion and the end is produced again as well.
     assert missing == 0
     assert again % 100 == 0
@@ -241,16 +241,16 @@ def test_a_ledger_that_is_deleted_while_it_runs(road: Road, stack: ExitStack) ->
     assert service.status()["role"] == "leader"
 
 
-def test_the_ledger_of_another_ingester(road: Road, stack: ExitStack) -> None:
+def test_the_ledger_of_another_ingester(route: Route, stack: ExitStack) -> None:
     """Whose entries would look done: exit 2, and nothing is written to it."""
     owner = aws.unique("owner")
-    road.upload("one.jsonl", rows("one", 100))
-    first = started(stack, road.service(owner))
+    route.upload("one.jsonl", rows("one", 100))
+    first = started(stack, route.service(owner))
     until_sync(lambda: first.status()["objects"]["done"] == 1, seconds=60, what="it done")
     assert first.stop() == 0
     before = entries(f"{owner}-offsets")
 
-    other = road.service(aws.unique("other"), offsets__storage__topic=f"{owner}-offsets")
+    other = route.service(aws.unique("other"), offsets__storage__topic=f"{owner}-offsets")
     with pytest.raises(StageError, match=rf"ended with 2(.|\n)*ledger of the ingester '{owner}'"):
         other.start()
     other.stop()
@@ -274,14 +274,14 @@ def entries(ledger: str) -> dict[ObjectId, State]:
     return found
 
 
-def test_a_paused_standby_takes_nothing(road: Road, stack: ExitStack) -> None:
+def test_a_paused_standby_takes_nothing(route: Route, stack: ExitStack) -> None:
     """A standby that stalls and comes back raises the generation twice; the leader works on through both."""
     name, options = aws.unique("stalled"), {"lead__session__timeout__ms": 6000}
-    first = started(stack, road.service(name, **options))
-    second = started(stack, road.service(name, state__dir=str(road.folder / "second"), **options))
-    watch = Watch(kafka.address(), road.topic)
+    first = started(stack, route.service(name, **options))
+    second = started(stack, route.service(name, state__dir=str(route.folder / "second"), **options))
+    watch = Watch(kafka.address(), route.topic)
     stack.callback(watch.close)
-    uploads(stack, road)
+    uploads(stack, route)
     seconds_to_a_new_row(watch, time.monotonic(), at_most=30)
     second.signal(signal.SIGSTOP)
     stack.callback(second.signal, signal.SIGCONT)

@@ -20,7 +20,7 @@ from ingest.settings.load import load
 from localstack.ports import free_port
 from tests.faults import processes
 from tests.support import aws
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
@@ -53,8 +53,8 @@ class Injected(BaseException):
 class RunningService:
     """A service in a thread of this process, so that its threads can be reached."""
 
-    def __init__(self, road: Road) -> None:
-        self._road = road
+    def __init__(self, route: Route) -> None:
+        self._route = route
         self._name = aws.unique("walk")
         self._rest_port = free_port()
         self._stop = Stop()
@@ -66,7 +66,7 @@ class RunningService:
     def start(self) -> None:
         """Return when a batch is at work in its one slot."""
         self._thread.start()
-        self._road.upload("slow.jsonl", rows("slow", 100_000))
+        self._route.upload("slow.jsonl", rows("slow", 100_000))
         until_sync(lambda: self.find("lanes-task") is not None or self.error, seconds=120, what="a slot")
         assert self.error is None, self.error
 
@@ -85,7 +85,7 @@ class RunningService:
             # A service that has ended does not answer.
             with suppress(OSError, http.client.HTTPException):
                 self._ask("PUT", f"/connectors/{self._name}/{verb}")
-        self._road.upload("more.jsonl", rows("more", 10))
+        self._route.upload("more.jsonl", rows("more", 10))
         processes.kill(processes.workers(os.getpid()))
 
     def end(self) -> None:
@@ -114,7 +114,7 @@ class RunningService:
             self.error = error
 
     def _settings(self) -> Settings:
-        options = self._road.options(
+        options = self._route.options(
             name=self._name,
             tasks__max=1,
             max__bytes__per__second=200_000,
@@ -127,7 +127,7 @@ class RunningService:
         return load(
             json.dumps(options),
             kind="json",
-            environment={"HOME": str(self._road.folder)},
+            environment={"HOME": str(self._route.folder)},
             read_file=lambda path: path,
         )
 
@@ -156,7 +156,7 @@ def is_injected(error: BaseException | None) -> bool:
 def service(tmp_path: Path) -> Iterator[RunningService]:
     """A service with a batch at work, ended afterwards."""
     with ExitStack() as stack:
-        made = RunningService(new_road(tmp_path))
+        made = RunningService(new_route(tmp_path))
         stack.callback(made.close)
         made.start()
         yield made

@@ -8,22 +8,22 @@ import pytest
 from tests.support import aws
 from tests.support.proxy import Answer, Proxy
 from tests.support.run import start_run
-from tests.support.service import Road, new_road, rows
+from tests.support.service import Route, new_route, rows
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
-    """A road with one object on it."""
-    made = new_road(tmp_path)
+def route(tmp_path: Path) -> Route:
+    """A route with one object on it."""
+    made = new_route(tmp_path)
     made.upload("a.jsonl", rows("a", 3))
     return made
 
 
-def ended(road: Road, *arguments: str, **options: Any) -> tuple[int, str]:
+def ended(route: Route, *arguments: str, **options: Any) -> tuple[int, str]:
     """Exit code and log of a run until idle."""
-    run = start_run(road, "--until-idle", *arguments, **options)
+    run = start_run(route, "--until-idle", *arguments, **options)
     try:
         return run.process.wait(170), run.log.read_text()
     finally:
@@ -38,26 +38,26 @@ def ended(road: Road, *arguments: str, **options: Any) -> tuple[int, str]:
     ],
     ids=["deleted", "away"],
 )
-def test_a_queue_that_fails(road: Road, options: dict[str, object], why: str) -> None:
+def test_a_queue_that_fails(route: Route, options: dict[str, object], why: str) -> None:
     """What the listing found is in Kafka; then it waits for --startup-timeout, and no longer."""
     port = aws.address().rpartition(":")[2]
     filled = {
         name: value.format(port=port) if isinstance(value, str) else value for name, value in options.items()
     }
-    code, log = ended(road, "--startup-timeout", "4", **filled)
+    code, log = ended(route, "--startup-timeout", "4", **filled)
 
     assert code == 3, log[-2000:]
     assert "--until-idle: what is left waits for something outside: sqs.queue.url: the queue fails: " in log
     assert why in log
     assert "Traceback" not in log
-    assert road.account() == (0, 0)
+    assert route.account() == (0, 0)
 
 
 @pytest.mark.long
-def test_a_bucket_that_cannot_be_listed_to_its_end(road: Road) -> None:
+def test_a_bucket_that_cannot_be_listed_to_its_end(route: Route) -> None:
     """Its first page came; the second never does."""
     for number in range(1000):
-        aws.s3().put_object(Bucket=road.bucket, Key=f"b/{number:04}", Body=b"1\n")
+        aws.s3().put_object(Bucket=route.bucket, Key=f"b/{number:04}", Body=b"1\n")
     with Proxy(aws.address().removeprefix("http://")) as proxy:
         proxy.on(
             Answer(status=503),
@@ -65,7 +65,7 @@ def test_a_bucket_that_cannot_be_listed_to_its_end(road: Road) -> None:
         )
 
         code, log = ended(
-            road,
+            route,
             "--startup-timeout",
             "4",
             aws__s3__endpoint=proxy.url,
@@ -74,4 +74,4 @@ def test_a_bucket_that_cannot_be_listed_to_its_end(road: Road) -> None:
         )
 
     assert code == 3, log[-2000:]
-    assert f"waits for something outside: aws.s3.bucket.name = '{road.bucket}' cannot be listed" in log
+    assert f"waits for something outside: aws.s3.bucket.name = '{route.bucket}' cannot be listed" in log

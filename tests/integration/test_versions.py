@@ -1,4 +1,4 @@
-"""Versions and overwrites on a versioned bucket, and every road that an event can take to the queue."""
+"""Versions and overwrites on a versioned bucket, and every route that an event can take to the queue."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.support.discovery import (
     running,
     values_of,
 )
-from tests.support.service import Road, rows
+from tests.support.service import Route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -26,33 +26,33 @@ EXISTING: Final = "v/existing.jsonl"
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
     """A versioned bucket that tells by prefix: `v/` the queue, `sns/` through SNS, `bridge/` EventBridge."""
-    road = Road(
+    route = Route(
         folder=tmp_path_factory.mktemp("versions"),
         bucket=aws.new_bucket(),
         queue_url=aws.new_queue(),
-        topic=kafka.new_topic("road", partitions=2),
+        topic=kafka.new_topic("route", partitions=2),
     )
-    aws.s3().put_bucket_versioning(Bucket=road.bucket, VersioningConfiguration={"Status": "Enabled"})
-    road.upload(EXISTING, rows("existing", 5), counts=False)
-    road.upload("v/quiet.jsonl", rows("quiet", 5), counts=False)
-    connect(road)
-    return road
+    aws.s3().put_bucket_versioning(Bucket=route.bucket, VersioningConfiguration={"Status": "Enabled"})
+    route.upload(EXISTING, rows("existing", 5), counts=False)
+    route.upload("v/quiet.jsonl", rows("quiet", 5), counts=False)
+    connect(route)
+    return route
 
 
-def connect(road: Road) -> None:
-    """Configure the three roads to the one queue."""
-    arn = aws.queue_arn(road.queue_url)
+def connect(route: Route) -> None:
+    """Configure the three routes to the one queue."""
+    arn = aws.queue_arn(route.queue_url)
     topic = aws.sns().create_topic(Name=aws.unique("topic"))["TopicArn"]
     aws.sns().subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
     rule = aws.unique("rule")
-    detail = {"bucket": {"name": [road.bucket]}, "object": {"key": [{"prefix": "bridge/"}]}}
+    detail = {"bucket": {"name": [route.bucket]}, "object": {"key": [{"prefix": "bridge/"}]}}
     pattern = {"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail}
     aws.events().put_rule(Name=rule, EventPattern=json.dumps(pattern))
     aws.events().put_targets(Rule=rule, Targets=[{"Id": "queue", "Arn": arn}])
     aws.s3().put_bucket_notification_configuration(
-        Bucket=road.bucket,
+        Bucket=route.bucket,
         NotificationConfiguration={
             "QueueConfigurations": [
                 {
@@ -74,20 +74,20 @@ def connect(road: Road) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(road: Road) -> Iterator[Service]:
+def service(route: Route) -> Iterator[Service]:
     """A service that begins with what arrives, and lists once, at its start: all else is told by events."""
     options = {"include__existing": False, "sqs__wait__time__seconds": 1}
-    with running(road.service(aws.unique("versions"), **options)) as service:
+    with running(route.service(aws.unique("versions"), **options)) as service:
         until_sync(lambda: service.status()["last_full_listing_ms"], seconds=60, what="the first listing")
         yield service
 
 
 @pytest.fixture
-def exact(road: Road, service: Service) -> Iterator[None]:
+def exact(route: Route, service: Service) -> Iterator[None]:
     """After the test every row is there, once, and the queue is empty."""
     yield
-    await_settled(service, road)
-    assert road.account() == (0, 0)
+    await_settled(service, route)
+    assert route.account() == (0, 0)
 
 
 @pytest.mark.usefixtures("exact")
@@ -98,93 +98,93 @@ def test_what_was_there_before_the_first_start_is_left_alone(service: Service) -
 
 
 @pytest.mark.usefixtures("exact")
-def test_an_event_about_what_was_there_is_believed(road: Road, service: Service) -> None:
+def test_an_event_about_what_was_there_is_believed(route: Route, service: Service) -> None:
     """Events are never filtered by age."""
-    head = aws.s3().head_object(Bucket=road.bucket, Key=EXISTING)
-    announce_all(road, [(EXISTING, head["ETag"].strip('"'), head["ContentLength"])])
-    road.uploaded.update(rows("existing", 5))
-    await_settled(service, road)
+    head = aws.s3().head_object(Bucket=route.bucket, Key=EXISTING)
+    announce_all(route, [(EXISTING, head["ETag"].strip('"'), head["ContentLength"])])
+    route.uploaded.update(rows("existing", 5))
+    await_settled(service, route)
 
-    assert values_of(road, EXISTING) == rows("existing", 5)
+    assert values_of(route, EXISTING) == rows("existing", 5)
 
 
 @pytest.mark.usefixtures("exact")
-def test_both_contents_of_a_quick_overwrite_in_order(road: Road, service: Service) -> None:
+def test_both_contents_of_a_quick_overwrite_in_order(route: Route, service: Service) -> None:
     """Each event names its version, and that version is read, however many came since."""
     key = "v/overwritten.jsonl"
     contents = [rows(f"overwritten-{number}", 3) for number in range(5)]
     for content in contents:
-        road.upload(key, content)
-    await_settled(service, road)
+        route.upload(key, content)
+    await_settled(service, route)
 
-    assert values_of(road, key) == [row for content in contents for row in content]
+    assert values_of(route, key) == [row for content in contents for row in content]
     assert outcomes(service, key) == [("done", None)] * 5
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_then_b_then_a_gives_a_and_b(road: Road, service: Service) -> None:
+def test_a_then_b_then_a_gives_a_and_b(route: Route, service: Service) -> None:
     """The second A has the ETag of the first: a (key, ETag) is ingested once."""
     key = "v/aba.jsonl"
     first, second = rows("aba-a", 3), rows("aba-b", 3)
-    road.upload(key, first)
-    road.upload(key, second)
-    await_settled(service, road)
-    road.upload(key, first, counts=False)
-    await_settled(service, road)
+    route.upload(key, first)
+    route.upload(key, second)
+    await_settled(service, route)
+    route.upload(key, first, counts=False)
+    await_settled(service, route)
 
-    assert values_of(road, key) == first + second
+    assert values_of(route, key) == first + second
 
 
 @pytest.mark.usefixtures("exact")
-def test_deleted_and_uploaded_again(road: Road, service: Service) -> None:
+def test_deleted_and_uploaded_again(route: Route, service: Service) -> None:
     """Deleted before it was read, its version is there still; the same bytes again are known, others new."""
     key = "v/again.jsonl"
     first, second = rows("again-1", 3), rows("again-2", 3)
-    road.upload(key, first)
-    aws.s3().delete_object(Bucket=road.bucket, Key=key)
-    road.upload(key, first, counts=False)
-    aws.s3().delete_object(Bucket=road.bucket, Key=key)
-    await_settled(service, road)
-    road.upload(key, second)
-    await_settled(service, road)
+    route.upload(key, first)
+    aws.s3().delete_object(Bucket=route.bucket, Key=key)
+    route.upload(key, first, counts=False)
+    aws.s3().delete_object(Bucket=route.bucket, Key=key)
+    await_settled(service, route)
+    route.upload(key, second)
+    await_settled(service, route)
 
-    assert values_of(road, key) == first + second
+    assert values_of(route, key) == first + second
     assert metric(service, "headrace_objects_total", state="ignored", reason="removed") >= 2
 
 
 @pytest.mark.usefixtures("exact")
 def test_a_version_that_was_removed_for_good_is_missing_until_it_is_there_again(
-    road: Road, service: Service
+    route: Route, service: Service
 ) -> None:
     """404 is `skipped`, reason `missing`, and not final: the same content in another version is read."""
     key = "v/missing.jsonl"
     content = rows("missing", 3)
     body = b"".join(line + b"\n" for line in content)
     client = aws.s3()
-    put = client.put_object(Bucket=road.bucket, Key="elsewhere/missing.jsonl", Body=body)
+    put = client.put_object(Bucket=route.bucket, Key="elsewhere/missing.jsonl", Body=body)
     # Told of before it is there: the reader gets a 404, as it does for what was deleted since.
-    announce_all(road, [(key, put["ETag"].strip('"'), len(body))])
+    announce_all(route, [(key, put["ETag"].strip('"'), len(body))])
     until_sync(
         lambda: outcomes(service, key) == [("skipped", "missing")], seconds=60, what="a missing object"
     )
-    road.upload(key, content)
-    await_settled(service, road)
+    route.upload(key, content)
+    await_settled(service, route)
 
     assert outcomes(service, key) == [("skipped", "missing"), ("done", None)]
-    assert values_of(road, key) == content
+    assert values_of(route, key) == content
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("road_name", ["sns", "bridge"])
+@pytest.mark.parametrize("route_name", ["sns", "bridge"])
 @pytest.mark.parametrize("key", ["plain.jsonl", "a b+c%2B=é.jsonl"])
 def test_an_upload_told_through_another_service(
-    road: Road, service: Service, road_name: str, key: str
+    route: Route, service: Service, route_name: str, key: str
 ) -> None:
     """S3 to SNS to SQS, wrapped, and S3 to EventBridge to SQS: the key as it is, the object once."""
-    name = f"{road_name}/{key}"
+    name = f"{route_name}/{key}"
     content = rows(name, 5)
-    road.upload(name, content)
-    await_settled(service, road)
+    route.upload(name, content)
+    await_settled(service, route)
 
-    assert values_of(road, name) == content
+    assert values_of(route, name) == content
     assert log_lines(service, "message_left_on_queue") == []

@@ -19,7 +19,7 @@ from ingest.kafka.kafka_clients import new_transactional_producer
 from ingest.kafka.kafka_errors import LedgerEndHidden
 from ingest.kafka.leadership import Leadership, group_id
 from ingest.kafka.ledger_follower import Applied
-from ingest.kafka.ledger_identity import mark_of, read_remembered_ledgers, refuse_changed
+from ingest.kafka.ledger_identity import marker_of, read_remembered_ledgers, refuse_changed
 from ingest.kafka.ledger_topic import LedgerIdentity
 from ingest.model.ledger_entry import State, encode_key
 from tests.kafka.ingester import DONE, Ingester, object_id
@@ -55,7 +55,7 @@ def test_a_new_ledger_is_taken_over_and_claimed(ingester: Ingester) -> None:
         (encode_key(control_records.OWNER), encode_control(Owner(name=ingester.name)))
     ]
     until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
-    marks = read_remembered_ledgers(ingester.admin, group_id(ingester.name)).marks
+    marks = read_remembered_ledgers(ingester.admin, group_id(ingester.name)).ledgers
     assert marks == {ingester.output: (ingester.topic, ingester.admin.topic_id(ingester.topic))}
     ledger.check()
 
@@ -240,7 +240,7 @@ def test_a_lost_ledger_is_noticed_at_start(ingester: Ingester) -> None:
     until_sync(
         lambda: (
             ingester.admin.topic_id(ingester.topic)
-            in str(read_remembered_ledgers(ingester.admin, lead.group).marks)
+            in str(read_remembered_ledgers(ingester.admin, lead.group).ledgers)
         )
     )
     ingester.prepare()
@@ -352,7 +352,9 @@ def test_an_anchor_is_added_while_running(ingester: Ingester, topic: TopicFactor
     ledger.add_anchor("no-such-topic")
     ledger.check()
     group = group_id(ingester.name)
-    until_sync(lambda: set(read_remembered_ledgers(ingester.admin, group).marks) == {ingester.output, later})
+    until_sync(
+        lambda: set(read_remembered_ledgers(ingester.admin, group).ledgers) == {ingester.output, later}
+    )
 
 
 def test_offsets_of_others_are_no_marks(ingester: Ingester) -> None:
@@ -360,7 +362,7 @@ def test_offsets_of_others_are_no_marks(ingester: Ingester) -> None:
     ledger = taken_over(ingester)
     ledger.commit([], offsets=[TopicPartition(ingester.output, 0, 0, "a note of somebody's")])
     until_sync(lambda: read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
-    ledger.commit([], offsets=[TopicPartition(ingester.output, 0, 0, mark_of(ledger._identity()))])
+    ledger.commit([], offsets=[TopicPartition(ingester.output, 0, 0, marker_of(ledger._identity()))])
     until_sync(lambda: not read_remembered_ledgers(ingester.admin, group_id(ingester.name)).is_empty)
 
 

@@ -57,7 +57,7 @@ def test_a_question_about_topics_helps_it_along() -> None:
 
 def test_one_that_nothing_helps_is_given_up() -> None:
     """By another thread: the caller's does not come back."""
-    assert asked(Stubborn(helped_by=-1), 0.1) == ["consent-watch"]
+    assert asked(Stubborn(helped_by=-1), 0.1) == ["group-commit-watch"]
 
 
 def test_one_that_returns_in_time_is_left_alone() -> None:
@@ -65,7 +65,7 @@ def test_one_that_returns_in_time_is_left_alone() -> None:
     producer = Stubborn(helped_by=-1)
     producer.returns.set()
     assert asked(producer, 0.1) == []
-    watches = [thread for thread in threading.enumerate() if thread.name == "consent-watch"]
+    watches = [thread for thread in threading.enumerate() if thread.name == "group-commit-watch"]
     for watch in watches:
         watch.join(5)
         assert not watch.is_alive()

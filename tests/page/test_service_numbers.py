@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.stage import Service
 from tests.page.chromium import Chromium, find_chromium
 from tests.support import aws
-from tests.support.service import Road, new_road, queue_depth, rows
+from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
@@ -20,27 +20,27 @@ BAD = b"\n".join([*rows("quarantined", 3), b"{broken", *rows("after", 3)]) + b"\
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Road:
+def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
     """An object from before, found by listing; the others are announced."""
-    made = new_road(tmp_path_factory.mktemp("numbers"))
+    made = new_route(tmp_path_factory.mktemp("numbers"))
     made.upload("listed.jsonl", rows("listed", 50))
     return made
 
 
 @pytest.fixture(scope="module")
-def service(road: Road) -> Iterator[Service]:
+def service(route: Route) -> Iterator[Service]:
     """A service that has done one of everything that is quick to do."""
     # Objects wait for a moment, so that their messages are held long enough to be extended.
-    made = road.service(
+    made = route.service(
         aws.unique("numbers"), sqs__visibility__timeout__seconds=2, object__min__age__ms=2500, tasks__max=1
     )
     try:
         made.start(ready_seconds=200)
         until_sync(lambda: made.status()["mode"] == "events", seconds=30, what="events")
-        road.upload("announced.jsonl", rows("announced", 70))
-        aws.s3().put_object(Bucket=road.bucket, Key="empty.jsonl", Body=b"")
-        aws.s3().put_object(Bucket=road.bucket, Key="bad.jsonl", Body=BAD)
-        aws.sqs().send_message(QueueUrl=road.queue_url, MessageBody="not for us")
+        route.upload("announced.jsonl", rows("announced", 70))
+        aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")
+        aws.s3().put_object(Bucket=route.bucket, Key="bad.jsonl", Body=BAD)
+        aws.sqs().send_message(QueueUrl=route.queue_url, MessageBody="not for us")
         ends = {"done": 2, "skipped": 1, "quarantined": 1, "pending": 0, "active": 0}
 
         def is_over() -> bool:
@@ -48,7 +48,7 @@ def service(road: Road) -> Iterator[Service]:
             return all(counts[state] == count for state, count in ends.items())
 
         until_sync(is_over, seconds=60, what="the end of four objects")
-        until_sync(lambda: queue_depth(road.queue_url) == 1, seconds=30, what="only what is not ours")
+        until_sync(lambda: queue_depth(route.queue_url) == 1, seconds=30, what="only what is not ours")
         yield made
     finally:
         code = made.stop()
@@ -66,10 +66,10 @@ def numbers(service: Service) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_every_metric_says_what_was_done(road: Road, service: Service) -> None:
+def test_every_metric_says_what_was_done(route: Route, service: Service) -> None:
     """Each of docs/metrics.md, moved by real work and by nothing else."""
     found = numbers(service)
-    size = sum(found["Size"] for found in listed(road))
+    size = sum(found["Size"] for found in listed(route))
 
     assert found["headrace_leader",] == found["headrace_ready",] == 1
     assert [found["headrace_mode", mode] for mode in ("events", "fallback", "listing")] == [1, 0, 0]
@@ -80,7 +80,7 @@ def test_every_metric_says_what_was_done(road: Road, service: Service) -> None:
     # S3 tells the queue that it may, before the first object.
     assert found["headrace_objects_total", "test_event", "ignored"] == 1
     # Those before the broken line are in Kafka.
-    assert found["headrace_records_total", road.topic] == 50 + 70 + 3
+    assert found["headrace_records_total", route.topic] == 50 + 70 + 3
     assert found["headrace_bad_records_total", "not_json"] == 1
     assert found["headrace_read_bytes_total",] == size
     assert found["headrace_event_to_commit_seconds_count",] == 2
@@ -105,10 +105,10 @@ def test_every_metric_says_what_was_done(road: Road, service: Service) -> None:
     assert time.time() - found["headrace_last_full_listing_timestamp_seconds",] < 120
 
 
-def test_what_waits_is_counted_while_it_waits(road: Road, service: Service) -> None:
+def test_what_waits_is_counted_while_it_waits(route: Route, service: Service) -> None:
     """Objects, bytes and the age of the oldest: the lag that people ask for."""
-    road.upload("waits.jsonl", rows("waits", 10))
-    size = next(found["Size"] for found in listed(road) if found["Key"] == "waits.jsonl")
+    route.upload("waits.jsonl", rows("waits", 10))
+    size = next(found["Size"] for found in listed(route) if found["Key"] == "waits.jsonl")
 
     def waiting() -> tuple[float, float, bool]:
         found = numbers(service)
@@ -140,7 +140,7 @@ def test_status_lists_what_is_quarantined(service: Service) -> None:
 
 
 def test_the_page_of_a_real_service(
-    road: Road, service: Service, tmp_path_factory: pytest.TempPathFactory
+    route: Route, service: Service, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """From an upload to a browser, without anything put in between: what is over, quarantined, being read."""
     command = find_chromium()
@@ -156,7 +156,7 @@ def test_the_page_of_a_real_service(
             assert "bad.jsonl not_json" in quarantined
             assert "None." not in quarantined
             assert page.text("#reading") == "None."
-            road.upload("large.jsonl", rows("large" * 40, 300_000))
+            route.upload("large.jsonl", rows("large" * 40, 300_000))
             page.await_text("#reading", lambda text: "large.jsonl 0" in text, seconds=60)
             page.await_text("#reading", lambda text: text == "None.", seconds=120)
             assert "large.jsonl done" in page.text("#recent")
@@ -165,6 +165,6 @@ def test_the_page_of_a_real_service(
         browser.close()
 
 
-def listed(road: Road) -> list[Any]:
+def listed(route: Route) -> list[Any]:
     """The objects of the bucket."""
-    return list(aws.s3().list_objects_v2(Bucket=road.bucket)["Contents"])
+    return list(aws.s3().list_objects_v2(Bucket=route.bucket)["Contents"])

@@ -7,7 +7,7 @@ HALF = Entry("partial", 1)
 DONE = Entry("done", 2)
 
 
-def three_lanes() -> Broker:
+def three_slots() -> Broker:
     """A driver and two slots, each initialised once."""
     return Broker((Lane(),) * 3).initialised(0).initialised(1).initialised(2)
 
@@ -17,32 +17,32 @@ class TestTransactions:
 
     def test_a_commit_shows_rows_and_checkpoint_together(self) -> None:
         """Before the decision nothing, after it both."""
-        open_one = three_lanes().begun(1).produced(1, [("a", 0)], [("a", HALF)])
+        open_one = three_slots().begun(1).produced(1, [("a", 0)], [("a", HALF)])
         assert (open_one.visible, open_one.read()) == ((), ())
         done = open_one.decided(1).closed(1)
         assert (done.visible, done.read()) == ((("a", 0),), (Known("a", 0, HALF),))
 
     def test_initialising_aborts_what_is_open(self) -> None:
         """Its rows are never seen, and the old producer is refused."""
-        after = three_lanes().begun(1).produced(1, [("a", 0)], [("a", HALF)]).initialised(1)
+        after = three_slots().begun(1).produced(1, [("a", 0)], [("a", HALF)]).initialised(1)
         assert (after.visible, after.read(), after.is_current(1, 1)) == ((), (), False)
 
     def test_initialising_completes_what_is_decided(self) -> None:
         """A commit that the coordinator has is not undone by a fence."""
-        decided = three_lanes().begun(1).produced(1, [("a", 0)], [("a", HALF)]).decided(1)
+        decided = three_slots().begun(1).produced(1, [("a", 0)], [("a", HALF)]).decided(1)
         assert decided.read() == ()
         assert decided.initialised(1).read() == (Known("a", 0, HALF),)
 
     def test_an_open_transaction_hides_a_neighbours_commit(self) -> None:
         """The last stable offset is no end: an acknowledged commit lies above it."""
-        both = three_lanes().begun(1).produced(1, [], [("a", HALF)]).begun(2).produced(2, [], [("b", DONE)])
+        both = three_slots().begun(1).produced(1, [], [("a", HALF)]).begun(2).produced(2, [], [("b", DONE)])
         done = both.decided(2).closed(2)
         assert (done.last_stable_offset(), done.end(), done.read()) == (0, 2, ())
         assert done.initialised(1).read() == (Known("b", 1, DONE),)
 
     def test_compaction_keeps_offsets_and_what_is_newest(self) -> None:
         """What a reader gets is the same before and after."""
-        log = three_lanes().produced_plainly([("a", HALF), ("b", DONE), ("a", DONE)])
+        log = three_slots().produced_plainly([("a", HALF), ("b", DONE), ("a", DONE)])
         small = log.compacted()
         assert small.read() == log.read() == (Known("a", 2, DONE), Known("b", 1, DONE))
         assert [record.key for record in small.log] == ["", "b", "a"]

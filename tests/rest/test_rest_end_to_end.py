@@ -13,7 +13,7 @@ import pytest
 from bench.stage import Service, StageError
 from localstack.ports import free_port
 from tests.support import aws
-from tests.support.service import Road, new_road, queue_depth, rows
+from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
@@ -26,7 +26,7 @@ PATIENCE = 240
 class Steered:
     """A service and its REST interface."""
 
-    road: Road
+    route: Route
     service: Service
     name: str
     port: int
@@ -61,22 +61,22 @@ class Steered:
 
     def put_back(self, key: str, offset: Any) -> tuple[int, Any]:
         """Ask for another offset of an object that is in the bucket."""
-        etag = aws.s3().head_object(Bucket=self.road.bucket, Key=key)["ETag"].strip('"')
-        partition = {"bucket": self.road.bucket, "key": key, "etag": etag}
+        etag = aws.s3().head_object(Bucket=self.route.bucket, Key=key)["ETag"].strip('"')
+        partition = {"bucket": self.route.bucket, "key": key, "etag": etag}
         return self.ask("PATCH", "offsets", {"offsets": [{"partition": partition, "offset": offset}]})
 
 
-def steered(road: Road, name: str = "", **changes: object) -> Steered:
+def steered(route: Route, name: str = "", **changes: object) -> Steered:
     """A service with a REST interface, not started; a name of its own unless one is given."""
     name, port = name or aws.unique("rest"), free_port()
-    service = road.service(name, rest__listen=f"127.0.0.1:{port}", **changes)
-    return Steered(road, service, name, port)
+    service = route.service(name, rest__listen=f"127.0.0.1:{port}", **changes)
+    return Steered(route, service, name, port)
 
 
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
     """A running one, which the tests of this module use in their order."""
-    made = steered(new_road(tmp_path_factory.mktemp("rest")))
+    made = steered(new_route(tmp_path_factory.mktemp("rest")))
     try:
         made.service.start(ready_seconds=PATIENCE)
         yield made
@@ -88,12 +88,12 @@ def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_change
     it: Steered,
 ) -> None:
     """What is uploaded meanwhile arrives once, after the resume."""
-    it.road.upload("a.jsonl", rows("a", 50))
-    it.road.await_rows()
+    it.route.upload("a.jsonl", rows("a", 50))
+    it.route.await_rows()
 
     assert it.ask("PUT", "pause") == (202, None)
     assert it.state() == "PAUSED"
-    it.road.upload("b.jsonl", rows("b", 50))
+    it.route.upload("b.jsonl", rows("b", 50))
     assert it.service.stop() == 0
     it.service.start(ready_seconds=PATIENCE)
     until_sync(lambda: it.service.status()["role"] == "leader", seconds=PATIENCE, what="the lead")
@@ -101,11 +101,11 @@ def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_change
     assert it.state() == "PAUSED"
     assert it.service.is_ready()
     until_sync(lambda: it.service.status()["target"] == "paused", seconds=5, what="a published look")
-    assert it.road.account() == (50, 0)
+    assert it.route.account() == (50, 0)
 
     assert it.ask("PUT", "resume") == (202, None)
-    it.road.await_rows()
-    assert it.road.account() == (0, 0)
+    it.route.await_rows()
+    assert it.route.account() == (0, 0)
     assert it.state() == "RUNNING"
 
 
@@ -120,18 +120,18 @@ def test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed(it: 
     assert (shown["connector"]["state"], shown["tasks"]) == ("STOPPED", [])
     assert {key: state for key, (_, state) in it.etags().items()} == {"a.jsonl": "done", "b.jsonl": "done"}
 
-    it.road.upload("c.jsonl", rows("c", 50), counts=False)
+    it.route.upload("c.jsonl", rows("c", 50), counts=False)
     altered = {"message": "The offsets for this connector have been altered successfully"}
     assert it.put_back("a.jsonl", None) == (200, altered)
     size = sum(len(row) + 1 for row in rows("c", 50))
     assert it.put_back("c.jsonl", {"state": "done", "size": size}) == (200, altered)
     assert sorted(it.etags()) == ["b.jsonl", "c.jsonl"]
 
-    it.road.uploaded.update(rows("a", 50))
+    it.route.uploaded.update(rows("a", 50))
     assert it.ask("PUT", "resume") == (202, None)
-    it.road.await_rows()
-    until_sync(lambda: queue_depth(it.road.queue_url) == 0, seconds=30, what="an empty queue")
-    assert it.road.account() == (0, 0)
+    it.route.await_rows()
+    until_sync(lambda: queue_depth(it.route.queue_url) == 0, seconds=30, what="an empty queue")
+    assert it.route.account() == (0, 0)
 
 
 def test_a_reset_has_everything_read_again(it: Steered) -> None:
@@ -142,10 +142,10 @@ def test_a_reset_has_everything_read_again(it: Steered) -> None:
     assert it.ask("GET", "offsets") == (200, {"offsets": []})
 
     for stem in ("a", "b", "c"):
-        it.road.uploaded.update(rows(stem, 50))
+        it.route.uploaded.update(rows(stem, 50))
     assert it.ask("PUT", "resume") == (202, None)
-    it.road.await_rows()
-    assert it.road.account() == (0, 0)
+    it.route.await_rows()
+    assert it.route.account() == (0, 0)
 
 
 def test_what_a_tool_looks_at_first(it: Steered) -> None:
@@ -157,28 +157,28 @@ def test_what_a_tool_looks_at_first(it: Steered) -> None:
     assert expanded["status"]["connector"]["state"] == "RUNNING"
     assert [task["task"] for task in expanded["info"]["tasks"]] == [0, 1]
     assert expanded["info"]["config"]["aws.secret.access.key"] == "***"
-    assert it.ask("GET", "topics") == (200, {it.name: {"topics": [it.road.topic]}})
+    assert it.ask("GET", "topics") == (200, {it.name: {"topics": [it.route.topic]}})
     assert it.ask("POST", "restart?includeTasks=true")[0] == 202
     assert it.ask("DELETE", "")[0] == 405
-    it.road.upload("after-restart.jsonl", rows("after", 10))
-    it.road.await_rows()
-    assert it.road.account() == (0, 0)
+    it.route.upload("after-restart.jsonl", rows("after", 10))
+    it.route.await_rows()
+    assert it.route.account() == (0, 0)
 
 
 @pytest.mark.long
 def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Path) -> None:
     """The wish is the ingester's, not a process's."""
-    road = new_road(tmp_path)
-    first = steered(road)
-    second = steered(road, first.name)
+    route = new_route(tmp_path)
+    first = steered(route)
+    second = steered(route, first.name)
     try:
         first.service.start(ready_seconds=PATIENCE)
         second.service.start(ready_seconds=PATIENCE)
         until_sync(lambda: second.service.status()["role"] == "standby", seconds=PATIENCE, what="a standby")
         assert second.ask("GET", "/connectors") == (200, [first.name])
         assert second.ask("GET", "/health")[0] == 200
-        road.upload("read.jsonl", rows("read", 20))
-        road.await_rows()
+        route.upload("read.jsonl", rows("read", 20))
+        route.await_rows()
         until_sync(lambda: list(second.etags()) == ["read.jsonl"], seconds=30, what="the ledger on a standby")
         for path in ("offsets", "topics"):
             assert second.ask("GET", path) == first.ask("GET", path), path
@@ -192,15 +192,15 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
 
         assert first.ask("PUT", "pause") == (202, None)
         until_sync(lambda: second.state() == "PAUSED", seconds=30, what="the pause on a standby")
-        road.upload("a.jsonl", rows("a", 50))
+        route.upload("a.jsonl", rows("a", 50))
         first.service.kill()
         until_sync(lambda: second.service.status()["role"] == "leader", seconds=PATIENCE, what="a takeover")
 
         assert second.state() == "PAUSED"
-        assert road.account() == (50, 0)
+        assert route.account() == (50, 0)
         assert second.ask("PUT", "resume") == (202, None)
-        road.await_rows()
-        assert road.account() == (0, 0)
+        route.await_rows()
+        assert route.account() == (0, 0)
     finally:
         second.service.stop()
         first.service.stop()
@@ -209,11 +209,11 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
 @pytest.mark.long
 def test_an_object_in_progress_comes_to_a_checkpoint_and_goes_on_from_there(tmp_path: Path) -> None:
     """Paused in its middle, stopped, and resumed: every row once."""
-    road = new_road(tmp_path)
-    it = steered(road, transaction__boundary__interval__ms=100)
+    route = new_route(tmp_path)
+    it = steered(route, transaction__boundary__interval__ms=100)
     try:
         it.service.start(ready_seconds=PATIENCE)
-        road.upload("large.jsonl", rows("x" * 100, 500_000))
+        route.upload("large.jsonl", rows("x" * 100, 500_000))
         until_sync(lambda: it.service.status()["records_total"] > 0, seconds=60, what="the first commit")
         assert it.ask("PUT", "pause") == (202, None)
 
@@ -226,7 +226,7 @@ def test_an_object_in_progress_comes_to_a_checkpoint_and_goes_on_from_there(tmp_
         assert item["offset"]["state"] == "partial"
         assert 0 < item["offset"]["records"] < 500_000
         assert item["offset"]["byte"] > 0
-        assert road.account() == (500_000 - item["offset"]["records"], 0)
+        assert route.account() == (500_000 - item["offset"]["records"], 0)
 
         assert it.ask("PUT", "stop") == (204, None)
         saved = it.ask("GET", "offsets")[1]
@@ -234,8 +234,8 @@ def test_an_object_in_progress_comes_to_a_checkpoint_and_goes_on_from_there(tmp_
         assert it.ask("PATCH", "offsets", saved)[0] == 200
         assert it.ask("GET", "offsets")[1] == saved
         assert it.ask("PUT", "resume") == (202, None)
-        road.await_rows()
-        assert road.account() == (0, 0)
+        route.await_rows()
+        assert route.account() == (0, 0)
     finally:
         it.service.stop()
 
@@ -246,7 +246,7 @@ def test_until_idle_does_not_wait_for_a_pause_to_end(tmp_path: Path) -> None:
     accounts = tmp_path / "accounts"
     accounts.write_text("ann:secret\n")
     accounts.chmod(0o644)
-    it = steered(new_road(tmp_path))
+    it = steered(new_route(tmp_path))
     try:
         it.service.start(ready_seconds=PATIENCE)
         assert it.ask("PUT", "stop") == (204, None)

@@ -22,7 +22,7 @@ from tests.restore.whole_archives import (
 )
 from tests.support import aws, kafka
 from tests.support.discovery import metric
-from tests.support.service import Road
+from tests.support.service import Route
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
@@ -62,8 +62,8 @@ def _restored(
     for key, content in bucket.objects.items():
         aws.s3().put_object(Bucket=place, Key=key, Body=content)
     wanted = len(names_in(bucket))
-    road = Road(folder=folder, bucket=place, queue_url="", topic=next(iter(topics.values())))
-    service = road.service(aws.unique("restore"), **_changes(bucket, topics))
+    route = Route(folder=folder, bucket=place, queue_url="", topic=next(iter(topics.values())))
+    service = route.service(aws.unique("restore"), **_changes(bucket, topics))
     service.start(ready_seconds=180)
     try:
         until_sync(lambda: _ended(service.status()["objects"]) >= wanted, seconds=90, what="all objects")
@@ -97,7 +97,7 @@ def test_an_object_without_bytes_is_a_tombstone_and_partitions_fold(tmp_path: Pa
         f"{topic}-4-0": b"Yw==",
     }.items():
         aws.s3().put_object(Bucket=place, Key=key, Body=content)
-    road = Road(folder=tmp_path, bucket=place, queue_url="", topic=topic)
+    route = Route(folder=tmp_path, bucket=place, queue_url="", topic=topic)
     layout: dict[str, object] = {
         "input__layout": "aiven",
         "restore__partition": "modulo",
@@ -105,7 +105,7 @@ def test_an_object_without_bytes_is_a_tombstone_and_partitions_fold(tmp_path: Pa
     }
     names: dict[str, object] = {"file__name__template": None, "topic": None, "sqs__queue__url": None}
     more: dict[str, object] = {"ordering": "partition", "errors__tolerance": "all"}
-    service = road.service(aws.unique("restore"), **layout, **names, **more)
+    service = route.service(aws.unique("restore"), **layout, **names, **more)
     service.start(ready_seconds=180)
     try:
         until_sync(lambda: service.status()["objects"].get("done") == 3, seconds=90, what="all objects done")

@@ -23,7 +23,7 @@ from tests.soak.growth import Growth, Slope
 from tests.soak.load import Damage, Uploaded, make
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy
-from tests.support.service import Road, new_road, queue_depth
+from tests.support.service import Route, new_route, queue_depth
 from tests.support.until import until_sync
 
 _SETTLE_SECONDS: Final = 300
@@ -34,9 +34,9 @@ _DESCRIPTORS_GROWN: Final = 40
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """One soak: the road, the proxy before S3, and everything that was uploaded."""
+    """One soak: the route, the proxy before S3, and everything that was uploaded."""
 
-    road: Road
+    route: Route
     proxy: Proxy
     letters: str
     name: str
@@ -51,7 +51,7 @@ class Soak:
     def service(self, *, tolerance: str) -> Iterator[Service]:
         """The service with this tolerance, ready; stopped cleanly afterwards."""
         letters = {"errors__deadletterqueue__topic__name": self.letters} if tolerance == "all" else {}
-        made = self.road.service(
+        made = self.route.service(
             self.name,
             aws__s3__endpoint=self.proxy.url,
             errors__tolerance=tolerance,
@@ -98,7 +98,7 @@ class Soak:
         """What became of every row so far."""
         return account(
             self.uploaded,
-            topic=self.road.topic,
+            topic=self.route.topic,
             letters=self.letters,
             entries=ledger_entries(f"{self.name}-offsets"),
             rows=self.rows,
@@ -122,7 +122,7 @@ class Soak:
         client = aws.s3()
         while (now := time.monotonic()) < deadline:
             one, body = make(self.chance, key=f"soak/{len(self.uploaded):07d}", first=self.rows)
-            client.put_object(Bucket=self.road.bucket, Key=one.key, Body=body)
+            client.put_object(Bucket=self.route.bucket, Key=one.key, Body=body)
             self.uploaded.append(one)
             self.rows += one.count
             time.sleep(max(0.0, now + 1 / self.objects_per_second - time.monotonic()))
@@ -130,7 +130,7 @@ class Soak:
 
     def _settle(self, service: Service) -> None:
         until_sync(
-            lambda: queue_depth(self.road.queue_url) == 0 and service.status()["pending_objects"] == 0,
+            lambda: queue_depth(self.route.queue_url) == 0 and service.status()["pending_objects"] == 0,
             seconds=_SETTLE_SECONDS,
             what=f"nothing pending; {service.status()['problems']}",
         )
@@ -140,7 +140,7 @@ def run(minutes: float, *, objects_per_second: float, seed: int, folder: Path) -
     """Whether everything was as it has to be; prints what it finds."""
     with Proxy(aws.address()) as proxy:
         soak = Soak(
-            road=new_road(folder),
+            route=new_route(folder),
             proxy=proxy,
             letters=kafka.new_topic("letters"),
             name=aws.unique("soak"),

@@ -183,10 +183,10 @@ def settings(
     )
 
 
-def calls_by(road: str, given: S3Settings) -> S3Calls:
-    """Calls whose GETs take the lean road, or botocore's only."""
+def calls_by(route: str, given: S3Settings) -> S3Calls:
+    """Calls whose GETs take the fast path, or botocore's only."""
     calls = new_s3_calls(given)
-    if road == "lean":
+    if route == "fast":
         return calls
     return S3Calls(calls._client, backoff=given.backoff, requester_pays=given.requester_pays)
 

@@ -1,4 +1,4 @@
-"""The same road on a Spark Connect server: a real one, whose settings and whose end matter."""
+"""The same route on a Spark Connect server: a real one, whose settings and whose end matter."""
 
 import os
 import re

@@ -60,16 +60,16 @@ def web_identity(service: CredentialService, monkeypatch: pytest.MonkeyPatch, tm
     return token
 
 
-@pytest.fixture(params=["lean", "botocore"])
-def road(request: pytest.FixtureRequest) -> str:
-    """Both roads of a GET."""
+@pytest.fixture(params=["fast", "botocore"])
+def route(request: pytest.FixtureRequest) -> str:
+    """Both routes of a GET."""
     found: str = request.param
     return found
 
 
-def calls(road: str, server: ScriptedS3, credentials: Credentials) -> S3Calls:
+def calls(route: str, server: ScriptedS3, credentials: Credentials) -> S3Calls:
     """Calls signed with these credentials."""
-    return calls_by(road, settings(server.url, credentials=credentials))
+    return calls_by(route, settings(server.url, credentials=credentials))
 
 
 def read(calls: S3Calls) -> bytes:
@@ -102,11 +102,11 @@ def is_read(calls: S3Calls) -> bool:
     ("code", "status"), [("AccessDenied", 403), ("ExpiredToken", 403), ("Throttling", 400), ("Odd", 418)]
 )
 def test_a_role_that_is_refused_is_no_objects_fault(
-    road: str, server: ScriptedS3, service: CredentialService, code: str, status: int
+    route: str, server: ScriptedS3, service: CredentialService, code: str, status: int
 ) -> None:
     """The sentence names the option and the role, and STS's own words; granted, it is assumed."""
     service.refuse(code, status, "User x may not assume it")
-    asked = calls(road, server, replace(ROLE, endpoint=service.url))
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
 
     sentence = refusal(asked)
     assert "aws.sts.role.arn" in sentence
@@ -119,11 +119,11 @@ def test_a_role_that_is_refused_is_no_objects_fault(
 
 
 def test_a_role_that_is_refused_later_stops_reading_and_comes_back(
-    road: str, server: ScriptedS3, service: CredentialService
+    route: str, server: ScriptedS3, service: CredentialService
 ) -> None:
     """As when somebody takes the trust away for a while: the next renewal tells."""
     service.grant(seconds=2)
-    asked = calls(road, server, replace(ROLE, endpoint=service.url))
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
     assert read(asked) == b"content"
 
     service.refuse()
@@ -136,11 +136,11 @@ def test_a_role_that_is_refused_later_stops_reading_and_comes_back(
 @pytest.mark.parametrize("code", ["InvalidIdentityToken", "IDPCommunicationError"])
 @pytest.mark.usefixtures("web_identity")
 def test_a_web_identity_that_is_refused(
-    road: str, server: ScriptedS3, service: CredentialService, code: str
+    route: str, server: ScriptedS3, service: CredentialService, code: str
 ) -> None:
     """Not even when S3 would have answered 400 with such a code itself."""
     service.refuse(code, 400)
-    asked = calls(road, server, ProviderCredentials(provider=CredentialsProvider.WEB_IDENTITY))
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.WEB_IDENTITY))
 
     sentence = refusal(asked)
     assert "aws.credentials.provider" in sentence
@@ -152,12 +152,12 @@ def test_a_web_identity_that_is_refused(
 
 
 def test_a_web_identity_whose_file_is_missing(
-    road: str, server: ScriptedS3, service: CredentialService, web_identity: Path
+    route: str, server: ScriptedS3, service: CredentialService, web_identity: Path
 ) -> None:
     """A volume that is mounted late."""
     service.grant()
     web_identity.unlink()
-    asked = calls(road, server, DefaultCredentials())
+    asked = calls(route, server, DefaultCredentials())
 
     assert "aws.credentials.provider" in refusal(asked)
 
@@ -165,10 +165,10 @@ def test_a_web_identity_whose_file_is_missing(
     until_sync(lambda: is_read(asked), what="the object")
 
 
-def test_credentials_that_come_expired(road: str, server: ScriptedS3, service: CredentialService) -> None:
+def test_credentials_that_come_expired(route: str, server: ScriptedS3, service: CredentialService) -> None:
     """Botocore raises a RuntimeError for them, which is no bug of ours."""
     service.grant(seconds=-10)
-    asked = calls(road, server, replace(ROLE, endpoint=service.url))
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
 
     assert "aws.sts.role.arn" in refusal(asked)
 
@@ -176,13 +176,13 @@ def test_credentials_that_come_expired(road: str, server: ScriptedS3, service: C
     until_sync(lambda: is_read(asked), what="the object")
 
 
-def test_a_single_sign_on_that_nobody_logged_in_to(road: str, server: ScriptedS3, tmp_path: Path) -> None:
+def test_a_single_sign_on_that_nobody_logged_in_to(route: str, server: ScriptedS3, tmp_path: Path) -> None:
     """Its cached token cannot be loaded: an error of botocore's that is none of its refusals."""
     (tmp_path / "config").write_text(
         "[default]\nsso_session = one\nsso_account_id = 1\nsso_role_name = reader\n"
         "[sso-session one]\nsso_region = eu-west-1\nsso_start_url = https://sso.invalid/start\n"
     )
-    asked = calls(road, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
 
     sentence = refusal(asked)
     assert "aws.credentials.provider" in sentence
@@ -190,12 +190,12 @@ def test_a_single_sign_on_that_nobody_logged_in_to(road: str, server: ScriptedS3
 
 
 def test_no_credentials_at_first(
-    road: str, server: ScriptedS3, service: CredentialService, monkeypatch: pytest.MonkeyPatch
+    route: str, server: ScriptedS3, service: CredentialService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One failed call of the metadata service: nothing is asked unsigned, and the next time is another."""
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
-    asked = calls(road, server, DefaultCredentials())
+    asked = calls(route, server, DefaultCredentials())
     server.asked.clear()
 
     assert "aws.credentials.provider" in refusal(asked)
@@ -208,7 +208,7 @@ def test_no_credentials_at_first(
 
 def test_failures_are_not_asked_for_again_at_once(server: ScriptedS3, service: CredentialService) -> None:
     """A batch of a thousand objects is not a thousand calls of STS."""
-    asked = calls("lean", server, replace(ROLE, endpoint=service.url))
+    asked = calls("fast", server, replace(ROLE, endpoint=service.url))
     for _ in range(50):
         refusal(asked)
 
@@ -220,7 +220,7 @@ def test_short_sessions_are_not_renewed_with_each_request(
 ) -> None:
     """Botocore would renew within 15 minutes of the end, which is all of the shortest session."""
     service.grant(seconds=900)
-    asked = calls("lean", server, replace(ROLE, endpoint=service.url))
+    asked = calls("fast", server, replace(ROLE, endpoint=service.url))
     for _ in range(20):
         assert read(asked) == b"content"
 
@@ -228,12 +228,12 @@ def test_short_sessions_are_not_renewed_with_each_request(
 
 
 def test_keys_of_a_file_that_are_refused_are_read_again(
-    road: str, server: ScriptedS3, tmp_path: Path
+    route: str, server: ScriptedS3, tmp_path: Path
 ) -> None:
     """Somebody renews temporary keys in the profile: S3's refusal of the old ones asks for the new."""
     file = tmp_path / "credentials"
     file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
-    asked = calls(road, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
     assert read(asked) == b"content"
     file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
     server.says(Say(error("ExpiredToken", 400)))

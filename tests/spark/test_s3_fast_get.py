@@ -41,8 +41,8 @@ def server() -> Iterator[ScriptedS3]:
 
 @pytest.fixture
 def calls(server: ScriptedS3) -> S3Calls:
-    """Calls by the lean road, with three retries."""
-    return calls_by("lean", settings(server.url, retries=3))
+    """Calls by the fast path, with three retries."""
+    return calls_by("fast", settings(server.url, retries=3))
 
 
 def read(calls: S3Calls, key: str = "key") -> bytes:
@@ -53,7 +53,7 @@ def read(calls: S3Calls, key: str = "key") -> bytes:
 
 def test_each_request_says_what_it_is_for(server: ScriptedS3) -> None:
     """Content, version, range, who pays, who asks; the version's 403 falls back to the content."""
-    calls = calls_by("lean", settings(server.url, requester_pays=True))
+    calls = calls_by("fast", settings(server.url, requester_pays=True))
     server.says(
         Say(error("AccessDenied", 403)), Say(said(b"56789", "Content-Range: bytes 5-9/20", status=206))
     )
@@ -76,28 +76,28 @@ def test_each_request_says_what_it_is_for(server: ScriptedS3) -> None:
         assert "SignedHeaders=host;if-match;range;x-amz-" in one.headers["authorization"]
 
 
-@pytest.mark.parametrize("road", ["lean", "botocore"])
+@pytest.mark.parametrize("route", ["fast", "botocore"])
 class TestBodies:
-    """What may happen to a body, on either road."""
+    """What may happen to a body, on either route."""
 
-    def test_what_is_stored_compressed_comes_compressed(self, server: ScriptedS3, road: str) -> None:
+    def test_what_is_stored_compressed_comes_compressed(self, server: ScriptedS3, route: str) -> None:
         """Content-Encoding is the decoder's business."""
         packed = gzip.compress(b"content")
         server.says(Say(said(packed, "Content-Encoding: gzip")))
 
-        source = S3Source(calls_by(road, settings(server.url)), an_object(len(packed)))
+        source = S3Source(calls_by(route, settings(server.url)), an_object(len(packed)))
 
         assert source.whole() == packed
 
     @pytest.mark.parametrize("then", ["close", "reset"])
-    def test_a_cut_body_goes_on_where_it_was_cut(self, server: ScriptedS3, road: str, then: Any) -> None:
+    def test_a_cut_body_goes_on_where_it_was_cut(self, server: ScriptedS3, route: str, then: Any) -> None:
         """Every byte once."""
         size = len(CONTENT)
         cut = said(CONTENT)[: -size // 2]
         server.says(Say(cut, then))
         server.usual = lambda _: _the_rest(server)
 
-        source = S3Source(calls_by(road, settings(server.url, retries=1)), an_object(size))
+        source = S3Source(calls_by(route, settings(server.url, retries=1)), an_object(size))
 
         assert source.whole() == CONTENT
         first, second = server.asked
@@ -107,10 +107,10 @@ class TestBodies:
         assert (first.headers.get("range"), second.headers.get("range")) == (None, expected[then])
         assert source.fetched_bytes == size
 
-    def test_a_body_that_never_comes_whole_is_the_sources(self, server: ScriptedS3, road: str) -> None:
+    def test_a_body_that_never_comes_whole_is_the_sources(self, server: ScriptedS3, route: str) -> None:
         """It is no end, however often."""
         server.usual = lambda _: Say(said(b"", length=7), "close")
-        source = S3Source(calls_by(road, settings(server.url, retries=2)), an_object())
+        source = S3Source(calls_by(route, settings(server.url, retries=2)), an_object())
 
         with pytest.raises(SourceUnavailable):
             source.whole()
@@ -130,25 +130,25 @@ class TestBodies:
         ids=["no length", "negative", "no ETag", "ETag", "length", "nothing"],
     )
     def test_only_what_was_announced_is_taken(
-        self, server: ScriptedS3, road: str, say: Say, expected: type[Exception]
+        self, server: ScriptedS3, route: str, say: Say, expected: type[Exception]
     ) -> None:
         """And an object is given up only when its ETag or its length is told, and is another."""
         server.says(say)
 
         with pytest.raises(expected):
-            S3Source(calls_by(road, settings(server.url)), an_object()).whole()
+            S3Source(calls_by(route, settings(server.url)), an_object()).whole()
 
     @pytest.mark.parametrize(
         "raw",
         [said(b"01234567"), said(b"45678", "Content-Range: bytes 4-8/20", status=206)],
         ids=["200", "206"],
     )
-    def test_a_range_that_is_another_is_not_taken(self, server: ScriptedS3, road: str, raw: bytes) -> None:
+    def test_a_range_that_is_another_is_not_taken(self, server: ScriptedS3, route: str, raw: bytes) -> None:
         """Bytes at the wrong place would be rows that nobody wrote."""
         server.says(Say(raw))
 
         with pytest.raises(SourceUnavailable):
-            S3Source(calls_by(road, settings(server.url)), an_object(20)).read_at(5, 5)
+            S3Source(calls_by(route, settings(server.url)), an_object(20)).read_at(5, 5)
 
 
 def _the_rest(server: ScriptedS3) -> Say:
@@ -177,7 +177,7 @@ class TestConnections:
     @pytest.mark.parametrize("then", ["close", "reset"])
     def test_one_that_ended_while_it_was_kept_is_not_used(self, server: ScriptedS3, then: Any) -> None:
         """S3 closes what is idle: no request may be lost by that, and no retry be spent."""
-        calls = calls_by("lean", settings(server.url, retries=0))
+        calls = calls_by("fast", settings(server.url, retries=0))
         server.usual = lambda path: Say(said(path.encode()), then)
         for number in range(4):
             assert read(calls, str(number)) == f"/bucket/{number}".encode()
@@ -302,7 +302,7 @@ class TestCredentials:
 
     def test_one_that_no_request_can_hold_is_not_quoted(self, server: ScriptedS3) -> None:
         """http.client quotes the header that it refuses."""
-        calls = calls_by("lean", settings(server.url))
+        calls = calls_by("fast", settings(server.url))
         read(calls)
         assert calls._fast_get is not None
         calls._fast_get._credentials._found = Credentials("AKIA", "secret", "hid\nden")
@@ -316,7 +316,7 @@ class TestCredentials:
     def test_nobody_signs_nothing(self, server: ScriptedS3) -> None:
         """A public bucket is read without credentials."""
         nobody = ProviderCredentials(provider=CredentialsProvider.ANONYMOUS)
-        calls = calls_by("lean", settings(server.url, credentials=nobody))
+        calls = calls_by("fast", settings(server.url, credentials=nobody))
 
         assert read(calls) == b"/bucket/key"
 
@@ -326,21 +326,21 @@ class TestCredentials:
 
 
 class TestBotocores:
-    """Where the lean road is not taken."""
+    """Where the fast path is not taken."""
 
     def test_through_a_proxy(self, server: ScriptedS3, monkeypatch: pytest.MonkeyPatch) -> None:
         """Botocore knows how to ask one."""
         server.usual = lambda path: Say(said(path.removeprefix("http://s3.example").encode()))
         monkeypatch.setenv("http_proxy", server.url)
 
-        assert read(calls_by("lean", settings("http://s3.example"))) == b"/bucket/key"
+        assert read(calls_by("fast", settings("http://s3.example"))) == b"/bucket/key"
 
         (asked,) = server.asked
         assert asked.is_botocores
         assert asked.path == "http://s3.example/bucket/key"
 
     def test_with_an_etag_that_has_to_be_folded(self, server: ScriptedS3, calls: S3Calls) -> None:
-        """Once for the object; the bucket stays on the lean road."""
+        """Once for the object; the bucket stays on the fast path."""
         server.says(Say(said(etag="a  b")))
         assert S3Source(calls, an_object(etag="a  b")).whole() == b"content"
         assert read(calls) == b"/bucket/key"
@@ -351,10 +351,10 @@ class TestTls:
     """A name and an authority, checked as botocore checks them."""
 
     def test_the_authority_of_the_settings_is_trusted(self, tmp_path: Path) -> None:
-        """And the road is the lean one."""
+        """And the route is the fast one."""
         tls = _tls(tmp_path, x509.IPAddress(LOOPBACK))
         with ScriptedS3(lambda path: Say(said(path.encode())), tls=tls) as server:
-            calls = calls_by("lean", settings(server.url, ca_bundle=str(tmp_path / "own.pem")))
+            calls = calls_by("fast", settings(server.url, ca_bundle=str(tmp_path / "own.pem")))
             assert [read(calls, key) for key in "ab"] == [b"/bucket/a", b"/bucket/b"]
             assert [(one.is_botocores, one.connection) for one in server.asked] == [(False, 0), (False, 0)]
 
@@ -365,30 +365,30 @@ class TestTls:
         tls = _tls(tmp_path, x509.IPAddress(LOOPBACK))
         monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "own.pem"))
         with ScriptedS3(lambda path: Say(said(path.encode())), tls=tls) as server:
-            assert read(calls_by("lean", settings(server.url))) == b"/bucket/key"
+            assert read(calls_by("fast", settings(server.url))) == b"/bucket/key"
             assert [one.is_botocores for one in server.asked] == [False]
 
-    @pytest.mark.parametrize("road", ["lean", "botocore"])
+    @pytest.mark.parametrize("route", ["fast", "botocore"])
     @pytest.mark.parametrize("name", ["another name", "no name", "another authority"])
-    def test_nobody_else_is_told_anything(self, tmp_path: Path, name: str, road: str) -> None:
+    def test_nobody_else_is_told_anything(self, tmp_path: Path, name: str, route: str) -> None:
         """A request is sent to nobody who is not who he says."""
         names = {"another name": x509.DNSName("127.0.0.1.example"), "no name": None}
         tls = _tls(tmp_path, names.get(name, x509.IPAddress(LOOPBACK)))
         if name == "another authority":
             _tls(tmp_path, x509.IPAddress(LOOPBACK))
         with ScriptedS3(lambda path: Say(said(path.encode())), tls=tls) as server:
-            calls = calls_by(road, settings(server.url, ca_bundle=str(tmp_path / "own.pem")))
+            calls = calls_by(route, settings(server.url, ca_bundle=str(tmp_path / "own.pem")))
             with pytest.raises(SourceUnavailable):
                 read(calls)
             assert server.asked == []
             assert server.connections == 1
 
-    @pytest.mark.parametrize("road", ["lean", "botocore"])
-    def test_a_common_name_still_is_a_name(self, tmp_path: Path, road: str) -> None:
+    @pytest.mark.parametrize("route", ["fast", "botocore"])
+    def test_a_common_name_still_is_a_name(self, tmp_path: Path, route: str) -> None:
         """Botocore takes it where there is no other, and certificates of one's own may be so."""
         with ScriptedS3(lambda path: Say(said(path.encode())), tls=_tls(tmp_path, None)) as server:
             url = server.url.replace("127.0.0.1", "localhost")
-            assert read(calls_by(road, settings(url, ca_bundle=str(tmp_path / "own.pem")))) == b"/bucket/key"
+            assert read(calls_by(route, settings(url, ca_bundle=str(tmp_path / "own.pem")))) == b"/bucket/key"
 
     def test_old_protocols_are_not_spoken(self, tmp_path: Path) -> None:
         """The context is botocore's own, and verifies."""

@@ -1,4 +1,4 @@
-"""Answers that are none: the lean road and botocore's say the same of them, after one request each."""
+"""Answers that are none: the fast path and botocore's say the same of them, after one request each."""
 
 import hashlib
 import traceback
@@ -33,8 +33,8 @@ def one_server() -> Iterator[ScriptedS3]:
 
 @pytest.fixture(scope="module")
 def one_pair(one_server: ScriptedS3) -> dict[str, S3Calls]:
-    """Calls by each road; making them is slow."""
-    return {road: calls_by(road, settings(one_server.url)) for road in ("lean", "botocore")}
+    """Calls by each route; making them is slow."""
+    return {route: calls_by(route, settings(one_server.url)) for route in ("fast", "botocore")}
 
 
 @pytest.fixture
@@ -45,22 +45,22 @@ def server(one_server: ScriptedS3) -> ScriptedS3:
 
 
 @pytest.fixture
-def lean(one_pair: dict[str, S3Calls]) -> S3Calls:
-    """Calls by the lean road."""
-    return one_pair["lean"]
+def fast(one_pair: dict[str, S3Calls]) -> S3Calls:
+    """Calls by the fast path."""
+    return one_pair["fast"]
 
 
 @pytest.fixture
 def both(server: ScriptedS3, one_pair: dict[str, S3Calls]) -> Callable[[Say], list[HeadraceError]]:
-    """What the lean road and botocore's make of an answer, each asked once."""
+    """What the fast path and botocore's make of an answer, each asked once."""
 
     def failures(say: Say) -> list[HeadraceError]:
         found = []
-        for road, calls in one_pair.items():
+        for route, calls in one_pair.items():
             server.says(say)
             server.asked.clear()
             found.append(failure(calls))
-            assert [one.is_botocores for one in server.asked] == [road == "botocore"]
+            assert [one.is_botocores for one in server.asked] == [route == "botocore"]
         return found
 
     return failures
@@ -106,14 +106,14 @@ def failure(calls: S3Calls) -> HeadraceError:
     ],
     ids=lambda raw: raw.replace(b"\r\n", b" ").decode("latin-1")[9:90],
 )
-def test_a_refusal_means_the_same_on_both_roads(
+def test_a_refusal_means_the_same_on_both_paths(
     both: Callable[[Say], list[HeadraceError]], answer: bytes
 ) -> None:
     """Class and sentence, by code and by status."""
-    lean, botocores = both(Say(answer))
+    fast, botocores = both(Say(answer))
 
-    assert type(lean) is type(botocores)
-    assert str(lean) == str(botocores)
+    assert type(fast) is type(botocores)
+    assert str(fast) == str(botocores)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_a_broken_answer_is_the_sources(both: Callable[[Say], list[HeadraceError
     ids=str,
 )
 def test_an_answer_that_is_cut_proves_nothing(
-    server: ScriptedS3, lean: S3Calls, say: Say, expected: type[HeadraceError]
+    server: ScriptedS3, fast: S3Calls, say: Say, expected: type[HeadraceError]
 ) -> None:
-    """Where the lean road looks closer than botocore."""
+    """Where the fast path looks closer than botocore."""
     server.says(say)
 
-    assert type(failure(lean)) is expected
+    assert type(failure(fast)) is expected
 
 
 def test_nobody_listens() -> None:
@@ -165,8 +165,8 @@ def test_nobody_listens() -> None:
     with ScriptedS3(lambda _: Say(b"")) as server:
         url = server.url
 
-    for road in ("lean", "botocore"):
-        assert type(failure(calls_by(road, settings(url)))) is SourceUnavailable
+    for route in ("fast", "botocore"):
+        assert type(failure(calls_by(route, settings(url)))) is SourceUnavailable
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_nobody_listens() -> None:
     ids=["entities", "endless", "late", "nested", "open", "long"],
 )
 def test_a_hostile_document_is_searched_for_one_word(
-    server: ScriptedS3, lean: S3Calls, body: bytes, expected: type[HeadraceError]
+    server: ScriptedS3, fast: S3Calls, body: bytes, expected: type[HeadraceError]
 ) -> None:
     """Its beginning only; what is not read ends with its connection, and the next GET is as good as any."""
     server.says(Say(said(body, status=403)))
 
-    assert type(failure(lean)) is expected
+    assert type(failure(fast)) is expected
 
-    answer = lean.get(an_object(), begin=0, end=None, by_version=False)
+    answer = fast.get(an_object(), begin=0, end=None, by_version=False)
     assert answer.body.read(10) == b"content"
 
 
@@ -205,14 +205,14 @@ def test_a_hostile_document_is_searched_for_one_word(
     ids=lambda raw: hashlib.sha256(raw).hexdigest()[:8],
 )
 def test_a_redirect_makes_the_bucket_botocores(
-    server: ScriptedS3, lean: S3Calls, answer: bytes, request: pytest.FixtureRequest
+    server: ScriptedS3, fast: S3Calls, answer: bytes, request: pytest.FixtureRequest
 ) -> None:
-    """It knows where to look; the lean road follows nobody."""
+    """It knows where to look; the fast path follows nobody."""
     wanted = an_object(bucket=f"moved-{request.node.callspec.id}")
     server.says(Say(answer))
 
     for _ in range(2):
-        found = lean.get(wanted, begin=0, end=None, by_version=False)
+        found = fast.get(wanted, begin=0, end=None, by_version=False)
         assert found.body.read(10) == b"content"
         found.body.close()
 
@@ -222,10 +222,10 @@ def test_a_redirect_makes_the_bucket_botocores(
 @pytest.mark.parametrize(
     "say", [Say(error("SignatureDoesNotMatch", 403)), Say(b"", "reset"), Say(b"x" * 99, "close")], ids=str
 )
-def test_no_error_tells_a_secret(server: ScriptedS3, lean: S3Calls, say: Say) -> None:
+def test_no_error_tells_a_secret(server: ScriptedS3, fast: S3Calls, say: Say) -> None:
     """Neither in its words nor in what led to it."""
     server.says(say)
-    text = "".join(traceback.format_exception(failure(lean)))
+    text = "".join(traceback.format_exception(failure(fast)))
 
     sent = server.asked[0].headers
     signature = sent["authorization"].partition("Signature=")[2]
@@ -233,7 +233,7 @@ def test_no_error_tells_a_secret(server: ScriptedS3, lean: S3Calls, say: Say) ->
     assert [word for word in ("hidden-half", "a-token", "AKIAPUBLIC", signature) if word in text] == []
 
 
-def test_no_failure_leaves_a_descriptor_open(server: ScriptedS3, lean: S3Calls) -> None:
+def test_no_failure_leaves_a_descriptor_open(server: ScriptedS3, fast: S3Calls) -> None:
     """Whatever the answer, and whether its body is read, left or cut."""
     said_so = [
         Say(b"", "close"),
@@ -250,7 +250,7 @@ def test_no_failure_leaves_a_descriptor_open(server: ScriptedS3, lean: S3Calls) 
         for say in said_so:
             server.says(say)
             try:
-                body = lean.get(an_object(), begin=0, end=None, by_version=False).body
+                body = fast.get(an_object(), begin=0, end=None, by_version=False).body
             except HeadraceError:
                 continue
             body.read(1)

@@ -127,13 +127,13 @@ def test_a_request_is_botocores(
     asked = GetRequest(
         bucket="bucket", key=key, etag=etag, version_id=version, range=span, requester_pays=pays
     )
-    lean = CLIENTS[kind]
-    lean._buckets.clear()
+    fast = CLIENTS[kind]
+    fast._buckets.clear()
 
     assert is_supported(asked)
-    lean._learn(asked)
+    fast._learn(asked)
 
-    assert lean._buckets["bucket"] is not None
+    assert fast._buckets["bucket"] is not None
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_a_request_is_botocores(
     ],
     ids=str,
 )
-def test_the_road_is_botocores_or_none(
+def test_the_endpoint_is_botocores_or_none(
     given: dict[str, Any], bucket: str, expected: tuple[str, str, str, str | None] | None
 ) -> None:
     """Its rules for endpoints are asked, not repeated; what is not plain is left to it."""
-    lean = FastGet(*client_of(**{"region_name": "eu-west-1", **given}))
-    lean._learn(GetRequest(bucket=bucket, key="in/key", etag="e"))
+    fast = FastGet(*client_of(**{"region_name": "eu-west-1", **given}))
+    fast._learn(GetRequest(bucket=bucket, key="in/key", etag="e"))
 
-    known = lean._buckets[bucket]
+    known = fast._buckets[bucket]
     found = known and (
         known.endpoint.origin.scheme,
         known.endpoint.host,
@@ -194,11 +194,11 @@ def test_without_credentials_nothing_is_decided() -> None:
     nowhere = ProviderCredentials(provider=CredentialsProvider.CONTAINER)
     credentials = SigningCredentials(nowhere, region="eu-west-1")
     client = session_with(credentials, region="eu-west-1").create_client("s3", region_name="eu-west-1")
-    lean = FastGet(client, credentials)
+    fast = FastGet(client, credentials)
 
     with pytest.raises(AccessDenied, match="container"):
-        lean.get(GetRequest(bucket="bucket", key="key", etag="e"))
-    assert lean._buckets == {}
+        fast.get(GetRequest(bucket="bucket", key="key", etag="e"))
+    assert fast._buckets == {}
 
 
 @pytest.mark.parametrize("etag", ["", "a b", 'a"b', "é", "a\nb", "日本"])

@@ -1,4 +1,4 @@
-"""The same road on a standalone cluster: real master and workers, code shipped by the driver."""
+"""The same route on a standalone cluster: real master and workers, code shipped by the driver."""
 
 import os
 import signal

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.stage import Service
 from tests.support import aws, kafka
-from tests.support.service import Road, queue_depth
+from tests.support.service import Route, queue_depth
 from tests.support.until import until_sync
 
 _UPLOADERS = 8
@@ -24,13 +24,13 @@ Uploaded = tuple[str, str, int]
 """Key, ETag and size of an object that was put, as `send_event` wants them (but the key is not encoded)."""
 
 
-def upload_all(road: Road, objects: Mapping[str, list[bytes]], *, counts: bool = True) -> list[Uploaded]:
+def upload_all(route: Route, objects: Mapping[str, list[bytes]], *, counts: bool = True) -> list[Uploaded]:
     """Put all these objects, some at once; `counts` as in `Endpoint.upload`."""
     client = aws.s3()
 
     def put(key: str) -> Uploaded:
         body = b"".join(line + b"\n" for line in objects[key])
-        answer = client.put_object(Bucket=road.bucket, Key=key, Body=body)
+        answer = client.put_object(Bucket=route.bucket, Key=key, Body=body)
         return key, answer["ETag"].strip('"'), len(body)
 
     with ThreadPoolExecutor(_UPLOADERS) as pool:
@@ -38,18 +38,18 @@ def upload_all(road: Road, objects: Mapping[str, list[bytes]], *, counts: bool =
     client.close()
     if counts:
         for lines in objects.values():
-            road.uploaded.update(lines)
+            route.uploaded.update(lines)
     return uploaded
 
 
-def announce_all(road: Road, uploaded: Iterable[Uploaded]) -> None:
+def announce_all(route: Route, uploaded: Iterable[Uploaded]) -> None:
     """One message for each object, as S3 words it."""
     client = aws.sqs()
-    bodies = [_event(road.bucket, *one) for one in uploaded]
+    bodies = [_event(route.bucket, *one) for one in uploaded]
     for begin in range(0, len(bodies), _SQS_BATCH):
         batch = bodies[begin : begin + _SQS_BATCH]
         client.send_message_batch(
-            QueueUrl=road.queue_url,
+            QueueUrl=route.queue_url,
             Entries=[{"Id": str(number), "MessageBody": body} for number, body in enumerate(batch)],
         )
     client.close()
@@ -74,15 +74,15 @@ def await_records(service: Service, count: int, *, seconds: float = 60) -> None:
     )
 
 
-def await_all(service: Service, road: Road, *, seconds: float = 60) -> None:
-    """Wait until as many records are committed in this first run as were uploaded on the road."""
-    await_records(service, sum(road.uploaded.values()), seconds=seconds)
+def await_all(service: Service, route: Route, *, seconds: float = 60) -> None:
+    """Wait until as many records are committed in this first run as were uploaded on the route."""
+    await_records(service, sum(route.uploaded.values()), seconds=seconds)
 
 
-def await_settled(service: Service, road: Road, *, seconds: float = 60) -> None:
+def await_settled(service: Service, route: Route, *, seconds: float = 60) -> None:
     """The same, and until every message was deleted and nothing is pending."""
-    await_all(service, road, seconds=seconds)
-    until_sync(lambda: queue_depth(road.queue_url) == 0, seconds=seconds, what="an empty queue")
+    await_all(service, route, seconds=seconds)
+    until_sync(lambda: queue_depth(route.queue_url) == 0, seconds=seconds, what="an empty queue")
     until_sync(lambda: service.status()["pending_objects"] == 0, seconds=seconds, what="nothing pending")
 
 
@@ -140,9 +140,9 @@ def await_mode(service: Service, mode: str, *, seconds: float = 30) -> None:
     until_sync(lambda: is_in_mode(service, mode), seconds=seconds, what=f"mode {mode}")
 
 
-def values_of(road: Road, key: str) -> list[bytes]:
+def values_of(route: Route, key: str) -> list[bytes]:
     """The committed values whose record key is this object key, partition by partition, in offset order."""
-    return [record.value or b"" for record in kafka.committed(road.topic) if record.key == key.encode()]
+    return [record.value or b"" for record in kafka.committed(route.topic) if record.key == key.encode()]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import aws
-from tests.support.service import Road
+from tests.support.service import Route
 
 
 @dataclass(slots=True)
@@ -57,20 +57,20 @@ def descendants(pid: int) -> list[int]:
 
 
 def start_run(
-    road: Road,
+    route: Route,
     *arguments: str,
     name: str | None = None,
     environment: Mapping[str, str] | None = None,
     **options: object,
 ) -> Run:
-    """A run on this road with these options, `__` in a name for a dot; whoever starts it ends it.
+    """A run on this route with these options, `__` in a name for a dot; whoever starts it ends it.
 
     `environment` is added to this process's own.
     """
     named = name or aws.unique("run")
-    file = road.folder / f"{named}.json"
-    log = road.folder / aws.unique(named)
-    file.write_text(json.dumps({"name": named, **road.options(**{"http__listen": "", **options})}))
+    file = route.folder / f"{named}.json"
+    log = route.folder / aws.unique(named)
+    file.write_text(json.dumps({"name": named, **route.options(**{"http__listen": "", **options})}))
     argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file), *arguments]
     inherited = dict(os.environ)  # noqa: TID251  # a child's is all that it is given
     with log.open("wb") as output:

@@ -13,7 +13,7 @@ from tests.support.until import until_sync
 
 
 @dataclass(slots=True, kw_only=True)
-class Road:
+class Route:
     """A bucket whose uploads a queue is told of, and the topic where their rows go."""
 
     folder: Path
@@ -24,7 +24,7 @@ class Road:
     """Every row that was uploaded, as often as it has to be read back."""
 
     def options(self, **changes: object) -> dict[str, object]:
-        """A configuration of this road, `__` in a name for a dot; None leaves an option out."""
+        """A configuration of this route, `__` in a name for a dot; None leaves an option out."""
         options: dict[str, object] = {
             "bootstrap.servers": kafka.address(),
             "aws.s3.endpoint": aws.address(),
@@ -42,7 +42,7 @@ class Road:
         return {name: value for name, value in options.items() if value is not None}
 
     def service(self, name: str, **changes: object) -> Service:
-        """A `headrace` with this name on this road, not started."""
+        """A `headrace` with this name on this route, not started."""
         return Service(self.folder, name, self.options(**changes))
 
     def upload(self, key: str, rows: Iterable[bytes], *, counts: bool = True) -> None:
@@ -74,15 +74,15 @@ def rows(stem: str, count: int, *, first: int = 0) -> list[bytes]:
     return [b'{"from":"%s","row":%d}' % (stem.encode(), number) for number in range(first, first + count)]
 
 
-def new_road(folder: Path, *, partitions: int = 2) -> Road:
-    """A road whose bucket notifies its queue."""
+def new_route(folder: Path, *, partitions: int = 2) -> Route:
+    """A route whose bucket notifies its queue."""
     bucket, queue_url = aws.new_bucket(), aws.new_queue()
     announce(bucket, queue_url)
-    return Road(
+    return Route(
         folder=folder,
         bucket=bucket,
         queue_url=queue_url,
-        topic=kafka.new_topic("road", partitions=partitions),
+        topic=kafka.new_topic("route", partitions=partitions),
     )
 
 

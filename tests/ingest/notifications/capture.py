@@ -26,7 +26,7 @@ KEYS = {
 
 
 class Capture:
-    """A bucket that tells a queue about its objects over one road, and the bodies that arrive."""
+    """A bucket that tells a queue about its objects over one route, and the bodies that arrive."""
 
     def __init__(self, endpoint: str) -> None:
         """Open clients of one LocalStack; the credentials are the ones it takes from anybody."""
@@ -36,7 +36,7 @@ class Capture:
         self.sns = session.client("sns", endpoint_url=endpoint)
         self.events = session.client("events", endpoint_url=endpoint)
 
-    def make_road(self) -> tuple[str, str, str]:
+    def make_route(self) -> tuple[str, str, str]:
         """A new bucket and a queue of the same name, not yet connected: name, queue URL, queue ARN."""
         name = f"capture-{uuid.uuid4().hex[:8]}"
         self.s3.create_bucket(Bucket=name)
@@ -62,7 +62,7 @@ class Capture:
         print(f"{name}: {', '.join(json.loads(body))}")  # noqa: T201 - a script that shows what it wrote
 
     def clear(self, bucket: str, url: str) -> None:
-        """Remove what a road was made of."""
+        """Remove what a route was made of."""
         for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
             for item in page.get("Contents", []):
                 self.s3.delete_object(Bucket=bucket, Key=item["Key"])
@@ -71,8 +71,8 @@ class Capture:
 
 
 def capture_s3_to_sqs(capture: Capture) -> None:
-    """The kinds of events, and every key, over S3's own road."""
-    bucket, url, arn = capture.make_road()
+    """The kinds of events, and every key, over S3's own route."""
+    bucket, url, arn = capture.make_route()
     s3 = capture.s3
     s3.put_bucket_notification_configuration(
         Bucket=bucket,
@@ -126,7 +126,7 @@ def capture_s3_to_sqs(capture: Capture) -> None:
 
 def capture_sns(capture: Capture, *, raw: bool) -> None:
     """The same through a topic, wrapped or raw; the test event is published when S3 is configured."""
-    bucket, url, arn = capture.make_road()
+    bucket, url, arn = capture.make_route()
     topic = capture.sns.create_topic(Name=bucket)["TopicArn"]
     attributes = {"RawMessageDelivery": "true"} if raw else {}
     capture.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
@@ -136,10 +136,10 @@ def capture_sns(capture: Capture, *, raw: bool) -> None:
             "TopicConfigurations": [{"Id": "headrace", "TopicArn": topic, "Events": ["s3:ObjectCreated:*"]}]
         },
     )
-    road = "localstack_sns_raw" if raw else "localstack_sns"
-    capture.save(f"{road}_test_event", url)
+    route = "localstack_sns_raw" if raw else "localstack_sns"
+    capture.save(f"{route}_test_event", url)
     capture.s3.put_object(Bucket=bucket, Key="in/a b+é=1%.jsonl", Body=b'{"a":1}\n')
-    capture.save(f"{road}_put", url)
+    capture.save(f"{route}_put", url)
     capture.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
     capture.clear(bucket, url)
     capture.sns.delete_topic(TopicArn=topic)
@@ -147,7 +147,7 @@ def capture_sns(capture: Capture, *, raw: bool) -> None:
 
 def capture_event_bridge(capture: Capture) -> None:
     """The same through EventBridge, which gets every event of a bucket and sends no test event."""
-    bucket, url, arn = capture.make_road()
+    bucket, url, arn = capture.make_route()
     capture.s3.put_bucket_notification_configuration(
         Bucket=bucket, NotificationConfiguration={"EventBridgeConfiguration": {}}
     )

@@ -55,51 +55,51 @@ class Broker(NamedTuple):
     log: tuple[Record, ...] = ()
     visible: tuple[Row, ...] = ()
 
-    def is_current(self, lane: int, epoch: int) -> bool:
+    def is_current(self, slot: int, epoch: int) -> bool:
         """False: the producer of this epoch is fenced, whatever it sends is refused."""
-        return self.lanes[lane].epoch == epoch
+        return self.lanes[slot].epoch == epoch
 
-    def initialised(self, lane: int) -> "Broker":
+    def initialised(self, slot: int) -> "Broker":
         """After `init_transactions`: the open aborted, the decided complete, older producers fenced."""
-        return self.closed(lane)._with(lane, Lane(self.lanes[lane].epoch + 1))
+        return self.closed(slot)._with(slot, Lane(self.lanes[slot].epoch + 1))
 
-    def closed(self, lane: int) -> "Broker":
+    def closed(self, slot: int) -> "Broker":
         """The id without a transaction: completed when it was decided, else aborted."""
-        was = self.lanes[lane]
+        was = self.lanes[slot]
         if was.phase == "none":
             return self
         status: Status = "committed" if was.phase == "decided" else "aborted"
         log = tuple(
-            record._replace(status=status) if record.owner == lane and record.status == "open" else record
+            record._replace(status=status) if record.owner == slot and record.status == "open" else record
             for record in self.log
         )
-        return self._replace(log=log)._with(lane, Lane(was.epoch))
+        return self._replace(log=log)._with(slot, Lane(was.epoch))
 
-    def begun(self, lane: int) -> "Broker":
+    def begun(self, slot: int) -> "Broker":
         """With a transaction open for the id (it holds nothing that readers would wait for yet)."""
-        return self._with(lane, self.lanes[lane]._replace(phase="open"))
+        return self._with(slot, self.lanes[slot]._replace(phase="open"))
 
     def produced(
-        self, lane: int, rows: Iterable[Row], entries: Iterable[tuple[str, Entry | None]]
+        self, slot: int, rows: Iterable[Row], entries: Iterable[tuple[str, Entry | None]]
     ) -> "Broker":
         """With rows and ledger records in the id's open transaction."""
-        was = self.lanes[lane]
-        log = (*self.log, *(Record(key, entry, lane, "open") for key, entry in entries))
-        return self._replace(log=log)._with(lane, was._replace(rows=(*was.rows, *rows)))
+        was = self.lanes[slot]
+        log = (*self.log, *(Record(key, entry, slot, "open") for key, entry in entries))
+        return self._replace(log=log)._with(slot, was._replace(rows=(*was.rows, *rows)))
 
     def produced_plainly(self, entries: Iterable[tuple[str, Entry | None]]) -> "Broker":
         """With ledger records of a producer without transactions: nothing can refuse them."""
         return self._replace(log=(*self.log, *(Record(key, entry, 0, "committed") for key, entry in entries)))
 
-    def decided(self, lane: int) -> "Broker":
+    def decided(self, slot: int) -> "Broker":
         """With the id's transaction committed, for good; its markers are written by `closed`."""
-        was = self.lanes[lane]
+        was = self.lanes[slot]
         visible = tuple(sorted((*self.visible, *was.rows)))
-        return self._replace(visible=visible)._with(lane, Lane(was.epoch, "decided"))
+        return self._replace(visible=visible)._with(slot, Lane(was.epoch, "decided"))
 
-    def expired(self, lane: int) -> "Broker":
+    def expired(self, slot: int) -> "Broker":
         """With the id's transaction aborted by the coordinator's timer, which fences its producer."""
-        return self.initialised(lane)
+        return self.initialised(slot)
 
     def compacted(self) -> "Broker":
         """With superseded and aborted records removed below the last stable offset; offsets stay."""
@@ -133,7 +133,7 @@ class Broker(NamedTuple):
 
     def decided_entries(self) -> tuple[Known, ...]:
         """What the ledger will say when all markers are written: the truth, which no actor can see."""
-        decided = {lane for lane, state in enumerate(self.lanes) if state.phase == "decided"}
+        decided = {slot for slot, state in enumerate(self.lanes) if state.phase == "decided"}
         newest = {
             record.key: Known(record.key, offset, record.entry)
             for offset, record in enumerate(self.log)
@@ -149,8 +149,8 @@ class Broker(NamedTuple):
         }
         return tuple(newest[key] for key in sorted(newest))
 
-    def _with(self, lane: int, state: Lane) -> "Broker":
-        return self._replace(lanes=(*self.lanes[:lane], state, *self.lanes[lane + 1 :]))
+    def _with(self, slot: int, state: Lane) -> "Broker":
+        return self._replace(lanes=(*self.lanes[:slot], state, *self.lanes[slot + 1 :]))
 
 
 def merged(view: tuple[Known, ...], news: Iterable[Known], *, newest_wins: bool) -> tuple[Known, ...]:

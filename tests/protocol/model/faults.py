@@ -61,17 +61,17 @@ def _spark(world: World) -> Iterator[Step]:
 
 
 def _broker(world: World) -> Iterator[Step]:
-    for lane, state in enumerate(world.broker.lanes):
-        whose = "driver's" if lane == DRIVER_ID else f"slot {lane}'s"
+    for slot, state in enumerate(world.broker.lanes):
+        whose = "driver's" if slot == DRIVER_ID else f"slot {slot}'s"
         if state.phase == "decided":
             yield (
                 f"the markers of the {whose} commit are written",
-                world._replace(broker=world.broker.closed(lane)),
+                world._replace(broker=world.broker.closed(slot)),
             )
         if state.phase == "open" and world.budget.expiries:
             yield (
                 f"the {whose} transaction expires",
-                world.spent("expiries")._replace(broker=world.broker.expired(lane)),
+                world.spent("expiries")._replace(broker=world.broker.expired(slot)),
             )
     if world.budget.compactions:
         yield "the ledger is compacted", world.spent("compactions")._replace(broker=world.broker.compacted())

@@ -85,15 +85,15 @@ def _fence(
     scenario: Scenario, world: World, number: int, driver: Driver, recovery: Recovery
 ) -> Iterator[Step]:
     """Initialise the next transactional id; what it has open is aborted, or completed when decided."""
-    lane = recovery.lanes[recovery.fenced]
-    broker = world.broker.initialised(lane)
-    if lane == DRIVER_ID:
-        driver = driver._replace(epoch=broker.lanes[lane].epoch)
+    slot = recovery.lanes[recovery.fenced]
+    broker = world.broker.initialised(slot)
+    if slot == DRIVER_ID:
+        driver = driver._replace(epoch=broker.lanes[slot].epoch)
     recovery = recovery._replace(fenced=recovery.fenced + 1)
     if recovery.fenced == len(recovery.lanes):
         recovery = recovery._replace(stage=_after(scenario, "fence"))
     after = world._replace(broker=broker).with_driver(number, driver._replace(recovery=recovery))
-    yield f"fences {'its own id' if lane == DRIVER_ID else f'slot {lane}'}", after
+    yield f"fences {'its own id' if slot == DRIVER_ID else f'slot {slot}'}", after
 
 
 def _end(scenario: Scenario, world: World, number: int, driver: Driver, recovery: Recovery) -> Iterator[Step]:
@@ -141,7 +141,7 @@ def _start_again(scenario: Scenario, world: World, number: int, driver: Driver) 
     """
     ending = {task.slot for task in world.tasks if world.broker.is_current(task.slot, task.epoch)}
     stuck = [
-        lane for lane, state in enumerate(world.broker.lanes) if state.phase == "open" and lane not in ending
+        slot for slot, state in enumerate(world.broker.lanes) if state.phase == "open" and slot not in ending
     ]
     if driver.write and driver.write.stage != "unknown":
         stuck = [lane for lane in stuck if lane != DRIVER_ID]

@@ -192,10 +192,10 @@ def _acknowledged(task: Task) -> Task:
     )
 
 
-def decided(scenario: Scenario, world: World, lane: int) -> World:
+def decided(scenario: Scenario, world: World, slot: int) -> World:
     """The world with the lane's transaction committed; markers come at once, or late if so asked."""
-    broker = world.broker.decided(lane)
-    return world._replace(broker=broker if scenario.late_markers else broker.closed(lane))
+    broker = world.broker.decided(slot)
+    return world._replace(broker=broker if scenario.late_markers else broker.closed(slot))
 
 
 def stretch(

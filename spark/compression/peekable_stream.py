@@ -1,21 +1,21 @@
-"""A stream read in pieces of a wanted size, without a copy of what is behind them."""
+"""A stream read in chunks of any size, without a copy of what follows them."""
 
 from collections.abc import Iterator
 from typing import Final
 
-_PIECE_BYTES: Final = 16 * 1024
+_CHUNK_BYTES: Final = 16 * 1024
 _LEAST_BYTES: Final = 512
-# Of a small object pieces are smaller still: one would be all of it.
-_PIECES: Final = 8
+# Of a small object chunks are smaller still: one would be all of it.
+_CHUNKS: Final = 8
 
 
 class Member(bytes):
-    """A piece that is exactly one member, so that a decoder which is not at its end has been misled."""
+    """A chunk that is exactly one member, so that a decoder which is not at its end has been misled."""
 
     __slots__ = ()
 
 
-class Pieces:
+class PeekableStream:
     """Reads of at most the size asked for; fewer bytes only at the end of the stream. Blocks on it."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -66,13 +66,13 @@ class Pieces:
         return True
 
     def rest(self) -> Iterator[bytes]:
-        """Everything from here on, in small pieces, and some of each chunk.
+        """Everything from here on, in small chunks, several of each one that came.
 
-        What a decoder made of a piece is lost when it finds damage in it.
+        What a decoder made of a chunk is lost when it finds damage in it.
         """
         while self._at < len(self._held) or self.peek(1):
             have = len(self._held) - self._at
-            step = min(_PIECE_BYTES, max(_LEAST_BYTES, have // _PIECES))
+            step = min(_CHUNK_BYTES, max(_LEAST_BYTES, have // _CHUNKS))
             for at in range(self._at, len(self._held), step):
                 self._at = min(at + step, len(self._held))
                 yield self._held[at : self._at]
