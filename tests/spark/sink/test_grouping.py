@@ -1,0 +1,221 @@
+"""Records to groups, and groups to names: what of the data shows, what cannot, and when times are over."""
+
+import pytest
+
+from spark.sink.grouping import Grouping, GroupRows
+from spark.sink.names import NameTooLong, ObjectFacts
+from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
+
+_HOUR = 3_600_000
+_NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
+
+
+def _facts(**changes: object) -> ObjectFacts:
+    given: dict[str, object] = {"topic": "t", "partition": 3, "group": "", "first_offset": 42, "opened_ms": 0}
+    return ObjectFacts(**(given | changes))  # type: ignore[arg-type]  # the fields by name
+
+
+def test_the_default_name_is_that_of_the_layout() -> None:
+    """Prefix, topic, partition, twenty digits."""
+    names = names_of(
+        "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}", aws_s3_prefix="backup/"
+    )
+
+    assert names.key(_facts()) == "backup/t/3/00000000000000000042.headrace.jsonl"
+    assert names.is_known_at_start
+    assert not names.overwrites
+
+
+def test_names_without_data_are_one_group_of_all_rows() -> None:
+    """Nothing is copied and no row is looked at."""
+    groups = Grouping(names_of(TAIL)).split(records_of([b"1"] * 3))
+
+    assert groups.parts == (GroupRows("", None),)
+    assert groups.faults == ()
+
+
+def test_a_name_with_the_end_is_known_at_the_end() -> None:
+    """The upload cannot begin before."""
+    names = names_of("{{topic}}/{{partition:padding=true}}/{{start_offset}}-{{end_offset}}{{extension}}")
+
+    assert not names.is_known_at_start
+    assert names.key(_facts(last_offset=99)) == "t/0000000003/42-99.jsonl"
+
+
+def test_a_topic_made_again_has_a_directory_of_its_own() -> None:
+    """Its small offsets do not meet the objects of the topic that had the name before."""
+    names = names_of(TAIL, aws_s3_prefix="p/")
+
+    assert names.key(_facts()) == "p/t/3/42.jsonl"
+    assert names.key(_facts(topic_id="s0meUuid")) == "p/topic_id=s0meUuid/t/3/42.jsonl"
+
+
+def test_fields_group_by_their_text() -> None:
+    """Null, absent, empty, the text null, paths and signs stay apart where they are different values."""
+    texts = ["null", '"null"', '""', '"a/b"', '".."', '"é "', "7", '"7"', "true", "1.5"]
+    values = [f'{{"a":{{"b":{text}}}}}'.encode() for text in texts] + [b"{}", None]
+    names = names_of("{{value:a.b}}/" + TAIL, **{k.replace(".", "_"): v for k, v in JSON.items()})
+
+    found = split_names(names, records_of(values, options=JSON))
+
+    assert found == {
+        "__HIVE_DEFAULT_PARTITION__/t/3/0.jsonl": [0, 10, 11],
+        "null/t/3/1.jsonl": [1],
+        "__HEADRACE_EMPTY__/t/3/2.jsonl": [2],
+        "a%2Fb/t/3/3.jsonl": [3],
+        "%2E%2E/t/3/4.jsonl": [4],
+        "é%20/t/3/5.jsonl": [5],
+        "7/t/3/6.jsonl": [6, 7],
+        "true/t/3/8.jsonl": [8],
+        "1.5/t/3/9.jsonl": [9],
+    }
+
+
+def test_keys_that_are_no_text_group_by_their_bytes() -> None:
+    """A key is any bytes."""
+    names = names_of("{{key}}/" + TAIL)
+
+    found = split_names(names, records_of([b"1"] * 4, keys=[b"k", b"\xff\x00", None, b"k"]))
+
+    assert found == {
+        "k/t/3/0.jsonl": [0, 3],
+        "%FF%00/t/3/1.jsonl": [1],
+        "__HIVE_DEFAULT_PARTITION__/t/3/2.jsonl": [2],
+    }
+
+
+def test_the_last_header_of_a_name_groups() -> None:
+    """As Kafka's own `lastHeader`."""
+    headers = [(("r", b"eu"), ("r", b"us")), (), (("R", b"eu"),), (("r", None),)]
+
+    found = split_names(names_of("{{header:r}}/" + TAIL), records_of([b"1"] * 4, headers=headers))
+
+    assert found == {"us/t/3/0.jsonl": [0], "__HIVE_DEFAULT_PARTITION__/t/3/1.jsonl": [1, 2, 3]}
+
+
+def test_two_fields_group_by_both() -> None:
+    """Every pair is a group, in the order of first rows."""
+    values = [b'{"a":1,"b":"x"}', b'{"a":2,"b":"x"}', b'{"a":1,"b":"y"}', b'{"a":1,"b":"x"}']
+
+    found = split_names(names_of("a={{value:a}}/b={{value:b}}/" + TAIL), records_of(values, options=JSON))
+
+    assert list(found.items()) == [
+        ("a=1/b=x/t/3/0.jsonl", [0, 3]),
+        ("a=2/b=x/t/3/1.jsonl", [1]),
+        ("a=1/b=y/t/3/2.jsonl", [2]),
+    ]
+
+
+def test_records_group_by_their_own_time_in_the_zone() -> None:
+    """Half past eleven in the evening is another day in Kolkata."""
+    names = names_of("{{date:yyyy-MM-dd/HH}}/" + TAIL, file_name_timestamp_timezone="Asia/Kolkata")
+    times = [_NOON, _NOON + 7 * _HOUR, _NOON + _HOUR // 4]
+
+    found = split_names(names, records_of([b"1"] * 3, times=times))
+
+    assert found == {"2026-01-01/17/t/3/0.jsonl": [0, 2], "2026-01-02/00/t/3/1.jsonl": [1]}
+
+
+def test_units_of_the_timestamp_are_those_of_the_date() -> None:
+    """As the Aiven sink writes them."""
+    names = names_of("{{timestamp:unit=yyyy}}{{timestamp:unit=MM}}{{timestamp:unit=dd}}/" + TAIL)
+
+    assert list(split_names(names, records_of([b"1"], times=[_NOON]))) == ["20260101/t/3/0.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b'{"at":1767268800000}', b'{"at":"2026-01-01T12:00:00Z"}', b'{"at":"2026-01-01T13:00:00+01:00"}'],
+)
+def test_the_time_may_be_a_field_of_the_value(value: bytes) -> None:
+    """Milliseconds, or a text with the zone in it."""
+    names = names_of("{{date:yyyyMMddHHmm}}/" + TAIL, file_name_timestamp_source="value:at")
+
+    assert list(split_names(names, records_of([value], options=JSON))) == ["202601011200/t/3/0.jsonl"]
+
+
+def test_what_has_no_time_is_a_bad_record() -> None:
+    """Kafka's -1, a time after the year 9999, and a field that is no time."""
+    groups = Grouping(names_of("{{date:yyyy}}/" + TAIL)).split(
+        records_of([b"1"] * 3, times=[-1, 2**62, _NOON], first=10)
+    )
+    of_values = Grouping(names_of("{{date:yyyy}}/" + TAIL, file_name_timestamp_source="value:at")).split(
+        records_of([b'{"at":true}', b'{"at":"soon"}', b"{}"], options=JSON)
+    )
+
+    assert [(fault.offset, fault.reason) for fault in groups.faults] == [
+        (10, "no_timestamp"),
+        (11, "no_timestamp"),
+    ]
+    assert [part.rows.tolist() for part in groups.parts if part.rows is not None] == [[2]]
+    assert [fault.reason for fault in of_values.faults] == ["no_timestamp"] * 3
+
+
+def test_a_list_is_no_value_of_a_name() -> None:
+    """Nor an object; the rest of the records is grouped."""
+    groups = Grouping(names_of("{{value:a}}/" + TAIL)).split(
+        records_of([b'{"a":[1]}', b'{"a":{}}', b'{"a":1}'], options=JSON)
+    )
+
+    assert [(fault.offset, fault.reason) for fault in groups.faults] == [
+        (0, "name_not_scalar"),
+        (1, "name_not_scalar"),
+    ]
+    assert len(groups.parts) == 1
+    assert "1" not in groups.faults[0].message
+
+
+def test_a_name_that_s3_would_not_take_is_a_bad_record() -> None:
+    """1,024 bytes of UTF-8, counted with the widest offset, so that it does not depend on where it stands."""
+    names = names_of("{{key}}/" + TAIL)
+    room = 1024 - len("topic_id=") - 22 - len("//t/3/.jsonl") - 19
+
+    fits = Grouping(names).split(records_of([b"1"] * 2, keys=[b"k" * room, "é".encode() * room]))
+
+    assert [(fault.offset, fault.reason) for fault in fits.faults] == [(1, "name_too_long")]
+    with pytest.raises(NameTooLong):
+        names.key(_facts(group="k" * 1024))
+
+
+def test_a_prefix_that_leaves_no_room_is_a_fault_of_every_record() -> None:
+    """Never a key that S3 refuses."""
+    groups = Grouping(names_of(TAIL, aws_s3_prefix="p" * 1024)).split(records_of([b"1"] * 2))
+
+    assert (groups.parts, [fault.reason for fault in groups.faults]) == ((), ["name_too_long"] * 2)
+
+
+def test_names_of_keys_alone_keep_the_last_record_of_each() -> None:
+    """The others of a batch would be overwritten at once."""
+    names = names_of("{{topic}}/{{key}}")
+
+    assert names.overwrites
+    assert split_names(names, records_of([b"1"] * 4, keys=[b"a", b"b", b"a", b"b"])) == {
+        "t/a": [2],
+        "t/b": [3],
+    }
+
+
+def test_the_wall_clock_groups_nothing_and_is_over_with_its_hour() -> None:
+    """A name shows when its object was opened, so that groups are the same whenever records are read."""
+    names = names_of("{{date:yyyy-MM-dd/HH}}/" + TAIL, file_name_timestamp_source="wallclock")
+
+    assert Grouping(names).split(records_of([b"1"])).parts == (GroupRows("", None),)
+    assert names.key(_facts(opened_ms=_NOON + 1)) == "2026-01-01/12/t/3/42.jsonl"
+    assert names.name_ends_ms(_NOON) == _NOON + _HOUR
+    assert names.name_ends_ms(_NOON + _HOUR - 1) == _NOON + _HOUR
+    assert names_of("{{date:HH}}/" + TAIL).name_ends_ms(_NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "zone", "hours"),
+    [("yyyy-MM-dd", "UTC", 12), ("yyyy-MM-dd", "Asia/Kathmandu", 6.25), ("yyyy", "UTC", 12 + 364 * 24)],
+)
+def test_a_day_or_a_year_on_the_wall_ends_in_its_zone(pattern: str, zone: str, hours: float) -> None:
+    """Kathmandu is 5:45 ahead."""
+    names = names_of(
+        f"{{{{date:{pattern}}}}}/{TAIL}",
+        file_name_timestamp_source="wallclock",
+        file_name_timestamp_timezone=zone,
+    )
+
+    assert names.name_ends_ms(_NOON + 5) == _NOON + int(hours * _HOUR)
