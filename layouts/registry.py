@@ -14,6 +14,7 @@ from layouts.lenses import arrow_rows as lenses_arrow
 from layouts.lenses import json_rows as lenses_json
 from layouts.names import ArchiveName, LayoutName, ObjectKind
 from layouts.options import RestoreOptions
+from layouts.own_place import OwnPlace
 from layouts.quix.rows import JsonRows, ParquetRows
 from layouts.readers import ArrowReader, RowShape, TextReader, ToJson
 
@@ -32,21 +33,22 @@ def text_reader(
     if name.kind is ObjectKind.HEADERS:
         return JsonHeaders(options)
     if row_format is RowFormat.LINES:
-        return CsvRows(options)
+        return CsvRows(options, OwnPlace.of(name))
     if row_format in _JSON:
-        return _json_reader(name.layout, options, first)
+        return _json_reader(name, options, first)
     # A csv decoder gives rows as JSON.
     return BareRows(options) if row_format is RowFormat.CSV else PlainRows(options)
 
 
-def _json_reader(layout: LayoutName, options: RestoreOptions, first: bytes | None) -> TextReader:
-    match layout:
+def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None) -> TextReader:
+    place = OwnPlace.of(name)
+    match name.layout:
         case LayoutName.AIVEN:
-            return aiven_json.reader(options, first)
+            return aiven_json.reader(options, first, place)
         case LayoutName.LENSES:
-            return lenses_json.reader(options, first)
+            return lenses_json.reader(options, first, place)
         case LayoutName.HEADRACE:
-            return headrace_json.reader(options, first)
+            return headrace_json.reader(options, first, place)
         case LayoutName.QUIX:
             return JsonRows(options)
         case LayoutName.CONFLUENT:
@@ -65,19 +67,20 @@ def arrow_reader(
         return ArrowKeys(options, to_json, is_parquet=row_format is RowFormat.PARQUET)
     if name.kind is ObjectKind.HEADERS:
         return ArrowHeaders(options, to_json)
-    return _value_reader(name.layout, options, to_json, shape)
+    return _value_reader(name, options, to_json, shape)
 
 
 def _value_reader(
-    layout: LayoutName, options: RestoreOptions, to_json: ToJson, shape: RowShape
+    name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
 ) -> ArrowReader:
-    match layout:
+    place = OwnPlace.of(name)
+    match name.layout:
         case LayoutName.AIVEN:
-            return aiven_arrow.reader(options, to_json, shape)
+            return aiven_arrow.reader(options, to_json, shape, place)
         case LayoutName.LENSES:
-            return lenses_arrow.reader(options, to_json, shape)
+            return lenses_arrow.reader(options, to_json, shape, place)
         case LayoutName.HEADRACE:
-            return headrace_arrow.reader(options, to_json, shape)
+            return headrace_arrow.reader(options, to_json, shape, place)
         case LayoutName.QUIX:
             return ParquetRows(options, to_json, shape)
         case LayoutName.CONFLUENT:

@@ -6,26 +6,30 @@ from ingest.columns import null_column
 from layouts.arrow_members import as_column, headers_column, int_column, member, structs_of
 from layouts.bare_rows import BareArrowRows
 from layouts.options import Enveloped, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import ArrowReader, RowShape, ToJson
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
 
 _FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
 
-def reader(options: RestoreOptions, to_json: ToJson, shape: RowShape) -> ArrowReader:
-    """The reader for an object whose rows have this shape."""
+def reader(
+    options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
+) -> ArrowReader:
+    """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
         enveloped = bool(shape.members) and shape.members <= _FIELDS
-    return EnvelopeRows(options, to_json) if enveloped else BareArrowRows(options, to_json)
+    return EnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
 class EnvelopeRows:
     """Rows of the record `connector_records`: one member for each of `format.output.fields`."""
 
-    def __init__(self, options: RestoreOptions, to_json: ToJson) -> None:
+    def __init__(self, options: RestoreOptions, to_json: ToJson, place: OwnPlace) -> None:
         self._options = options
         self._to_json = to_json
+        self._place = place
 
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
@@ -34,6 +38,7 @@ class EnvelopeRows:
         key, value = member(structs, "key"), member(structs, "value")
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         headers = member(structs, "headers")
+        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
         return faults.records(
             null_column(len(structs))
             if value is None
@@ -41,5 +46,5 @@ class EnvelopeRows:
             keys=None if key is None else as_column(key, options.key, to_json, "key", faults),
             headers=headers_column(headers, options.header, to_json, len(structs), faults),
             timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
-            offsets=None if offset is None else int_column(offset, missing=NO_OFFSET),
+            offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ingest.columns import NULL_LENGTH, Column, Numbers, null_column
 from layouts.encodings import from_base64, nulled_where_empty, numbers
 from layouts.options import CsvEncoding, Form, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
 
 Mask = npt.NDArray[np.bool_]
@@ -24,7 +25,7 @@ class CsvRows:
     ValueError for columns that are none of `format.output.fields`.
     """
 
-    def __init__(self, options: RestoreOptions) -> None:
+    def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         fields = options.csv_fields
         strange = [field for field in fields if field not in _FIELDS]
         if strange or len(set(fields)) < len(fields) or not fields:
@@ -33,6 +34,7 @@ class CsvRows:
             )
         self._fields = fields
         self._options = options
+        self._place = place
         self._is_plain = options.csv_encoding is CsvEncoding.NONE and "value" in fields
 
     def __call__(self, rows: Column, /) -> RecordColumns:
@@ -43,12 +45,13 @@ class CsvRows:
         value, key, headers = (columns.get(name) for name in ("value", "key", "headers"))
         form = Form.STRING if self._is_plain and options.value is Form.AUTO else options.value
         stamps = _optional_numbers(columns.get("timestamp"), "timestamp", faults, missing=NO_TIMESTAMP)
+        offsets = _optional_numbers(columns.get("offset"), "offset", faults, missing=NO_OFFSET)
         return faults.records(
             null_column(len(lines)) if value is None else _field(value, form, "value", faults),
             keys=None if key is None else _field(key, options.key, "key", faults),
             headers=None if headers is None else _headers(headers, options.header, faults),
             timestamps_ms=None if stamps is None else np.maximum(stamps, NO_TIMESTAMP),
-            offsets=_optional_numbers(columns.get("offset"), "offset", faults, missing=NO_OFFSET),
+            offsets=self._place.checked_offsets(offsets, faults),
         )
 
     def _split(self, lines: Column, faults: Faults) -> list[Column]:

@@ -10,6 +10,7 @@ from layouts.encodings import numbers
 from layouts.header_lists import header_rows
 from layouts.json_members import NULL, as_bytes, decoded_rows, joined
 from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, Faults, RecordColumns
 from layouts.times import iso_times
@@ -31,9 +32,9 @@ _EMPTY: Final = _Row()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
-    """The reader for an object whose first row is `first` (None: it has none)."""
-    return EnvelopeRows(options) if is_enveloped(options, first) else BareRows(options)
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(options, place) if is_enveloped(options, first) else BareRows(options)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
@@ -53,18 +54,20 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
 class EnvelopeRows:
     """Rows that carry what `format.output.fields` named; what a row lacks is null."""
 
-    def __init__(self, options: RestoreOptions) -> None:
+    def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         self._options = options
+        self._place = place
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
         found = decoded_rows(rows, _ROW, _EMPTY, "Aiven's envelope", faults)
         stamps = as_bytes(joined([row.timestamp for row in found]), Form.STRING, "timestamp", faults)
+        offsets = numbers(joined([row.offset for row in found]), "offset", faults, missing=NO_OFFSET)
         return faults.records(
             as_bytes(joined([row.value for row in found]), options.value, "value", faults),
             keys=as_bytes(joined([row.key for row in found]), options.key, "key", faults),
             headers=header_rows([row.headers for row in found], options.header, faults),
             timestamps_ms=iso_times(stamps, faults),
-            offsets=numbers(joined([row.offset for row in found]), "offset", faults, missing=NO_OFFSET),
+            offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -7,23 +7,27 @@ from layouts.arrow_members import as_column, headers_column, int_column, member,
 from layouts.bare_rows import BareArrowRows
 from layouts.headrace.json_rows import MEMBERS
 from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import ArrowReader, RowShape, ToJson
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
 
 
-def reader(options: RestoreOptions, to_json: ToJson, shape: RowShape) -> ArrowReader:
-    """The reader for an object whose rows have this shape."""
+def reader(
+    options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
+) -> ArrowReader:
+    """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
         enveloped = bool(shape.members) and shape.members <= MEMBERS
-    return EnvelopeRows(to_json) if enveloped else BareArrowRows(options, to_json)
+    return EnvelopeRows(to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
 class EnvelopeRows:
     """Rows of topic, partition, offset, timestamp, key, value and headers, or of some of them."""
 
-    def __init__(self, to_json: ToJson) -> None:
+    def __init__(self, to_json: ToJson, place: OwnPlace) -> None:
         self._to_json = to_json
+        self._place = place
 
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
@@ -32,10 +36,12 @@ class EnvelopeRows:
         count = len(structs)
         key, value = member(structs, "key"), member(structs, "value")
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
+        self._place.check_arrays(member(structs, "topic"), member(structs, "partition"), faults)
+        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
         return faults.records(
             null_column(count) if value is None else as_column(value, Form.AUTO, to_json, "value", faults),
             keys=null_column(count) if key is None else as_column(key, Form.AUTO, to_json, "key", faults),
             headers=headers_column(member(structs, "headers"), Form.AUTO, to_json, count, faults),
             timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
-            offsets=None if offset is None else int_column(offset, missing=NO_OFFSET),
+            offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -12,6 +12,7 @@ from layouts.encodings import from_base64
 from layouts.header_lists import read_headers
 from layouts.json_members import NULL, as_bytes, decoded_rows, joined
 from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
 
@@ -56,9 +57,9 @@ _HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
-    """The reader for an object whose first row is `first` (None: it has none)."""
-    return EnvelopeRows() if is_enveloped(options, first) else BareRows(options)
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(place) if is_enveloped(options, first) else BareRows(options)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
@@ -75,6 +76,9 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
 class EnvelopeRows:
     """Rows that say of each part how it is written, so no option changes what comes back."""
 
+    def __init__(self, place: OwnPlace = ANYWHERE) -> None:
+        self._place = place
+
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
         faults = Faults()
@@ -82,12 +86,14 @@ class EnvelopeRows:
         keys = as_bytes(_strings([row.key for row in found], "key", faults), Form.STRING, "key", faults)
         key_bytes = [row.key_base64 for row in found]
         value_bytes = [row.value_base64 for row in found]
+        self._place.check_texts([row.topic for row in found], [row.partition for row in found], faults)
+        offsets = np.array([row.offset for row in found], np.int64)
         return faults.records(
             _with_base64(joined([row.value for row in found]), value_bytes, "value", faults),
             keys=_with_base64(keys, key_bytes, "key", faults),
             headers=read_headers([row.headers for row in found], _header_list, faults),
             timestamps_ms=np.array([row.timestamp for row in found], np.int64),
-            offsets=np.array([row.offset for row in found], np.int64),
+            offsets=self._place.checked_offsets(offsets, faults),
         )
 
 

@@ -7,24 +7,28 @@ from layouts.arrow_members import as_column, headers_column, int_column, member,
 from layouts.bare_rows import BareArrowRows
 from layouts.lenses.json_rows import MEMBERS, TELLING
 from layouts.options import Enveloped, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import ArrowReader, RowShape, ToJson
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
 
 
-def reader(options: RestoreOptions, to_json: ToJson, shape: RowShape) -> ArrowReader:
-    """The reader for an object whose rows have this shape."""
+def reader(
+    options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
+) -> ArrowReader:
+    """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
         enveloped = shape.members <= MEMBERS and not TELLING.isdisjoint(shape.members)
-    return EnvelopeRows(options, to_json) if enveloped else BareArrowRows(options, to_json)
+    return EnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
 class EnvelopeRows:
     """Rows of key, value, headers and metadata. An object of tombstones has no value in its schema at all."""
 
-    def __init__(self, options: RestoreOptions, to_json: ToJson) -> None:
+    def __init__(self, options: RestoreOptions, to_json: ToJson, place: OwnPlace) -> None:
         self._options = options
         self._to_json = to_json
+        self._place = place
 
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
@@ -34,6 +38,9 @@ class EnvelopeRows:
         key, value, metadata = (member(structs, name) for name in ("key", "value", "metadata"))
         timestamp = None if metadata is None else member(metadata, "timestamp")
         offset = None if metadata is None else member(metadata, "offset")
+        if metadata is not None:
+            self._place.check_arrays(member(metadata, "topic"), member(metadata, "partition"), faults)
+        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
         return faults.records(
             null_column(count)
             if value is None
@@ -41,5 +48,5 @@ class EnvelopeRows:
             keys=null_column(count) if key is None else as_column(key, options.key, to_json, "key", faults),
             headers=headers_column(member(structs, "headers"), options.header, to_json, count, faults),
             timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
-            offsets=None if offset is None else int_column(offset, missing=NO_OFFSET),
+            offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -12,6 +12,7 @@ from layouts.encodings import from_base64
 from layouts.header_lists import header_rows
 from layouts.json_members import NULL, as_bytes, decoded_rows, joined
 from layouts.options import Enveloped, Form, RestoreOptions
+from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
 
@@ -43,9 +44,9 @@ _NO_METADATA: Final = _Metadata()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def reader(options: RestoreOptions, first: bytes | None) -> TextReader:
-    """The reader for an object whose first row is `first` (None: it has none)."""
-    return EnvelopeRows(options) if is_enveloped(options, first) else BareRows(options)
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(options, place) if is_enveloped(options, first) else BareRows(options)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
@@ -65,8 +66,9 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
 class EnvelopeRows:
     """Rows of `store.envelope=true`. `keyIsArray` and `valueIsArray`, by being there, say base64."""
 
-    def __init__(self, options: RestoreOptions) -> None:
+    def __init__(self, options: RestoreOptions, place: OwnPlace) -> None:
         self._options = options
+        self._place = place
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
@@ -74,7 +76,9 @@ class EnvelopeRows:
         found = decoded_rows(rows, _ROW, _EMPTY, "Lenses' envelope", faults)
         metadata = [row.metadata or _NO_METADATA for row in found]
         stamps = [NO_TIMESTAMP if each.timestamp is None else each.timestamp for each in metadata]
-        offsets = [NO_OFFSET if each.offset is None else each.offset for each in metadata]
+        offsets = np.array([NO_OFFSET if each.offset is None else each.offset for each in metadata], np.int64)
+        topics, partitions = [each.topic for each in metadata], [each.partition for each in metadata]
+        self._place.check_texts(topics, partitions, faults)
         return faults.records(
             _marked(
                 [row.value for row in found],
@@ -92,7 +96,7 @@ class EnvelopeRows:
             ),
             headers=header_rows([row.headers for row in found], options.header, faults),
             timestamps_ms=np.maximum(np.array(stamps, np.int64), NO_TIMESTAMP),
-            offsets=np.array(offsets, np.int64),
+            offsets=self._place.checked_offsets(offsets, faults),
         )
 
 
