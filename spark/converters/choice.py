@@ -9,10 +9,12 @@ from ingest.settings.sink_settings import (
     OutputFormat,
     OutputSettings,
 )
+from spark.converters.avro_converter import AvroConverter
 from spark.converters.json_converter import JsonConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
 from spark.converters.segments import ColumnConverter
 
+_TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 
@@ -25,8 +27,13 @@ def column_converter(
             return _of_bytes(part, output)
         case ConverterKind.STRING:
             return TextConverter(part, settings.encoding)
+        case ConverterKind.AVRO:
+            return _of_avro(settings, part, output)
         case _:
-            return JsonConverter(part)
+            wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
+            return JsonConverter(
+                part, output.json_format, schemas=settings.schemas_enable, wants_columns=wants_columns
+            )
 
 
 def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:
@@ -36,5 +43,22 @@ def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:
     if output.format is OutputFormat.CSV:
         return TextConverter(part)
     if output.format in _JSON and not output.envelope:
-        return JsonConverter(part) if part is OutputField.VALUE else TextConverter(part)
+        return JsonConverter(part, output.json_format) if part is OutputField.VALUE else TextConverter(part)
     return BytesConverter()
+
+
+def _of_avro(settings: ConverterSettings, part: OutputField, output: OutputSettings) -> ColumnConverter:
+    assert settings.registry is not None, "settings are checked: Avro has a registry"
+    is_typed = part in output.fields and makes_columns(output)
+    return AvroConverter(
+        settings.registry,
+        part,
+        output.json_format,
+        wants_texts=not is_typed,
+        wants_columns=is_typed and output.format is not OutputFormat.AVRO,
+    )
+
+
+def makes_columns(output: OutputSettings) -> bool:
+    """True where the members of keys and values become columns or fields of their own."""
+    return output.format in _TYPED or (output.format is OutputFormat.CSV and not output.envelope)

@@ -1,23 +1,67 @@
-"""Keys and values that are JSON without a schema: checked for a whole column at once, and copied."""
+"""Keys and values that are JSON: checked for a whole column at once, and copied.
 
+Kafka Connect's own JSON has a schema and a payload in each value; the payload is the value.
+"""
+
+from typing import Any, Final
+
+import msgspec
 import numpy as np
+import pyarrow as pa
 
-from ingest.columns import NULL_LENGTH, Column
-from spark.converted_records import Form
+from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+from ingest.settings.choices import JsonFormat
+from spark.converted_records import ColumnSchema, Form
+from spark.converters.arrow_avro import avro_schema
+from spark.converters.connect_schemas import ConnectSchema, UnfitValue
+from spark.converters.json_inference import inferred
 from spark.converters.plain_converters import segment
 from spark.converters.segments import RowFaults, Segment
+from spark.converters.typed_columns import TypedColumn
 from spark.formats.encoding.json_kinds import JsonKind, compacted, json_kinds, null_texts, nulled
+
+_PAYLOAD: Final = b'"payload"'
+_SCHEMAS_KEPT: Final = 1000
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
 
 
 class JsonConverter:
-    """JSON texts, each of which fits in a line; the JSON `null` is a null."""
+    """JSON texts, each of which fits in a line; the JSON `null` is a null.
 
-    def __init__(self, what: str) -> None:
+    `schemas` True: each value is an envelope of schema and payload; None: those are that look like one.
+    `wants_columns`: members become columns, by that schema, or by one that is found in the values.
+    """
+
+    def __init__(
+        self, what: str, style: JsonFormat, *, schemas: bool | None = False, wants_columns: bool = False
+    ) -> None:
         self._what = what
+        self._style = style
+        self._schemas = schemas
+        self._wants_columns = wants_columns
+        self._widest: dict[str, Any] = {}
+        self._known: dict[bytes, ConnectSchema] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
-        """The rows that are JSON; others are `not_json`."""
-        del topic
+        """The rows that are JSON, in segments of one schema; others are faults."""
+        schemas: dict[int, bytes] = {}
+        if self._schemas is not False:
+            column = self._opened(column, schemas, faults)
+        column, good = self._checked(column, faults)
+        if not self._wants_columns:
+            return segment(column, Form.JSON, None if len(good) == len(column) else good)
+        loose = good[[row not in schemas for row in good.tolist()]] if schemas else good
+        return self._inferred(column, loose, topic, faults) + self._declared(column, schemas, faults)
+
+    def _checked(self, column: Column, faults: RowFaults) -> tuple[Column, Numbers]:
+        """The column with its nulls and compact texts, and the rows that are JSON."""
         kinds = json_kinds(column)
         good = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
         nulls = null_texts(column, kinds)
@@ -28,4 +72,87 @@ class JsonConverter:
             column = compacted(column, loose)
         for row in np.flatnonzero(~good).tolist():
             faults.add(row, "not_json", f"the {self._what} is no JSON text")
-        return segment(column, Form.JSON, None if good.all() else np.flatnonzero(good))
+        good[[row for row in faults.found if row < len(good)]] = False
+        return column, np.flatnonzero(good)
+
+    def _opened(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> Column:
+        """The column with payloads in the place of envelopes, whose schemas are put into `schemas`."""
+        if self._schemas is None and not _has_payloads(column):
+            return column
+        texts: list[bytes | None] = []
+        for row in range(len(column)):
+            text = column.get(row)
+            texts.append(text)
+            if text is None:
+                continue
+            try:
+                envelope = _ENVELOPE.decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                if self._schemas:
+                    message = (
+                        f"the {self._what} is no JSON of schema and payload, as schemas.enable=true asks for"
+                    )
+                    faults.add(row, "no_schema", message)
+                    texts[-1] = None
+                continue
+            texts[-1] = bytes(envelope.payload)
+            if bytes(envelope.schema) != b"null" and texts[-1] != b"null":
+                schemas[row] = bytes(envelope.schema)
+        return column_of(texts)
+
+    def _inferred(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
+        """A segment for each type that is found; usually one, of the widest that the topic had so far."""
+        if not len(rows):
+            return []
+        own = RowFaults()
+        texts = picked(column, rows)
+        segments = []
+        for places, array in inferred(texts, self._widest.get(topic, pa.null()), own):
+            if len(places) > 1:
+                self._widest[topic] = array.type
+            schema = ColumnSchema(arrow=array.type, avro=avro_schema(array.type), is_inferred=True)
+            typed = TypedColumn(schema, array=array, texts=picked(texts, places), style=self._style)
+            segments.append(Segment(rows[places], typed))
+        for place, (reason, message) in own.found.items():
+            faults.add(int(rows[place]), reason, message)
+        return segments
+
+    def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
+        """A segment for each schema that stands beside its values."""
+        owners: dict[bytes, list[int]] = {}
+        for row, text in schemas.items():
+            if row not in faults.found:
+                owners.setdefault(text, []).append(row)
+        return [each for text, rows in owners.items() for each in self._of_schema(column, text, rows, faults)]
+
+    def _of_schema(self, column: Column, text: bytes, rows: list[int], faults: RowFaults) -> list[Segment]:
+        try:
+            schema = self._schema(text)
+            array = schema.array([column.get(row) or b"null" for row in rows])
+        except UnfitValue as error:
+            if len(rows) > 1:
+                return [each for row in rows for each in self._of_schema(column, text, [row], faults)]
+            faults.add(rows[0], "schema_unfit", f"the {self._what} cannot be read: {error}")
+            return []
+        shape = ColumnSchema(arrow=schema.arrow, avro=avro_schema(schema.arrow), version=schema.version)
+        numbers = np.array(rows, np.int64)
+        typed = TypedColumn(shape, array=array, texts=picked(column, numbers), style=self._style)
+        return [Segment(numbers, typed)]
+
+    def _schema(self, text: bytes) -> ConnectSchema:
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= _SCHEMAS_KEPT:
+                self._known.clear()
+            found = self._known[text] = ConnectSchema(text)
+        return found
+
+
+def _has_payloads(column: Column) -> bool:
+    """False where no value can be an envelope."""
+    filled = np.flatnonzero(column.lengths > 0)
+    if not len(filled):
+        return False
+    first = int(column.starts[filled].min())
+    behind = int((column.starts[filled] + column.lengths[filled]).max())
+    return _PAYLOAD in bytes(memoryview(column.buffer)[first:behind])

@@ -13,8 +13,8 @@ from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
 from spark.kafka_records import KafkaRecords
 
-_WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
-_ROWS_OF_STRUCTS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET, OutputFormat.CSV})
+_WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
+_ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 class RecordConverter:
@@ -74,7 +74,7 @@ class RecordConverter:
         wanted = self._output.format
         schema = segment.column.schema
         refuses = wanted in _WITHOUT_NULLS
-        if wanted in _ROWS_OF_STRUCTS and schema is not None:
+        if wanted in _ROWS_OF_RECORDS and schema is not None:
             refuses = schema.is_record
         if not refuses:
             return [segment]

@@ -70,7 +70,7 @@ class AvroArchive:
         if is_looked_into and inner.kind in ("map", "array"):
             return self._list(values, inner)
         texts = value_texts(values, node, self._style)
-        missing = pa.array([value is None for value in values])
+        missing = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
 
     def _struct(self, values: list[Any], node: Node, *, is_top: bool) -> Any:
@@ -78,7 +78,7 @@ class AvroArchive:
         for index, (name, child) in enumerate(node.fields):
             below = [None if value is None else value[f"f{index}"] for value in values]
             arrays.append(self._part(below, child, name, is_looked_into=not is_top or name in _LOOKED_INTO))
-        missing = pa.array([value is None for value in values])
+        missing = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(arrays, names=[name for name, _ in node.fields], mask=missing)
 
     def _list(self, values: list[Any], node: Node) -> Any:
@@ -90,7 +90,7 @@ class AvroArchive:
         else:
             elements = self._part(items, node.content, VALUE, is_looked_into=True)
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
-        missing = pa.array([value is None for value in values])
+        missing = pa.array([value is None for value in values], pa.bool_())
         return pa.ListArray.from_arrays(pa.array(ends), elements, mask=missing)
 
     def _to_json(self, array: Any) -> Any:

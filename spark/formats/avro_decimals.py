@@ -18,7 +18,7 @@ def decimal_pieces(array: Any, scale: int, style: JsonFormat) -> Pieces:
     """Text of binary values as decimals of `scale`; nulls stay nulls. `connect` keeps the least bytes."""
     array = array.cast(pa.binary())
     if style is JsonFormat.ISO and scale <= _SCALE_MAX:
-        numbers = _decimal128(array, scale)
+        numbers = decimal128(array, scale)
         if numbers is not None:
             return scalar_pieces(numbers, style) or []
     spell = _connect if style is JsonFormat.CONNECT else _plain
@@ -39,7 +39,7 @@ def _connect(value: bytes, _scale: int) -> str:
     return f'"{base64.b64encode(unscaled.to_bytes(length, "big", signed=True)).decode()}"'
 
 
-def _decimal128(array: Any, scale: int) -> Any | None:
+def decimal128(array: Any, scale: int) -> Any | None:
     """The values as decimal128, byte by byte from the right for all rows at once; None for wider values."""
     rows = len(array)
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + rows + 1]

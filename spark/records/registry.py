@@ -4,7 +4,8 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -80,36 +81,55 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
     """The five bytes before each datum; remembered for the life of the process."""
     # Its HTTP client and logins take a while to import, and few ask for them.
     from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = registry_client(registry)
+    wanted = Schema(schema, "AVRO")
+    with registry_errors(f"let it use the subject {subject_name}"):
+        try:
+            if registry.auto_register:
+                number = client.register_schema(subject_name, wanted)
+            else:
+                number = client.lookup_schema(subject_name, wanted).schema_id
+        except SchemaRegistryError as error:
+            if is_passing(error):
+                raise
+            raise InvalidObject(
+                f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register "
+                "a compatible schema, or set schema.registry.subject.name.strategy.",
+                reason="schema_refused",
+            ) from error
+    return b"\x00" + int(number).to_bytes(4, "big")
+
+
+def is_passing(error: Any) -> bool:
+    """True for a SchemaRegistryError that says nothing of the schema: the user is refused, or the server."""
+    code = int(error.http_status_code)
+    return code in _DENIED or code >= _SERVER_TROUBLE or code == _TOO_MANY_REQUESTS
+
+
+@contextmanager
+def registry_errors(otherwise: str) -> Iterator[None]:
+    """Raises AccessDenied, whose remedy ends with `otherwise`, or SourceUnavailable for such errors."""
     from confluent_kafka.schema_registry.common._httpx_compat import httpx
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-    client = _client(registry)
-    wanted = Schema(schema, "AVRO")
     try:
-        if registry.auto_register:
-            number = client.register_schema(subject_name, wanted)
-        else:
-            number = client.lookup_schema(subject_name, wanted).schema_id
+        yield
     except SchemaRegistryError as error:
         if error.http_status_code in _DENIED:
             raise AccessDenied(
                 f"The schema registry refuses this user ({error}). Correct schema.registry.basic.auth.* or "
-                f"schema.registry.ssl.*, or let it use the subject {subject_name}."
+                f"schema.registry.ssl.*, or {otherwise}."
             ) from error
-        if error.http_status_code >= _SERVER_TROUBLE or error.http_status_code == _TOO_MANY_REQUESTS:
-            raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
-        raise InvalidObject(
-            f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register a "
-            "compatible schema, or set schema.registry.subject.name.strategy.",
-            reason="schema_refused",
-        ) from error
+        raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
     except (httpx.HTTPError, OSError) as error:
         raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error
-    return b"\x00" + int(number).to_bytes(4, "big")
 
 
 @lru_cache(maxsize=8)
-def _client(registry: RegistrySettings) -> Any:
+def registry_client(registry: RegistrySettings) -> Any:
+    """The registry's client, one for each registry and process."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     # new_client gives the in-memory registry for mock:// addresses.

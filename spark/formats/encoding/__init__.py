@@ -1,10 +1,13 @@
 """Encodes the records of one object: the other direction of the decoders beside it.
 
-encoders       the encoder of each format, and the names' extension
-row_schema     the schema of an object, and what a change of it means; schema_merge puts types together
-text_encoder   JSON Lines, JSON, CSV, text and bytes, from json_rows and others; text_blocks compresses
-json_rows      records as rows of JSON: json_members writes key, value and headers, json_kinds tells JSON
-row_texts      pieces of text side by side
+encoders         the encoder of each format, and the names' extension
+row_schema       the schema of an object, and what a change of it means; schema_merge puts types together
+text_encoder     JSON Lines, JSON, CSV, text and bytes; text_blocks compresses, steps bounds the work
+json_rows        records as rows of JSON: json_members writes key, value and headers, json_kinds tells JSON
+csv_rows         records as rows of CSV; separated_rows: one field and a separator
+avro_encoder     Avro: avro_shapes makes the schema, avro_pieces encodes columns, avro_blocks writes the file
+parquet_encoder  Parquet: row_arrays makes the columns, storable what Parquet cannot hold
+row_texts        pieces of text side by side
 """
 
 from spark.formats.encoding.encoder import ObjectEncoder

@@ -4,8 +4,11 @@ from typing import Final
 
 from ingest.settings.sink_settings import OutputFormat, OutputSettings
 from spark.compression.blocks import SUFFIXES
+from spark.formats.encoding.avro_encoder import AvroEncoder
+from spark.formats.encoding.csv_rows import CsvRows
 from spark.formats.encoding.encoder import ObjectEncoder
 from spark.formats.encoding.json_rows import JsonRows
+from spark.formats.encoding.parquet_encoder import ParquetEncoder
 from spark.formats.encoding.row_schema import RowSchema
 from spark.formats.encoding.separated_rows import SeparatedRows
 from spark.formats.encoding.text_encoder import ArrayEncoder, LineEncoder
@@ -24,7 +27,6 @@ _PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     """The encoder of one new object whose rows have this schema."""
-    del schema
     match output.format:
         case OutputFormat.JSON:
             return ArrayEncoder(output, JsonRows(output, ArrayEncoder.ENDING).text)
@@ -32,8 +34,13 @@ def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return LineEncoder(output, JsonRows(output, b"\n").text)
         case OutputFormat.TEXT | OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text)
-        case _:
-            raise NotImplementedError(f"there is no encoder of {output.format}")
+        case OutputFormat.AVRO:
+            return AvroEncoder(output, schema)
+        case OutputFormat.PARQUET:
+            return ParquetEncoder(output, schema)
+        case OutputFormat.CSV:
+            rows = CsvRows(output, schema)
+            return LineEncoder(output, rows.text, head=rows.head)
 
 
 def extension(output: OutputSettings) -> str:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSettings, SchemaCompatibility
 from spark.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.schema_merge import TypesConflict, fits, merged
@@ -87,6 +89,8 @@ def _change(
         return Same()
     if opened is None or new is None or opened.schema is None or new.schema is None:
         return NewObject()
+    if pa.types.is_null(new.schema.arrow):
+        return Projected()
     if opened.schema.is_inferred and new.schema.is_inferred:
         return _inferred(opened.schema, new.schema)
     if opened.schema.arrow is None or new.schema.arrow is None:

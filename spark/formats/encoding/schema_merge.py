@@ -88,10 +88,10 @@ def projected(array: Any, target: Any) -> Any:
             mask=array.is_null(),
         )
     if pa.types.is_map(target):
-        entries = array.cast(pa.list_(pa.struct([("k", source.key_type), ("v", source.item_type)]))).flatten()
-        values = projected(pc.struct_field(entries, [1]), target.item_type)
-        keys = pc.struct_field(entries, [0])
-        return pa.MapArray.from_arrays(list_offsets(array), keys, values, type=target, mask=array.is_null())
+        keys, values = map_entries(array)
+        values = projected(values, target.item_type)
+        offsets = list_offsets(as_lists(array))
+        return pa.MapArray.from_arrays(offsets, keys, values, type=target, mask=array.is_null())
     return array.cast(target)
 
 
@@ -100,6 +100,20 @@ def list_offsets(lists: Any) -> Any:
     offsets = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
     return pa.array(offsets)
+
+
+def as_lists(array: Any) -> Any:
+    """Maps as lists of key and value; lists as they are."""
+    kind = array.type
+    if not pa.types.is_map(kind):
+        return array
+    return array.cast(pa.list_(pa.struct([("k", kind.key_type), ("v", kind.item_type)])))
+
+
+def map_entries(maps: Any) -> tuple[Any, Any]:
+    """All keys and all values of maps, one after the other."""
+    entries = as_lists(maps).flatten()
+    return pc.struct_field(entries, [0]), pc.struct_field(entries, [1])
 
 
 def _projected_struct(array: Any, target: Any) -> Any:

@@ -1,14 +1,12 @@
 """Objects of text: JSON Lines, one JSON array, CSV, and values with a separator."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from ingest.settings.sink_settings import OutputSettings
 from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.steps import steps
 from spark.formats.encoding.text_blocks import TextBlocks
-
-# Arrow counts the bytes of a column in 32 bits, and base64 and escapes add to them.
-_STEP_BYTES: Final = 128 * 1024 * 1024
 
 RowsText = Callable[[ConvertedRecords], bytes]
 
@@ -28,7 +26,7 @@ class LineEncoder:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the rows of records."""
-        for part in _steps(records):
+        for part in steps(records):
             self._blocks.append(self._take_head() + self._rows(part))
 
     def drain(self, *, end_block: bool = False) -> bytes:
@@ -63,7 +61,7 @@ class ArrayEncoder:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the elements of records."""
-        for part in _steps(records):
+        for part in steps(records):
             self._blocks.append(self._before + self._rows(part).removesuffix(self.ENDING))
             self._before = self.ENDING
 
@@ -75,14 +73,3 @@ class ArrayEncoder:
         """The rest of the object, with the array's end."""
         self._blocks.append(b"\n]\n" if self._before == self.ENDING else b"[]\n")
         return self._blocks.drain(end_block=True)
-
-
-def _steps(records: ConvertedRecords) -> Iterator[ConvertedRecords]:
-    """The records in parts that are not too large for one column; a large record is a part of its own."""
-    if len(records) <= 1 or records.records.payload_bytes() <= _STEP_BYTES:
-        if len(records):
-            yield records
-        return
-    middle = len(records) // 2
-    yield from _steps(records.slice(0, middle))
-    yield from _steps(records.slice(middle, len(records)))

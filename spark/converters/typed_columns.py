@@ -1,0 +1,104 @@
+"""Columns of values that have a schema: as Arrow, as JSON, and as the Avro data that they were."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.columns import NULL_LENGTH, Column
+from ingest.settings.choices import JsonFormat
+from layouts.arrow import column_of_arrow
+from spark.converted_records import MISSING, ColumnSchema, ConvertedColumn, Form, Rows
+from spark.converters.json_fields import json_fields
+from spark.formats.arrow_rows import json_values
+
+
+class TypedColumn(ConvertedColumn):
+    """Values of `schema`: an Arrow array, or their JSON, or both, and their Avro data where there are any.
+
+    One of `array` and `texts` is there. A text is None or null where the value is.
+    """
+
+    form = Form.TYPED
+
+    def __init__(
+        self,
+        schema: ColumnSchema,
+        *,
+        array: Any = None,
+        texts: Column | None = None,
+        data: Column | None = None,
+        style: JsonFormat = JsonFormat.ISO,
+    ) -> None:
+        self.schema: ColumnSchema = schema
+        self._array = array
+        self._given = texts
+        self._data = data
+        self._style = style
+
+    def __len__(self) -> int:
+        return len(self._given) if self._given is not None else len(self._array)
+
+    def take(self, rows: Rows) -> "TypedColumn":
+        """The values of these row numbers."""
+        array = self._array
+        if array is not None:
+            array = array[rows] if isinstance(rows, slice) else array.take(pa.array(rows))
+        return TypedColumn(
+            self.schema,
+            array=array,
+            texts=_part(self._given, rows),
+            data=_part(self._data, rows),
+            style=self._style,
+        )
+
+    def nulls(self) -> npt.NDArray[np.bool_]:
+        """True for each null."""
+        if self._given is not None:
+            return np.equal(self._given.lengths, NULL_LENGTH)
+        return np.asarray(self._array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+
+    def texts(self) -> Column:
+        """The JSON of each value."""
+        return self._texts
+
+    @cached_property
+    def _texts(self) -> Column:
+        if self._given is not None:
+            return self._given
+        column = column_of_arrow(json_values(self._array, self._style))
+        column.lengths[self.nulls()] = NULL_LENGTH
+        return column
+
+    def arrow(self) -> Any:
+        """The values as the schema's Arrow type."""
+        assert self._array is not None, "columns are made with an array where the output needs one"
+        return self._array
+
+    def data(self) -> Column | None:
+        """The Avro datum of each value; that of a null has no bytes."""
+        return self._data
+
+    def field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value."""
+        array, rest = self._array, list(path)
+        if array is None or not path:
+            texts = self.texts()
+            return json_fields((texts.get(row) for row in range(len(texts))), path)
+        while rest and pa.types.is_struct(array.type):
+            index = array.type.get_field_index(rest.pop(0))
+            if index < 0:
+                return [MISSING] * len(array)
+            array = pc.struct_field(array, [index])
+        shown = column_of_arrow(json_values(array, self._style))
+        return json_fields((shown.get(row) for row in range(len(shown))), rest)
+
+
+def _part(column: Column | None, rows: Rows) -> Column | None:
+    if column is None:
+        return None
+    return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])

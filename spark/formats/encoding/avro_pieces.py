@@ -1,0 +1,148 @@
+"""Arrow arrays in Avro's binary encoding, column by column; what is side by side in a row is its datum."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.columns import Numbers
+from layouts.arrow import column_of_arrow
+from spark.formats.avro_schema import Node
+from spark.formats.encoding.row_texts import joined, scattered
+from spark.formats.encoding.schema_merge import as_lists, list_offsets, map_entries
+from spark.records.varint import varint
+
+_VARINT_BYTES: Final = 10
+_DECIMAL128_BYTES: Final = 16
+_DECIMAL256_BYTES: Final = 32
+
+
+def encoded(array: Any, node: Node) -> Any:
+    """A binary array with the datum of each value; nulls only where the node is a union with null."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if node.nullable is not None:
+        null = [branch.kind for branch in node.branches].index("null")
+        return optional(array, node.nullable, null=varint(null), prefix=varint(1 - null))
+    match node.kind:
+        case "null":
+            return pa.array([b""] * len(array), pa.binary())
+        case "record":
+            below = [
+                encoded(pc.struct_field(array, [index]), child)
+                for index, (_, child) in enumerate(node.fields)
+            ]
+            return joined(below or [b""], len(array))
+        case "array":
+            return _items(array, encoded(array.flatten(), node.content))
+        case "map":
+            keys, values = map_entries(array)
+            return _items(
+                array, joined([sized(keys.cast(pa.binary())), encoded(values, node.content)], len(keys))
+            )
+        case _:
+            return _scalar(array, node)
+
+
+def optional(array: Any, node: Node, *, null: bytes, prefix: bytes) -> Any:
+    """The data with `prefix` before each, and `null` for nulls."""
+    if not array.null_count:
+        return joined([prefix, encoded(array, node)], len(array))
+    filled = encoded(array.drop_null(), node)
+    return with_nulls(array, joined([prefix, filled], len(filled)), null)
+
+
+def with_nulls(array: Any, filled: Any, null: bytes) -> Any:
+    """What stands for the values of an array, with `null` in the place of its nulls."""
+    is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    nulls = np.flatnonzero(is_null)
+    return scattered(
+        len(array), [(np.flatnonzero(~is_null), filled), (nulls, pa.array([null] * len(nulls), pa.binary()))]
+    )
+
+
+def sized(values: Any) -> Any:
+    """Bytes with their length before them."""
+    lengths = column_of_arrow(values).lengths
+    return joined([varints(lengths), values], len(values))
+
+
+def varints(numbers: Numbers) -> Any:
+    """Each number as a zigzag varint."""
+    count = len(numbers)
+    bits = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    groups = (bits[:, None] >> (np.arange(_VARINT_BYTES, dtype=np.uint64) * np.uint64(7))) & np.uint64(0x7F)
+    used = np.maximum(_VARINT_BYTES - np.argmax(groups[:, ::-1] != 0, axis=1), 1)
+    used[bits == 0] = 1
+    place = np.arange(_VARINT_BYTES)
+    octets = groups.astype(np.uint8)
+    octets[place < (used - 1)[:, None]] |= 0x80
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(used, out=offsets[1:])
+    return _binary(octets[place < used[:, None]], offsets)
+
+
+def _binary(octets: Any, offsets: Any) -> Any:
+    parts = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(octets))]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, parts)
+
+
+def _fixed(octets: Any, width: int) -> Any:
+    """Values of the same width, row by row."""
+    count = len(octets) // width if width else 0
+    return _binary(octets, np.arange(count + 1, dtype=np.int32) * width)
+
+
+def _items(lists: Any, items: Any) -> Any:
+    """Arrays and maps: one block with its count, and the zero that ends them."""
+    lengths = np.asarray(
+        pc.list_value_length(as_lists(lists)).fill_null(0).to_numpy(zero_copy_only=False), np.int64
+    )
+    contents = pc.binary_join(pa.ListArray.from_arrays(list_offsets(as_lists(lists)), items), b"")
+    filled = joined([varints(lengths), contents, b"\x00"], len(lengths))
+    return pc.if_else(pa.array(lengths > 0), filled, pa.scalar(b"\x00", pa.binary()))
+
+
+def _scalar(array: Any, node: Node) -> Any:
+    match node.kind:
+        case "int" | "long":
+            width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
+            numbers = array.cast(width).cast(pa.int64())
+            return varints(np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64))
+        case "float" | "double":
+            kind = "<f4" if node.kind == "float" else "<f8"
+            numbers = np.ascontiguousarray(array.to_numpy(zero_copy_only=False), kind)
+            return _fixed(numbers.view(np.uint8), numbers.itemsize)
+        case "boolean":
+            return _fixed(np.asarray(array.to_numpy(zero_copy_only=False), np.uint8), 1)
+        case "enum":
+            found = pc.index_in(array, value_set=pa.array(node.symbols, pa.string())).cast(pa.int64())
+            return varints(np.asarray(found.to_numpy(zero_copy_only=False), np.int64))
+        case "fixed":
+            return _of_fixed(array, node)
+        case _:
+            return sized(_decimals(array) if pa.types.is_decimal(array.type) else array.cast(pa.binary()))
+
+
+def _of_fixed(array: Any, node: Node) -> Any:
+    if pa.types.is_decimal(array.type):
+        return _decimals(array, node.size)
+    if node.logical == "uuid":
+        return pa.array([bytes.fromhex(text.replace("-", "")) for text in array.to_pylist()], pa.binary())
+    return array.cast(pa.binary())
+
+
+def _decimals(array: Any, size: int | None = None) -> Any:
+    """Unscaled numbers, big-endian, of `size` bytes or as many as Arrow's own."""
+    width = _DECIMAL128_BYTES if pa.types.is_decimal128(array.type) else _DECIMAL256_BYTES
+    octets = np.frombuffer(array.buffers()[1], np.uint8)[
+        array.offset * width : (array.offset + len(array)) * width
+    ]
+    rows = octets.reshape(-1, width)[:, ::-1]
+    if size is not None and size > width:
+        signs = np.where(rows[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)  # noqa: PLR2004  # the sign's bit
+        rows = np.concatenate([np.repeat(signs, size - width, axis=1), rows], axis=1)
+    elif size is not None:
+        rows = rows[:, width - size :]
+    return _fixed(np.ascontiguousarray(rows).reshape(-1), size if size is not None else width)
