@@ -50,7 +50,7 @@ class GroupMember:
         instance_id: str | None,
         events: MemberCallbacks,
     ) -> None:
-        self._topic = topic
+        self._instance_id = instance_id
         self._events = events
         self._holds = False
         self._gone = False
@@ -140,7 +140,13 @@ class GroupMember:
             self._end("the group no longer knows this instance (it did not answer for a session timeout)")
 
     def _judge(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() in _ENDS:
+        if error.code() == KafkaError._FATAL and self._instance_id is not None:  # noqa: SLF001 - as above
+            # What lies behind _FATAL is not given out; for a classic consumer it is FENCED_INSTANCE_ID alone.
+            self._end(
+                f"another process has joined with instance.id {self._instance_id!r}; give each process an "
+                f"instance.id of its own, or none ({error.str()})"
+            )
+        elif error.fatal() or error.code() in _ENDS:
             self._end(error.str())
         elif not self._gone:
             self._events.on_problem(self, error)

@@ -73,7 +73,7 @@ class BatchRun:
         self._follows_refusal = False
         self._fetched_before: Counter[ObjectId] = Counter()
         self._pipeline: Pipeline | None = None
-        self._watchdog = Watchdog(link, bytes_per_second=settings.bytes_per_second)
+        self._watchdog = Watchdog(link, settings)
         self._transaction = SlotTransaction(
             batch, producer=producer, link=link, settings=settings, fetched=self._fetched
         )

@@ -18,7 +18,7 @@ class TaskSettings:
     """`options` is the hash of the settings that give positions their meaning.
 
     `bytes_per_second` is one slot's share of `max.bytes.per.second`; `topic` is that of all records, unless
-    keys name theirs.
+    keys name theirs; a task that makes no progress for `stuck_seconds` ends.
     """
 
     name: str
@@ -31,6 +31,8 @@ class TaskSettings:
     topic: str | None = None
     bytes_per_second: float | None = None
     log_level: str = "info"
+    # Reads time out within minutes, repeats included, and what is decoded at once takes seconds.
+    stuck_seconds: float = 900.0
 
 
 def task_settings(settings: Settings, *, slots: int, log_level: str = "info") -> TaskSettings:

@@ -1,14 +1,15 @@
 """Notices a decoder that hangs: the task is connected and its loop turns, but nothing comes any more."""
 
 import time
-from typing import Final
+
+import structlog
 
 from spark.reader.resumable_get import CHUNK_BYTES
 from spark.source.pipeline import Pipeline
+from spark.source.task_settings import TaskSettings
 from spark.task.driver_connection import DriverConnection
 
-# Reads time out within minutes, repeats included, and a unit of any format decodes in seconds.
-STUCK_SECONDS: Final = 900.0
+log = structlog.get_logger(__name__)
 
 
 class WorkStuck(Exception):
@@ -16,13 +17,14 @@ class WorkStuck(Exception):
 
 
 class Watchdog:
-    """Tells the driver that a batch goes on, as long as it does. `bytes_per_second` limits reading."""
+    """Sends the driver a sign of life for a batch, as long as it makes progress."""
 
-    def __init__(self, link: DriverConnection, *, bytes_per_second: float | None) -> None:
+    def __init__(self, link: DriverConnection, settings: TaskSettings) -> None:
         self._link = link
         # A limit on reading lets a chunk wait for its turn.
-        pause = 0.0 if bytes_per_second is None else 2 * CHUNK_BYTES / bytes_per_second
-        self._stuck_seconds = STUCK_SECONDS + pause
+        rate = settings.bytes_per_second
+        pause = 0.0 if rate is None else 2 * CHUNK_BYTES / rate
+        self._stuck_seconds = settings.stuck_seconds + pause
         self._seen = (0, 0)
         self._progress_at = time.monotonic()
 
@@ -32,5 +34,7 @@ class Watchdog:
         if seen != self._seen:
             self._seen, self._progress_at = seen, now
         elif now - self._progress_at > self._stuck_seconds:
-            raise WorkStuck(f"nothing was read or decoded for {now - self._progress_at:.0f} s")
+            idle = f"nothing was read or decoded for {now - self._progress_at:.0f} s; the task ends"
+            log.error("decoding_stalled", detail=idle)
+            raise WorkStuck(idle)
         self._link.beat()

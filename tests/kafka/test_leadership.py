@@ -84,6 +84,9 @@ def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
     second = ingester.lead(instance_id="one")
     until_sync(lambda: first.role is Role.LOST)
     assert len(lost) == 1
+    # Both would take the lead from each other for ever: what ends it has to be in the log.
+    assert "instance.id 'one'" in lost[0]
+    assert "an instance.id of its own" in lost[0]
     with pytest.raises(LeadershipLost, match="does not lead"):
         first.metadata()
     with pytest.raises(LeadershipLost):
