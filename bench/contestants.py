@@ -52,13 +52,13 @@ def headrace(on_stage: Stage, workload: Workload) -> Run:
 @contextmanager
 def serving(on_stage: Stage, topic: str, workload: Workload) -> Iterator[Service]:
     """Headrace on this workload, ready; stopped afterwards."""
-    options = on_stage.configuration(
-        aws__s3__bucket__name=workload.bucket,
-        topic=topic,
-        file__name__template=".*",
-        input__format=workload.input_format,
-        **workload.options,
-    )
+    of_all: dict[str, object] = {
+        "aws__s3__bucket__name": workload.bucket,
+        "topic": topic,
+        "file__name__template": ".*",
+        "input__format": workload.input_format,
+    }
+    options = on_stage.configuration(**of_all | dict(workload.options))
     service = on_stage.service(topic, options)
     service.start()
     try:

@@ -41,7 +41,8 @@ def numbers(column: Column, what: str, faults: Faults, *, missing: int) -> Numbe
         return np.zeros(0, np.int64)
     try:
         # pyarrow publishes no types.
-        read = pc.cast(arrow_binary(column).cast(pa.string()), pa.int64()).fill_null(missing)
+        read = pc.cast(arrow_binary(column).cast(pa.string()), pa.int64())
+        read = read.fill_null(missing) if read.null_count else read
         return np.asarray(read.to_numpy(zero_copy_only=False), np.int64)
     except pa.ArrowInvalid:
         return np.array(

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from layouts.json_members import bytes_of
+from layouts.json_members import NULL, bytes_of
 from layouts.options import Form
 from layouts.records import Faults, Headers, RowUnfit
 
@@ -20,15 +20,20 @@ _LIST: Final = msgspec.json.Decoder(list[_Entry])
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def header_rows(texts: Sequence[msgspec.Raw], form: Form, faults: Faults) -> list[Headers]:
-    """The headers of each row."""
+def header_rows(texts: Sequence[msgspec.Raw], form: Form, faults: Faults) -> list[Headers] | None:
+    """The headers of each row, None where no row has any."""
     return read_headers(texts, lambda text: _headers(text, form), faults)
 
 
 def read_headers(
     texts: Sequence[msgspec.Raw], read: Callable[[bytes], Headers], faults: Faults
-) -> list[Headers]:
-    """What `read` makes of the JSON of each row's headers. Equal texts, which are frequent, are read once."""
+) -> list[Headers] | None:
+    """What `read` makes of the JSON of each row's headers, None where no row has any.
+
+    Equal texts, which are frequent, are read once.
+    """
+    if texts.count(NULL) == len(texts):
+        return None
     found: list[Headers] = [()] * len(texts)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     known: dict[bytes, Headers] = {b"null": ()}

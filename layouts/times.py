@@ -24,7 +24,8 @@ def iso_times(texts: Column, faults: Faults) -> Numbers:
         read = arrow_binary(texts).cast(pa.string()).cast(pa.timestamp("ms", "UTC"))
     except pa.ArrowInvalid:
         return np.array([_time(texts.get(row), row, faults) for row in range(len(texts))], np.int64)
-    milliseconds = np.asarray(read.cast(pa.int64()).fill_null(NO_TIMESTAMP), np.int64)
+    read = read.cast(pa.int64())
+    milliseconds = np.asarray(read.fill_null(NO_TIMESTAMP) if read.null_count else read, np.int64)
     return np.maximum(milliseconds, NO_TIMESTAMP)
 
 

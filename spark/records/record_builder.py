@@ -116,7 +116,7 @@ class RecordBuilder:
             sizes = sizes + np.maximum(batch.keys.lengths, 0)
         if batch.headers is not None:
             of_headers = [
-                sum(len(name.encode()) + len(value or b"") for name, value in headers)
+                sum(len(name.encode()) + len(value or b"") for name, value in headers) if headers else 0
                 for headers in batch.headers
             ]
             sizes = sizes + np.array(of_headers, np.int64)

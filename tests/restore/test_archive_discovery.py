@@ -137,8 +137,10 @@ def test_ten_thousand_index_keys_are_told_by_their_beginning() -> None:
     assert {chosen.route_or_reason(key).__class__.__name__ for key in _DATA} == {"Route"}
 
 
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
 _OWN_FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-_ROWS: Final = (
+_ROWS: Final[tuple[Row, ...]] = (
     (0, 1_000, b"k", b'{"a": 1.0}', [("h", b"1"), ("h", b"2")]),
     (1, 2_000, None, None, []),
     (2, 3_000, b"", b"", [("empty", b""), ("null", None)]),
@@ -147,7 +149,7 @@ _ROWS: Final = (
 )
 
 
-def _json_row(topic: str, partition: int, row: Any) -> bytes:
+def _json_row(topic: str, partition: int, row: Row) -> bytes:
     """A row as docs/layouts.md says, every part that is no text as base64."""
     offset, timestamp, key, value, headers = row
     shown = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp}

@@ -1,0 +1,128 @@
+"""How fast an archive of Aiven's sink comes back: `python -m bench.restore [--rounds 3] [--decoders]`.
+
+First the decoder alone, on one core, beside the plain decoding of the same rows (JSON Lines checked, lines of
+text) without a layout. Then the service with broker and S3 emulator on this machine: records/s from the first
+record on the broker to the last commit, exactly once, each with its key and timestamp.
+"""
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from bench.archive_rows import CSV_FIELDS, aiven_csv, aiven_jsonl
+from bench.contestants import headrace
+from bench.decode import Memory, best, options, ours
+from bench.stage import stage
+from bench.workloads import Workload
+from ingest.settings import load
+from ingest.settings.choices import InputFormat
+from ingest.settings.settings import FormatSettings
+from spark.formats import DecodeOptions
+from spark.formats.archives import ArchiveDecoder
+
+_ROWS: Final = 200_000
+_KEY: Final = "orders-0-0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """One form of the sink's objects; `plain` is how their rows are read without a layout."""
+
+    name: str
+    body: Callable[[int, int], bytes]
+    plain: InputFormat
+    given: dict[str, str]
+    aim: int
+
+
+ARCHIVES: Final = (
+    Archive(
+        name="aiven jsonl envelope",
+        body=aiven_jsonl,
+        plain=InputFormat.JSONL,
+        given={"input.format": "jsonl"},
+        aim=400_000,
+    ),
+    Archive(
+        name="aiven csv",
+        body=aiven_csv,
+        plain=InputFormat.TEXT,
+        given={"input.format": "csv", "format.output.fields": CSV_FIELDS},
+        aim=300_000,
+    ),
+)
+
+
+def restored(archive: Archive, source: Memory) -> Callable[[], int]:
+    """Decodes all of the object once, and says how many records it gave."""
+    settings = _settings(archive)
+    assert settings.restore is not None
+    decoder, how = ArchiveDecoder(settings.restore), DecodeOptions(format=settings, topic="bench")
+
+    def count() -> int:
+        batches = decoder.decode(source, None, key=_KEY, options=how, begin=None, end=None)
+        return sum(len(batch) for batch in batches)
+
+    return count
+
+
+def _settings(archive: Archive) -> FormatSettings:
+    given = {"name": "bench", "bootstrap.servers": "127.0.0.1:9092", "aws.s3.bucket.name": "none"}
+    text = json.dumps({**given, "input.layout": "aiven", **archive.given})
+    return load(text, kind="json", environment={}, read_file=lambda path: path).format
+
+
+def decoders() -> None:
+    """Print what the decoder alone does, beside plain decoding of the same rows."""
+    print(f"{'decoding, one core':26}{'restored/s':>12}{'plain/s':>12}{'ratio':>8}")
+    for archive in ARCHIVES:
+        source = Memory(archive.body(0, _ROWS))
+        count, how = restored(archive, source), options(archive.plain)
+        assert count() == _ROWS
+        rate, plain = best(count), best(lambda source=source, how=how: ours(source, how))  # type: ignore[misc]
+        print(f"{archive.name:26}{rate:12,.0f}{plain:12,.0f}{rate / plain:8.2f}")
+
+
+def end_to_end(rounds: int) -> None:
+    """Print what the service does on two tasks, with the broker and the S3 emulator on the same machine."""
+    with stage("restore") as on_stage:
+        for archive in ARCHIVES:
+            name = archive.name.replace(" ", "-")
+            changes = {option.replace(".", "__"): text for option, text in archive.given.items()}
+            changes |= {"input__layout": "aiven", "file__name__template": "in/{{start_offset:padding=false}}"}
+            workload = Workload(
+                name=name, title=archive.name, objects=20, rows=50_000, body=archive.body, options=changes
+            )
+            workload.upload(on_stage)
+            headrace(on_stage, workload)  # a broker whose JVM has compiled nothing costs half the speed
+            rates = [headrace(on_stage, workload).rate for _ in range(rounds)]
+            shown = " ".join(f"{rate:,.0f}" for rate in rates)
+            print(
+                f"{archive.name:26}{statistics.median(rates):12,.0f} records/s (aim {archive.aim:,}): {shown}"
+            )
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--decoders", action="store_true", help="only the decoders, without S3 and Kafka")
+    chosen = parser.parse_args()
+    decoders()
+    if not chosen.decoders:
+        end_to_end(chosen.rounds)
+
+
+if __name__ == "__main__":
+    # One thread each, so that CPU seconds are seconds of one core.
+    pa.set_cpu_count(1)
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # noqa: TID251  # a script's own set-up
+    main()
