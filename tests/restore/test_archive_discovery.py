@@ -152,7 +152,7 @@ _ROWS: Final[tuple[Row, ...]] = (
 def _json_row(topic: str, partition: int, row: Row) -> bytes:
     """A row as docs/layouts.md says, every part that is no text as base64."""
     offset, timestamp, key, value, headers = row
-    shown = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp}
+    shown: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp}
     shown |= _spelled("key", key) | {
         "headers": [{"key": name} | _spelled("value", each) for name, each in headers]
     }
@@ -163,7 +163,7 @@ def _json_row(topic: str, partition: int, row: Row) -> bytes:
     return text[:-1] + f',"{"value" if value is None else "value_base64"}":{stored}}}'.encode()
 
 
-def _spelled(name: str, value: bytes | None) -> dict[str, str | None]:
+def _spelled(name: str, value: bytes | None) -> dict[str, Any]:
     if value is not None and not value.isascii():
         return {f"{name}_base64": base64.b64encode(value).decode()}
     return {name: None if value is None else value.decode()}
