@@ -84,6 +84,7 @@ class Cause(StrEnum):
     CREDENTIALS = "credentials"
     ELSEWHERE = "elsewhere"  # another region's
     ARCHIVED = "archived"
+    OPTION = "option"  # an option of ours is what the service refuses
     CLOCK = "clock"  # ours is too far from theirs
     UNREACHED = "unreached"
     OTHER = "other"

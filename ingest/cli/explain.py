@@ -9,6 +9,7 @@ import typer
 
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
+from ingest.errors import InvalidConfiguration
 from ingest.key_routes import name_in
 from ingest.object_selection import key_template
 from ingest.sanitize import json_text, printable
@@ -17,18 +18,48 @@ from ingest.template import Explanation
 from layouts.key_names import ArchiveNames
 
 Keys = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY...", help="Object keys, prefix included; `-` reads them from stdin."),
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY...]",
+        help="Object keys, prefix included; for a sink records as JSON. `-` reads them from stdin.",
+    ),
 ]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", help="For a sink: a record of this topic, read from Kafka.")
+]
+PartitionOption = Annotated[int, typer.Option("--partition", min=0, help="With --topic: its partition.")]
+OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="With --topic: its offset.")]
 
 
 def explain(
-    config: Config, keys: Keys, as_json: AsJson = False, sets: Sets = None, worker_config: WorkerConfig = None
+    config: Config,
+    keys: Keys = None,
+    topic: TopicOption = None,
+    partition: PartitionOption = 0,
+    offset: OffsetOption = 0,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
 ) -> None:
-    """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing."""
+    """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing.
+
+    For a sink: the key of the object that a record would be in. The record is given as JSON, as the headrace
+    layout writes it, or is read from Kafka with --topic, --partition and --offset.
+    """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    if not keys and topic is None:
+        raise InvalidConfiguration("Nothing to explain: give a key (of a sink a record, or --topic).")
+    if settings.sink is not None:
+        # Converters take a second to import, and a source has no use for them.
+        from ingest.cli.sink_explain import sink_explain
+
+        place = None if topic is None else (topic, partition, offset)
+        sink_explain(settings, _keys(keys or []), place, as_json=as_json)
+        return
+    if topic is not None:
+        raise InvalidConfiguration("--topic is for a sink; a source is given keys.")
     read = _reader(settings)
-    for key in _keys(keys):
+    for key in _keys(keys or []):
         explanation = explained(read, settings, key)
         if as_json:
             typer.echo(json_text(explanation.as_dict()))

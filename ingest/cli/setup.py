@@ -13,6 +13,7 @@ from ingest.probes.aws_clients import aws_clients
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 from ingest.setup import Step, missing_steps
+from ingest.setup.sink_steps import sink_steps
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
 
@@ -26,17 +27,21 @@ def setup(
     log_level: Level = LogLevel.WARNING,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
-    """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is."""
+    """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is.
+
+    For a sink: the dead letter topic, the ledger, and a rule of the bucket's lifecycle that ends uploads
+    which nobody finished.
+    """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
     clients = aws_clients(settings)
     try:
+        admin = KafkaAdmin(settings.kafka.client("admin"))
         steps = missing_steps(
-            settings,
-            s3=clients.s3,
-            sqs=clients.sqs,
-            topics=lambda: topic_steps(settings, KafkaAdmin(settings.kafka.client("admin"))),
+            settings, s3=clients.s3, sqs=clients.sqs, topics=lambda: topic_steps(settings, admin)
         )
+        if settings.sink is not None:
+            steps += sink_steps(settings, clients.s3, admin)
         for step in steps:
             if not dry_run:
                 step.apply()

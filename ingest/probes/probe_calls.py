@@ -90,12 +90,12 @@ def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str |
             found = clients.sqs.get_queue_attributes(QueueUrl=settings.sqs.queue_url, AttributeNames=["All"])
         attributes = found.get("Attributes", {})
     except HeadraceError as error:
-        attributes = _refused(error)
+        attributes = refused(error)
     try:
         with translated_errors(f"the notification configuration of s3://{settings.s3.bucket}"):
             notification = clients.s3.get_bucket_notification_configuration(Bucket=settings.s3.bucket)
     except HeadraceError as error:
-        notification = _refused(error)
+        notification = refused(error)
     return QueueFacts(
         attributes=attributes,
         notification=notification,
@@ -157,7 +157,7 @@ def _survey(client: Any, settings: S3Settings, object_filter: ObjectFilter) -> S
                 survey.is_whole = page.through_key is None
                 break
     except HeadraceError as error:
-        return _refused(error)
+        return refused(error)
     return survey
 
 
@@ -175,12 +175,12 @@ def _get(
             answer = client.get_object(**asked)
             answer["Body"].close()
     except HeadraceError as error:
-        return _refused(error), None
+        return refused(error), None
     found = answer.get("VersionId")
     return True, None if found in {None, "null"} else found
 
 
-def _refused(error: HeadraceError) -> Refused:
+def refused(error: HeadraceError) -> Refused:
     """By the code of the answer that was translated, never by its text."""
     match error.__cause__:
         case ClientError() as cause:

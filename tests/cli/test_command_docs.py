@@ -14,6 +14,8 @@ from ingest.cli.explain import explained
 from ingest.cli.object_command import CommandRequest, shape_of
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
+from ingest.cli.sink_explain import RecordExplainer, sample_record
+from ingest.cli.sink_explain import shape_of as record_shape_of
 from ingest.commands.selection import SelectedObject
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
@@ -100,11 +102,17 @@ def _explain() -> Any:
     return explained(key_template(settings).explain, settings, "orders-3-42").as_dict()
 
 
+def _sink_explain() -> Any:
+    settings = configured({"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"})
+    return record_shape_of(RecordExplainer(settings).explained(sample_record(settings, '{"value":1}')))
+
+
 ACTUAL = {
     "status": _status,
     "entry": lambda: entry_shape(CachedEntry(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
     "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
     "explain": _explain,
+    "sinkexplain": _sink_explain,
     "setup": lambda: step_shape_of(Step(sentence="create it", apply=lambda: None), done=True),
     "plan": _plan,
     "replay": _replay,

@@ -1,0 +1,23 @@
+"""`headrace check` for a sink: bucket and uploads, then ledger and transactions."""
+
+from collections.abc import Iterator
+
+from ingest.checks.finding import Finding, unusable
+from ingest.checks.sink_findings import upload_findings
+from ingest.errors import HeadraceError
+from ingest.probes.aws_clients import aws_clients
+from ingest.probes.sink_uploads import probe_uploads
+from ingest.settings import Settings
+
+
+def sink_findings(settings: Settings) -> Iterator[Finding]:
+    """The findings about the bucket. Blocks."""
+    try:
+        clients = aws_clients(settings)
+    except HeadraceError as error:
+        yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+    else:
+        try:
+            yield from upload_findings(settings, probe_uploads(settings, clients))
+        finally:
+            clients.close()

@@ -1,0 +1,164 @@
+"""`headrace explain` for a sink: the key of the object that a record would be in."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import typer
+
+from ingest.clock import wall_ms
+from ingest.columns import column_of
+from ingest.errors import InvalidConfiguration
+from ingest.probes.sample_record import read_record
+from ingest.sanitize import json_text, printable
+from ingest.settings import Settings
+from spark.converters.record_converter import RecordConverter
+from spark.formats.encoding.encoders import extension
+from spark.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from spark.sink.grouping import Grouping
+from spark.sink.names import ObjectFacts, ObjectNames
+
+_EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    value: str | None = None
+
+
+class _Sample(msgspec.Struct, forbid_unknown_fields=True):
+    topic: str | None = None
+    partition: int = 0
+    offset: int = 0
+    timestamp: int | None = None
+    key: str | None = None
+    key_base64: str | None = None
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    value_base64: str | None = None
+    headers: list[_Header] = []
+
+
+_SAMPLE: Final = msgspec.json.Decoder(_Sample)
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What becomes of one record: the key of its object, or why it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+def sink_explain(
+    settings: Settings, samples: Iterator[str], place: tuple[str, int, int] | None, *, as_json: bool
+) -> None:
+    """Print the key of each sample record, or of the record at a topic, partition and offset. Blocks."""
+    names = RecordExplainer(settings)
+    if place is not None:
+        _print(names.explained(read_record(settings, *place)), as_json=as_json)
+    for text in samples:
+        _print(names.explained(sample_record(settings, text)), as_json=as_json)
+
+
+def shape_of(explained: Explained) -> dict[str, Any]:
+    """The JSON shape (docs/commands.md)."""
+    shape: dict[str, Any] = msgspec.to_builtins(explained)
+    return shape
+
+
+def sample_record(settings: Settings, text: str) -> KafkaRecords:
+    """The record that a text describes, in the form of the headrace layout; else InvalidConfiguration."""
+    try:
+        sample = _SAMPLE.decode(text)
+        key, value = _bytes(sample.key, sample.key_base64), _value(sample)
+    except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError) as error:
+        raise InvalidConfiguration(
+            f"{printable(text)!r} is no record ({error}). Give one as an object of JSON, such as {_EXAMPLE}"
+        ) from error
+    headers: Headers = tuple(
+        (header.key, None if header.value is None else header.value.encode()) for header in sample.headers
+    )
+    return KafkaRecords(
+        topic=sample.topic or _only_topic(settings),
+        partition=sample.partition,
+        offsets=np.array([sample.offset], np.int64),
+        timestamps_ms=np.array([wall_ms() if sample.timestamp is None else sample.timestamp], np.int64),
+        timestamp_types=np.array([TIMESTAMP_CREATED], np.int64),
+        keys=column_of([key]),
+        values=column_of([value]),
+        headers=[headers] if headers else None,
+    )
+
+
+class RecordExplainer:
+    """Takes a record the way that `run` takes it, as far as its name."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert settings.sink is not None, "a source names no objects"
+        self._converter = RecordConverter(settings.sink.converters, settings.sink.output)
+        self._names = ObjectNames(settings.sink.names, extension(settings.sink.output))
+        self._grouping = Grouping(self._names)
+
+    def explained(self, record: KafkaRecords) -> Explained:
+        """The key of the object that begins with this record."""
+        place: dict[str, Any] = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.first_offset,
+        }
+        conversion = self._converter.convert(record)
+        faults = list(conversion.faults)
+        for run in conversion.runs:
+            groups = self._grouping.split(run)
+            faults += groups.faults
+            for part in groups.parts:
+                facts = ObjectFacts(
+                    topic=record.topic,
+                    partition=record.partition,
+                    group=part.group,
+                    first_offset=record.first_offset,
+                    last_offset=record.last_offset,
+                    opened_ms=wall_ms(),
+                )
+                return Explained(**place, key=self._names.key(facts))
+        if faults:
+            return Explained(**place, reason=faults[0].reason, message=faults[0].message)
+        why = "its value is null, and behavior.on.null.values is ignore"
+        return Explained(**place, reason="ignored", message=why)
+
+
+def _bytes(text: str | None, encoded: str | None) -> bytes | None:
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    return None if text is None else text.encode()
+
+
+def _value(sample: _Sample) -> bytes | None:
+    if sample.value_base64 is not None:
+        return base64.b64decode(sample.value_base64, validate=True)
+    value = bytes(sample.value)
+    return None if value == b"null" else value
+
+
+def _only_topic(settings: Settings) -> str:
+    names: Sequence[str] = () if settings.sink is None else settings.sink.topics.names
+    if len(names) != 1:
+        raise InvalidConfiguration(f"The sink has several topics: name the record's, such as {_EXAMPLE}")
+    return names[0]
+
+
+def _print(explained: Explained, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json_text(shape_of(explained)))
+        return
+    place = f"{explained.topic}-{explained.partition} offset {explained.offset}"
+    if explained.key is not None:
+        typer.echo(f"{place}: {printable(explained.key)}")
+    else:
+        typer.echo(f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}")

@@ -1,0 +1,70 @@
+"""What a sink needs beside its topics: the bucket's rule for unfinished uploads, and the ledger."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from ingest.checks.upload_lifecycle import OUR_DAYS, Rule, TooManyRules, with_our_rule
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.ledger_topic import prepare_ledger_topic
+from ingest.settings import Settings
+from ingest.setup.steps import SetupError, Step
+from listeners.failures import error_code, translated_errors
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_NO_RULES: Final = "NoSuchLifecycleConfiguration"
+
+
+def sink_steps(settings: Settings, s3: "S3Client", admin: KafkaAdmin) -> tuple[Step, ...]:
+    """What is missing of it; nothing is changed by asking. Blocks; SetupError, AccessDenied and the like."""
+    return (*_rule_steps(settings, s3), *_ledger_steps(settings, admin))
+
+
+def _rule_steps(settings: Settings, s3: "S3Client") -> Sequence[Step]:
+    bucket, prefix = settings.s3.bucket, settings.s3.prefix
+    rules, more = _rules(s3, bucket)
+    try:
+        wanted = with_our_rule(rules, prefix)
+    except TooManyRules:
+        raise SetupError(
+            f"s3://{bucket} has as many lifecycle rules as S3 takes: give one of them "
+            f"AbortIncompleteMultipartUpload for the prefix {prefix!r}, or remove one."
+        ) from None
+    if wanted is None:
+        return ()
+    rules_wanted: Any = {"Rules": wanted}
+
+    def put() -> None:
+        with translated_errors(f"the lifecycle configuration of s3://{bucket}"):
+            s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules_wanted, **more)
+
+    under = f" under {prefix!r}" if prefix else ""
+    sentence = f"end unfinished uploads in s3://{bucket}{under} after {OUR_DAYS} days"
+    return (Step(sentence=f"{sentence} (a lifecycle rule beside the {len(rules)} there)", apply=put),)
+
+
+def _rules(s3: "S3Client", bucket: str) -> tuple[Sequence[Rule], dict[str, Any]]:
+    """The bucket's rules, and what else of its configuration has to be given back to keep it."""
+    with translated_errors(f"the lifecycle configuration of s3://{bucket}"):
+        try:
+            found: Any = s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+        except ClientError as error:
+            if error_code(error) == _NO_RULES:
+                return (), {}
+            raise
+    size = "TransitionDefaultMinimumObjectSize"
+    return found.get("Rules", ()), {size: found[size]} if size in found else {}
+
+
+def _ledger_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
+    topic = settings.kafka.ledger_topic
+    if admin.has_topic(topic):
+        return ()
+
+    def make() -> None:
+        prepare_ledger_topic(admin, topic)
+
+    return (Step(sentence=f"create topic {topic!r}, the ledger, compacted, with one partition", apply=make),)

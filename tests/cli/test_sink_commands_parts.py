@@ -1,0 +1,88 @@
+"""`check` and `explain` of a sink against LocalStack and a broker; nothing is left behind in the bucket."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from ingest.cli.check import check
+from ingest.cli.explain import explain
+from tests.support import aws, kafka
+
+pytestmark = pytest.mark.parts
+
+
+def _config(folder: Path, bucket: str, **options: str) -> Path:
+    given = {
+        "name": aws.unique("sink"),
+        "bootstrap.servers": kafka.address(),
+        "aws.s3.bucket.name": bucket,
+        "aws.s3.endpoint": aws.address(),
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "http.listen": "",
+        "state.dir": str(folder),
+        **{name.replace("_", "."): text for name, text in options.items()},
+    }
+    file = folder / "sink.json"
+    file.write_text(json.dumps(given))
+    return file
+
+
+def _run(command: Any, file: Path, *arguments: str, code: int = 0) -> list[Any]:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(command)
+    result = CliRunner().invoke(app, [str(file), *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def _topic(records: int) -> str:
+    topic = kafka.new_topic(partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.address()})
+    for number in range(records):
+        producer.produce(topic, key=b"k", value=b'{"n":%d}' % number, partition=0)
+    assert producer.flush(30) == 0
+    return topic
+
+
+def test_check_tries_an_upload_and_leaves_nothing(tmp_path: Path) -> None:
+    """Bucket, lifecycle, topics, ledger and transactions, one line each."""
+    bucket, topic = aws.new_bucket(), _topic(3)
+
+    found = {each["name"]: each for each in _run(check, _config(tmp_path, bucket, topics=topic))}
+
+    assert found["bucket"]["verdict"] == "ok"
+    assert "takes uploads" in found["bucket"]["sentence"]
+    assert found["lifecycle"]["verdict"] == "warn"
+    assert found["transactions"]["verdict"] == "ok"
+    assert "Uploads" not in aws.s3().list_multipart_uploads(Bucket=bucket)
+    assert aws.s3().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_check_of_a_bucket_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
+    """With the option to correct."""
+    found = _run(check, _config(tmp_path, aws.unique("nobody"), topics=_topic(1)), code=2)
+
+    (bucket,) = [each for each in found if each["name"] == "bucket"]
+    assert bucket["verdict"] == "fail"
+    assert "aws.s3.bucket.name" in bucket["remedy"]
+
+
+def test_explain_reads_a_record(tmp_path: Path) -> None:
+    """By topic, partition and offset, with the sink's own converters."""
+    topic = _topic(3)
+    file = _config(
+        tmp_path,
+        "bucket",
+        topics=topic,
+        file_name_template="{{value:n}}/{{key}}/{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
+    )
+
+    (found,) = _run(explain, file, "--topic", topic, "--partition", "0", "--offset", "2")
+
+    assert found["key"] == f"2/k/{topic}-0-2.jsonl.gz"
