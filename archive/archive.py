@@ -15,7 +15,7 @@ from archive.partitions import PartitionState
 from archive.starting import Refused
 from archive.starts import PartitionStarts, StartOptions
 from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_completion import Verdict
+from ingest.model.sink_completion import MADE_AGAIN, Verdict
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -221,11 +221,16 @@ class Archive:
         return self._advance(effects)
 
     def on_remade(self, sealed: SealedObject) -> SinkEffects:
-        """An object whose upload is gone was uploaded again: it is committed before it is completed."""
+        """A quarantined object was uploaded again: committed as pending first, then the leader's to complete.
+
+        Nobody can tell an upload that the bucket's rule has ended from an object that a consumer has taken
+        away: so it is decided by who knows. A name that recurs is not made again, a later object has it.
+        """
         effects = SinkEffectsBuilder()
-        if sealed.id in self._completions:
-            self._completions.remove(sealed.id)
-            self._entries.write(effects, replace(sealed, state=ObjectState.PENDING))
+        known = self._states.object(sealed.id)
+        if known is not None and known.state is ObjectState.QUARANTINED and not known.overwrites:
+            again = replace(sealed, state=ObjectState.PENDING, reason=MADE_AGAIN)
+            self._entries.write(effects, again)
         return effects.effects()
 
     def on_written(self, writes: Iterable[SinkWrite]) -> SinkEffects:

@@ -1,5 +1,6 @@
 """What a partition that no slot holds needs before it may be granted: completions, a checkpoint, a slot."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from archive.completions import LeaderCompletions
@@ -7,7 +8,14 @@ from archive.effects import GroupOffset, SinkEffectsBuilder
 from archive.entries import LedgerEntries
 from archive.partitions import PartitionState
 from archive.starting import OffsetReset, Refused, Start, mark_of, start_of
-from ingest.model.sink_entries import GroupingOptions, PartitionCheckpoint, TopicPartition, key_of
+from ingest.model.sink_completion import MADE_AGAIN
+from ingest.model.sink_entries import (
+    GroupingOptions,
+    PartitionCheckpoint,
+    SealedObject,
+    TopicPartition,
+    key_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +58,12 @@ class PartitionStarts:
         """Do what free partitions need next."""
         for state in self._entries.states:
             state.is_grantable = False
-            if not state.is_free:
-                continue
             pending = state.pending
-            if pending:
+            self._complete(state, pending)
+            if not state.is_free or pending:
                 # Until they are completed nobody may write anything that could have their names.
-                self._completions.add(one for one in pending if not self._entries.is_unwritten(key_of(one)))
-            elif state.found is not None and not self._entries.is_unwritten(state.key):
+                continue
+            if state.found is not None and not self._entries.is_unwritten(state.key):
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()
@@ -71,6 +78,11 @@ class PartitionStarts:
                 mark=mark_of(self._options.ledger, checkpoint.topic_id),
             )
         )
+
+    def _complete(self, state: PartitionState, pending: Iterable[SealedObject]) -> None:
+        """Of a partition that a slot holds, or has lost just now, what was made again is the leader's."""
+        ours = (one for one in pending if state.is_free or one.reason == MADE_AGAIN)
+        self._completions.add(one for one in ours if not self._entries.is_unwritten(key_of(one)))
 
     def _start(self, effects: SinkEffectsBuilder, state: PartitionState) -> None:
         assert state.found is not None, "only what Kafka has is started"

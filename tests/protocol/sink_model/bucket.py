@@ -1,0 +1,76 @@
+"""S3 as the protocol sees it: uploads that are invisible, completions, and what a HEAD tells."""
+
+from ingest.model.sink_completion import (
+    TIMES_GONE,
+    CompletionAnswer,
+    NameHolder,
+    UploadAge,
+    Verdict,
+    verdict_of,
+)
+from ingest.model.sink_entries import SealedObject
+from tests.protocol.sink_model.protections import Protections
+from tests.protocol.sink_model.world import Bucket, Ledger, Record, Upload, Visible
+
+
+def started(bucket: Bucket, upload_id: str, name: str) -> Bucket:
+    """With an upload of this id, which is also the object's; nothing is sent yet."""
+    number = bucket.started + 1
+    uploads = tuple(sorted((*bucket.uploads, Upload(upload_id, name, number, ()))))
+    return bucket._replace(uploads=uploads, started=number)
+
+
+def filled(bucket: Bucket, upload_id: str, records: tuple[Record, ...]) -> Bucket:
+    """With all parts of the upload sent."""
+    uploads = [one._replace(records=records) if one.id == upload_id else one for one in bucket.uploads]
+    return bucket._replace(uploads=tuple(uploads))
+
+
+def completed(
+    bucket: Bucket, sealed: SealedObject, ledger: Ledger, on: Protections
+) -> tuple[Bucket, Verdict]:
+    """The bucket after a try to complete the object, and what the answer comes to."""
+    upload = next((one for one in bucket.uploads if one.id == sealed.main.upload_id), None)
+    holder = next((one for one in bucket.objects if one.name == sealed.main.key), None)
+    if upload is None:
+        return bucket, _verdict(bucket, sealed, CompletionAnswer.NO_SUCH_UPLOAD, holder, ledger, on)
+    if holder is not None and on.if_none_match and not sealed.overwrites:
+        return bucket, _verdict(bucket, sealed, CompletionAnswer.NAME_TAKEN, holder, ledger, on)
+    objects = [one for one in bucket.objects if one is not holder]
+    # Of two uploads of one name the one that was started last wins, whenever they are completed.
+    wins = holder is None or not sealed.overwrites or holder.started < upload.started
+    objects.append(Visible(upload.name, sealed.id, upload.started, upload.records) if wins else holder)  # type: ignore[arg-type]
+    after = bucket._replace(
+        uploads=tuple(one for one in bucket.uploads if one is not upload),
+        objects=tuple(sorted(objects)),
+        received=tuple(sorted((*bucket.received, *upload.records))),
+    )
+    return after, Verdict.COMPLETE
+
+
+def _verdict(
+    bucket: Bucket,
+    sealed: SealedObject,
+    answer: CompletionAnswer,
+    holder: Visible | None,
+    ledger: Ledger,
+    on: Protections,
+) -> Verdict:
+    gone = answer is CompletionAnswer.NO_SUCH_UPLOAD
+    if not on.head_compares_id:
+        return Verdict.UPLOAD_GONE if gone else Verdict.NAME_TAKEN
+    if gone and holder is None and not bucket.is_old and not on.young_was_completed:
+        return Verdict.UPLOAD_GONE
+    expiry = 1 if on.old_may_be_expired else None
+    age = UploadAge(upload_ms=int(bucket.is_old), expiry_ms=expiry)
+    return verdict_of(sealed, answer, _holder(sealed, holder, ledger), age, times_gone=TIMES_GONE)
+
+
+def _holder(sealed: SealedObject, holder: Visible | None, ledger: Ledger) -> NameHolder:
+    if holder is None:
+        return NameHolder.NOBODY
+    if holder.id == sealed.id:
+        return NameHolder.OURS
+    known = ledger.object(holder.id)
+    later = known is not None and known.first_offset > sealed.first_offset
+    return NameHolder.LATER if later else NameHolder.OTHER
