@@ -37,6 +37,7 @@ LEVELS: Final = (
         "ingest.kafka",
         "ingest.key_routes",
         "spark.compression",
+        "spark.librdkafka",
         "spark.converted_records",
         "spark.records",
         "spark.s3",

@@ -8,7 +8,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Producer
 
 from ingest.kafka.kafka_errors import translate
-from spark.producer.library import COPY, MESSAGE, handle_of, library
+from spark.librdkafka import COPY, MESSAGE, handle_of, library
 from spark.producer.partitioner import KeyPartitioner
 from spark.producer.record_produce import ANY_PARTITION, RecordProduce, wait_for_room
 from spark.producer.target import ProducePath, RecordTarget

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ingest.errors import RecordRefused
 from ingest.model.positions import BytePosition
 from ingest.settings.choices import Partitioner
+from spark.librdkafka import handle_of, library
 from spark.producer import RecordTarget
 from spark.producer.batch_produce import BatchProduce, best_produce_path
-from spark.producer.library import handle_of, library
 from spark.producer.producer_properties import DEFAULTS, producer_properties
 from spark.producer.record_produce import RecordProduce
 from spark.producer.target import ProducePath

@@ -10,7 +10,7 @@ from typing import Any, Final
 import confluent_kafka
 import numpy as np
 import structlog
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 log = structlog.get_logger(__name__)
 
@@ -25,8 +25,8 @@ MESSAGE: Final = np.dtype(
 )
 # RD_KAFKA_MSG_F_COPY: librdkafka has its own copy when the call returns.
 COPY: Final = 0x2
-_PRODUCER: Final = 0
 
+_EFFECT: Final = "records are produced and fetched one by one"
 _POINTER: Final = ctypes.c_void_p
 _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_version": (ctypes.c_int, []),
@@ -38,11 +38,37 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
         ctypes.c_int,
         [_POINTER, ctypes.c_int32, ctypes.c_int, _POINTER, ctypes.c_int],
     ),
+    "rd_kafka_conf": (_POINTER, [_POINTER]),
+    "rd_kafka_conf_set_error_cb": (None, [_POINTER, _POINTER]),
+    "rd_kafka_topic_name": (ctypes.c_char_p, [_POINTER]),
+    "rd_kafka_queue_new": (_POINTER, [_POINTER]),
+    "rd_kafka_queue_destroy": (None, [_POINTER]),
+    "rd_kafka_queue_get_consumer": (_POINTER, [_POINTER]),
+    "rd_kafka_queue_get_partition": (_POINTER, [_POINTER, ctypes.c_char_p, ctypes.c_int32]),
+    "rd_kafka_queue_forward": (None, [_POINTER, _POINTER]),
+    "rd_kafka_queue_io_event_enable": (None, [_POINTER, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]),
+    "rd_kafka_consume_batch_queue": (
+        ctypes.c_ssize_t,
+        [_POINTER, ctypes.c_int, _POINTER, ctypes.c_size_t],
+    ),
+    "rd_kafka_message_timestamp": (ctypes.c_int64, [_POINTER, ctypes.POINTER(ctypes.c_int)]),
+    "rd_kafka_message_headers": (ctypes.c_int, [_POINTER, ctypes.POINTER(_POINTER)]),
+    "rd_kafka_header_get_all": (
+        ctypes.c_int,
+        [
+            _POINTER,
+            ctypes.c_size_t,
+            ctypes.POINTER(ctypes.c_char_p),
+            ctypes.POINTER(_POINTER),
+            ctypes.POINTER(ctypes.c_size_t),
+        ],
+    ),
 }
+# How librdkafka names clients (`..#producer-1`), and its numbers of their kinds.
+_KINDS: Final[dict[type, tuple[bytes, int]]] = {Producer: (b"#producer-", 0), Consumer: (b"#consumer-", 1)}
 # PyObject_HEAD of a release build; `rd_kafka_t *rk` is the first member of confluent-kafka's Handle.
 _HANDLE_OFFSET: Final = 16
-# rd_kafka_t holds its name (`..#producer-1`) within its first pages.
-_NAME: Final = b"#producer-"
+# rd_kafka_t holds its name within its first pages.
 _PROBE_BYTES: Final = 4096
 
 
@@ -66,34 +92,31 @@ def library() -> ctypes.CDLL | None:
                 if loaded.rd_kafka_version() == confluent_kafka.libversion()[1]:
                     return loaded
                 reason = "two versions of librdkafka are loaded"
-    log.warning("batch_produce_disabled", reason=reason, effect="rows are produced one by one")
+    log.warning("librdkafka_calls_disabled", reason=reason, effect=_EFFECT)
     return None
 
 
-def handle_of(producer: Producer) -> int | None:
-    """The `rd_kafka_t *` of a producer, or None when it is not where it is expected.
+def handle_of(client: Producer | Consumer) -> int | None:
+    """The `rd_kafka_t *` of a client, or None when it is not where it is expected.
 
     The memory it should point to is first looked at through /proc, where a wrong address is an error and no
-    crash; then librdkafka itself says whether it is a producer whose opaque is this very object.
+    crash; then librdkafka itself says whether it is of this kind and its opaque is this very object.
     """
     loaded = library()
     if loaded is None:
         return None
-    (handle,) = struct.unpack_from("P", ctypes.string_at(id(producer), _HANDLE_OFFSET + 8), _HANDLE_OFFSET)
+    name, kind = next((known for one, known in _KINDS.items() if isinstance(client, one)), (b"\0", -1))
+    (handle,) = struct.unpack_from("P", ctypes.string_at(id(client), _HANDLE_OFFSET + 8), _HANDLE_OFFSET)
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # Path has no unbuffered open
             memory.seek(handle)
-            looks_right = _NAME in memory.read(_PROBE_BYTES)
+            looks_right = name in memory.read(_PROBE_BYTES)
     except (OSError, OverflowError, ValueError):
         looks_right = False
-    if (
-        looks_right
-        and loaded.rd_kafka_type(handle) == _PRODUCER
-        and loaded.rd_kafka_opaque(handle) == id(producer)
-    ):
+    if looks_right and loaded.rd_kafka_type(handle) == kind and loaded.rd_kafka_opaque(handle) == id(client):
         return int(handle)
     log.warning(
-        "batch_produce_disabled", reason="confluent-kafka keeps its handle elsewhere", effect="a lower rate"
+        "librdkafka_calls_disabled", reason="confluent-kafka keeps its handle elsewhere", effect=_EFFECT
     )
     return None
 
