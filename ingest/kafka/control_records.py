@@ -47,7 +47,7 @@ class TargetState(StrEnum):
 
     RUNNING = "running"
     PAUSED = "paused"  # nothing is dealt or received; slots, once idle, stay ready for a while
-    STOPPED = "stopped"  # besides, slots and held messages are given back, and offsets may be changed
+    STOPPED = "stopped"  # in addition, slots and held messages are given back, and offsets may be changed
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):

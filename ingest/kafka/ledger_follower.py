@@ -47,7 +47,7 @@ class Follower:
     """Reads from the cache's position on, in a thread of its own, into the cache.
 
     The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on, and that
-    `on_failed` is told of. `require_wanted` is called during waits, and may raise to end them.
+    `on_failed` is called with. `require_wanted` is called during waits, and may raise to end them.
     """
 
     def __init__(

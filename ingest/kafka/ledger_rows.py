@@ -9,7 +9,7 @@ from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import decode_control
 from ingest.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
 
-# What stands for "no slice" in columns that are part of a primary key: the object's own row.
+# What means "no split" in columns that are part of a primary key: the object's own row.
 WHOLE: Final = -1
 
 # How `encode_key` begins the key of a control record.
@@ -62,7 +62,7 @@ def collect_rows(records: Iterable[tuple[bytes, bytes | None]]) -> LedgerRows:
 
 
 def row_key(raw: bytes) -> RowKey:
-    """The primary key of an object's or slice's record; InvalidLedger for what is not ours."""
+    """The primary key of an object's or split's record; InvalidLedger for what is not ours."""
     try:
         found = _KEYS.decode(raw)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The ledger's topic: made when missing, checked for what the protocol needs, told from its namesakes."""
+"""The ledger's topic: made when missing, checked for what the protocol needs, and by its id."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -80,7 +80,7 @@ def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
 
 
 def _found_after_creation(admin: KafkaAdmin, topic: str) -> LedgerTopic:
-    # The controller has made the topic before every broker has heard of it.
+    # The controller has made the topic before every broker knows it.
     settled: Retrying = Retrying(
         retry=retry_if_exception_type(TopicMissing),
         stop=stop_after_delay(10),

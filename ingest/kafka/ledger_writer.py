@@ -32,7 +32,7 @@ Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 class LedgerWriter:
     """The producer `<name>-driver`. Thread-safe: one transaction at a time.
 
-    `metadata` gives the group metadata of the moment, or raises LeadershipLost; every transaction asks anew.
+    `metadata` gives the group metadata of the moment, or raises LeadershipLost; every transaction asks again.
     `still_leads` asks the group itself; it is needed only after another writer has fenced this one.
     """
 
@@ -115,7 +115,7 @@ class LedgerWriter:
         """LeadershipLost when the writer that has fenced this one leads now.
 
         Initialising again would end it. A driver of the past that was paused amid its takeover fences the
-        leader of today as well: whose the group is tells them apart, and each asks before it initialises.
+        leader of today as well: the group's owner decides which leads, and each asks before it initialises.
         """
         while self._was_fenced and self._lost is None:
             try:
@@ -123,7 +123,7 @@ class LedgerWriter:
                     _log.warning(
                         "ledger_writer_fenced",
                         transactional_id=self._id,
-                        detail="by an instance that leads no more: it is initialised anew",
+                        detail="by an instance that leads no more: it is initialised again",
                     )
                     self._was_fenced = False
                 else:

@@ -74,7 +74,7 @@ class OutputTopics:
         return found
 
     def forget(self, name: str) -> None:
-        """Ask again at the next question: a task was told that the topic is not there."""
+        """Ask again at the next question: a task has found that the topic is not there."""
         with self._lock:
             self._known.pop(name, None)
 
@@ -91,7 +91,7 @@ class OutputTopics:
         )
         if made:
             _log.info("topic_created", topic=name, partitions=self._creation.partitions)
-        # The controller has made the topic before every broker has heard of it.
+        # The controller has made the topic before every broker knows it.
         settled: Retrying = Retrying(
             retry=retry_if_exception_type(TopicMissing),
             stop=stop_after_delay(10),

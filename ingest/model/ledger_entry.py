@@ -36,7 +36,7 @@ REVIVABLE_REASONS: Final = frozenset({"missing", "superseded", "archived"})
 @fast_pickle
 @dataclass(frozen=True, slots=True, order=True)
 class SplitKey:
-    """One slice of a split object: the cut where it begins (inclusive) and where it ends (exclusive)."""
+    """One split of an object: the cut where it begins (inclusive) and where it ends (exclusive)."""
 
     id: ObjectId
     begin: int
@@ -57,7 +57,7 @@ LedgerKey = ObjectId | SplitKey | ControlKey
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """The checkpoint of one object or slice.
+    """The checkpoint of one object or split.
 
     `position` is where work goes on, None before the first row. `cuts` is set only in the own entry of a
     split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`

@@ -3,8 +3,7 @@
 A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
 `state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`, with
 `options`, the hash of the settings that give it meaning), `records` and `bad` so far, `reason`, and `size`
-and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger that has never
-heard of it.
+and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger without it.
 """
 
 from collections.abc import Mapping

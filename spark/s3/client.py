@@ -25,7 +25,7 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
     """
     s3_config: Any = {"addressing_style": "path" if settings.path_style else "auto"}
     if uploads and (settings.endpoint is None or settings.endpoint.startswith("https:")):
-        # TLS keeps a part whole, and it carries a checksum: a hash of it besides would cost a core.
+        # TLS keeps a part whole, and it carries a checksum: a hash of it as well would cost a core.
         s3_config["payload_signing_enabled"] = False
     config = Config(
         # Retries are `spark.s3.retries`; two layers of them would multiply.

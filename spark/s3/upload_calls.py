@@ -245,7 +245,7 @@ class UploadCalls:
         except ClientError as error:
             if not is_about_credentials(error):
                 raise
-        # The client's credentials have heard of the refusal, and are resolved again.
+        # The client's credentials have noted the refusal, and are resolved again.
         return call()
 
 

@@ -80,7 +80,7 @@ class SplitProgress:
         self.now, self.error = self.committed, None
 
     def failure(self) -> Failure:
-        """What the driver is told of a work that failed, which goes on from what is committed."""
+        """The report of a split that failed, which goes on from what is committed."""
         return Failure(
             work=self.remaining,
             kind=type(self.error).__name__,

@@ -15,7 +15,7 @@ from spark.task.driver_connection import DriverConnection
 class SlotTransaction:
     """Begun when there is something to send or soon will be, closed by time, by records, or with the work.
 
-    The first thing in it is the group's consent, the last one a checkpoint of each object it touched.
+    The first thing in it is the group commit, the last one a checkpoint of each object it touched.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SlotTransaction:
         self._inexact.update(counts)
 
     def commit(self) -> None:
-        """Commit it with its checkpoints and tell the driver; nothing when none is open."""
+        """Commit it with its checkpoints and report that; nothing when none is open."""
         if not self._producer.is_open:
             return
         checkpoints = tuple(progress.checkpoint(self._options) for progress in self._touched.values())
@@ -126,7 +126,7 @@ class SlotTransaction:
         return tuple(self._touched.values())
 
     def unreported_bytes(self) -> dict[ObjectId, int]:
-        """Bytes fetched, by object, that were not told of yet; from here on they are."""
+        """Bytes fetched, by object, that were not reported yet; from here on they are."""
         fetched = self._fetched()
         news, self._told = fetched - self._told, fetched
         return dict(news)

@@ -1,4 +1,4 @@
-"""The task's end of the socket: what the driver says, heard at once even while the task is busy."""
+"""The task's end of the socket: what the driver sends is received at once even while the task is busy."""
 
 import queue
 import socket
@@ -15,7 +15,7 @@ from spark.task.entry import TaskCredentials
 
 _CONNECT_SECONDS: Final = 10.0
 BEAT_SECONDS: Final = 5.0
-"""How often a task that has a batch tells the driver that it works."""
+"""How often a task that has a batch sends the driver a sign of life."""
 
 
 def why_unreachable(address: tuple[str, int]) -> str | None:
@@ -63,7 +63,7 @@ class DriverConnection:
         return self._void.is_set()
 
     def beat(self) -> None:
-        """Tell the driver every few seconds that the work goes on.
+        """Send the driver a sign of life every few seconds.
 
         For the working thread only: from a thread of its own it would say so of a task that hangs.
         """
@@ -77,11 +77,11 @@ class DriverConnection:
             self._void.set()
 
     def is_ending(self) -> bool:
-        """True once the driver wants the task to end, at its next checkpoint when it is busy."""
+        """True once the driver has asked the task to end, at its next checkpoint when it is busy."""
         return self._end.is_set()
 
     def send(self, message: object) -> None:
-        """Tell the driver; SlotRevoked when it is gone."""
+        """Send it to the driver; SlotRevoked when it is gone."""
         try:
             self._wire.send(message)
         except Disconnected as error:

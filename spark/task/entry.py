@@ -37,7 +37,7 @@ class SlotWork(Protocol):
 
 
 def slot_function(credentials: TaskCredentials, work: SlotWork) -> SlotFunction:
-    """The function whose one task works for the slot until it is told to end."""
+    """The function whose one task works for the slot until the driver ends it."""
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         # Input that is not read to its end makes Spark throw the Python worker away.

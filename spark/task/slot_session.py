@@ -28,7 +28,7 @@ class SlotProgram(Protocol, Generic[B]):
     """What the task of one slot does with its batches."""
 
     name: str
-    """The ingester's, by which cached producers are told apart."""
+    """The ingester's, which cached producers belong to."""
     batch_type: type[B]
 
     def new_producer(self, slot: int, is_void: Callable[[], bool]) -> SlotProducer:
@@ -41,7 +41,7 @@ class SlotProgram(Protocol, Generic[B]):
 def run_slot(credentials: TaskCredentials, program: SlotProgram[B], *, log_level: str) -> str | None:
     """Work for the slot until the driver ends it; None, or a sentence that says why it could not begin.
 
-    A task that is told no, is fenced or has aborted ends: it never initialises again, since a late
+    A task that is refused, is fenced or has aborted ends: it never initialises again, since a late
     initialisation is what fencing does not stop (docs/protocol.md, step 4).
     """
     configure_worker_logs(log_level)
@@ -110,9 +110,9 @@ def _serve(link: DriverConnection, producer: SlotProducer, program: SlotProgram[
 def _leave(link: DriverConnection, batch: Batch | SinkBatch) -> None:
     """End this process, whose main thread is stuck in a transaction in which nothing is written yet.
 
-    The driver hears of it first, or it would take the objects of the batch for what killed the worker.
+    The driver is informed first, or it would blame the objects of the batch for the worker's death.
     """
-    error = "a call of librdkafka does not return; the worker ends, and the slot begins anew in another"
+    error = "a call of librdkafka does not return; the worker ends, and the slot starts again in another"
     log.error("kafka_call_stalled", slot=batch.slot, detail=error)
     with contextlib.suppress(SlotRevoked):
         link.send(Finished(batch=batch.number, outcome=BatchOutcome.ABORTED, error=error))
