@@ -43,7 +43,7 @@ _THREADS: Final = (
     "topic-creation",
 )
 # They come and go with a call.
-_PASSING: Final = ("consent-watch", "group-commit", "lanes-close", "lanes-warm", "spark-startup", "startup")
+_PASSING: Final = ("group-commit", "lanes-close", "lanes-warm", "spark-startup", "startup")
 
 
 class Injected(BaseException):

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
 from tests.page.chromium import Chromium, Page, find_chromium
-from tests.page.shown import LEADER, NOW_MS, Shown, showing
+from tests.page.page_service import LEADER, NOW_MS, Shown, showing
 from tests.support.until import until_sync
 
 HOSTILE = [

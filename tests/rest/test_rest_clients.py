@@ -7,8 +7,8 @@ import pytest
 
 from ingest import http as endpoints
 from ingest.http import HttpServer
-from tests.rest.asked import FakeConnector
 from tests.rest.raw import connected
+from tests.rest.recording_connector import FakeConnector
 from tests.rest.test_rest_server import serve, settings
 
 

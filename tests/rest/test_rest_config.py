@@ -10,7 +10,7 @@ from ingest.http import HttpServer
 from ingest.rest.server import rest_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
-from tests.rest.asked import FakeConnector
+from tests.rest.recording_connector import FakeConnector
 from tests.rest.test_rest_server import ask
 
 GIVEN: dict[str, Any] = {

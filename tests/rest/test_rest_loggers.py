@@ -12,7 +12,7 @@ import structlog
 import ingest.kafka.ledger_cache
 from ingest import logs
 from ingest.http import HttpServer
-from tests.rest.asked import FakeConnector
+from tests.rest.recording_connector import FakeConnector
 from tests.rest.test_rest_server import ask, serve, settings
 
 CACHE = ingest.kafka.ledger_cache.__name__

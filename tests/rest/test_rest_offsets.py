@@ -14,7 +14,7 @@ from ingest.model.positions import BlockPosition, BytePosition, ElementPosition,
 from ingest.rest.port import Change, LedgerObject
 from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, has_offset
 from ingest.settings.choices import InputFormat
-from tests.rest.asked import READER, FakeConnector, ask
+from tests.rest.recording_connector import READER, FakeConnector, ask
 
 PATH = "/connectors/uploads/offsets"
 PARTITION = {"bucket": "bucket", "key": "a.jsonl", "etag": "e1"}

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.settings.choices import InputFormat
 from ingest.settings.options import OPTIONS
-from tests.rest.asked import FakeConnector, ask
+from tests.rest.recording_connector import FakeConnector, ask
 
 AIVEN = "io.aiven.kafka.connect.s3.source.S3SourceConnector"
 VALIDATE = f"/connector-plugins/{AIVEN}/config/validate"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingest.kafka.control_records import TargetState
-from tests.rest.asked import IDENTITY, FakeConnector, ask
+from tests.rest.recording_connector import IDENTITY, FakeConnector, ask
 
 CONFIG = dict(IDENTITY.config)
 TASKS = [

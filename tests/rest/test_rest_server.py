@@ -15,7 +15,7 @@ from ingest.http import AddressTaken, HttpServer
 from ingest.rest.server import rest_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
-from tests.rest.asked import FakeConnector
+from tests.rest.recording_connector import FakeConnector
 
 LOCAL = HostPort("127.0.0.1", 0)
 

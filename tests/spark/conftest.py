@@ -1,4 +1,4 @@
-"""One Spark session for all tests of what runs on Spark, and a driver whose every step a test says."""
+"""One Spark session for all tests of what runs on Spark, and a driver whose steps a test scripts."""
 
 from collections.abc import Callable, Iterator, Mapping
 

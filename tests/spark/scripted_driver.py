@@ -1,4 +1,4 @@
-"""A driver whose every step a test says: real lanes, real group, real objects, and no planner."""
+"""A driver whose steps a test scripts: a real slot pool, a real group, real objects, and no planner."""
 
 import itertools
 import json
@@ -62,11 +62,11 @@ class ScriptedDriver:
         )
         self.events: queue.Queue[SlotEvent] = queue.Queue()
         self.seen: list[SlotEvent] = []
-        self._plans = itertools.count(1)
+        self._batch_numbers = itertools.count(1)
         self.leadership = Leadership({"bootstrap.servers": bootstrap}, name=self.name, ledger_topic=ledger)
         self.leadership.join()
         assert self.leadership.wait_for_lead(30, threading.Event())
-        self.lanes = SlotPool(
+        self.slot_pool = SlotPool(
             jobs,
             SourceWork(task_settings(self.settings, slots=2)),
             self.events.put,
@@ -76,7 +76,7 @@ class ScriptedDriver:
 
     def close(self) -> None:
         """End the slots and leave the group."""
-        self.lanes.close(5)
+        self.slot_pool.close(5)
         self.leadership.close()
         self._s3.close()
 
@@ -91,10 +91,10 @@ class ScriptedDriver:
         )
 
     def break_tasks_broker(self) -> None:
-        """Tasks that are started from here on are told of a broker that is not there."""
-        told = task_settings(self.settings, slots=2)
-        kafka = replace(told.kafka, producer=(("bootstrap.servers", "127.0.0.1:1"),))
-        self.lanes._work = SourceWork(replace(told, kafka=kafka))
+        """Tasks that are started from here on have a broker that is not there."""
+        given = task_settings(self.settings, slots=2)
+        kafka = replace(given.kafka, producer=(("bootstrap.servers", "127.0.0.1:1"),))
+        self.slot_pool._work = SourceWork(replace(given, kafka=kafka))
 
     def delete(self, key: str) -> None:
         """Remove an object."""
@@ -102,7 +102,7 @@ class ScriptedDriver:
 
     def worker(self, slot: int) -> str:
         """The name of the process that works for the slot now."""
-        worker = self.lanes._starts[slot].worker
+        worker = self.slot_pool._starts[slot].worker
         assert worker is not None
         return worker
 
@@ -110,7 +110,7 @@ class ScriptedDriver:
         """Its process id."""
         return int(self.worker(slot).split("-")[-2])
 
-    def work(self, found: S3Object, **given: Any) -> Split:
+    def split(self, found: S3Object, **given: Any) -> Split:
         """The object as work; `topic` and `partition` say where its records go."""
         route = Route(topic=given.pop("topic", self.topic), partition=given.pop("partition", None))
         return Split(object=found, route=route, **given)
@@ -120,7 +120,7 @@ class ScriptedDriver:
     ) -> Batch:
         """The next plan, with the group's metadata of now."""
         return Batch(
-            number=next(self._plans),
+            number=next(self._batch_numbers),
             slot=slot,
             group=self.leadership.metadata() if group is None else group,
             splits=works,
@@ -129,12 +129,12 @@ class ScriptedDriver:
 
     def ready(self, slot: int = 0) -> None:
         """Start the slot and wait until it takes work."""
-        self.lanes.start(slot)
+        self.slot_pool.start(slot)
         self.expect(SlotReady)
 
     def run(self, *works: Split, slot: int = 0, max_seconds: float = 60) -> Finished:
         """Grant one batch to a ready slot; what it ended with."""
-        assert self.lanes.grant(slot, self.batch(*works, slot=slot, max_seconds=max_seconds))
+        assert self.slot_pool.grant(slot, self.batch(*works, slot=slot, max_seconds=max_seconds))
         return self.expect(BatchFinished).finished
 
     def expect(self, kind: type[Event], *, seconds: float = 60) -> Event:

@@ -65,16 +65,16 @@ def remote(
 def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> None:
     """Plans are granted over our own socket, lingering or a job a batch; code is sent by itself."""
     driver = remote(linger_seconds=linger_seconds)
-    works = [driver.work(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
-    driver.lanes.check_way()
-    driver.lanes.start(0)
-    driver.lanes.start(1)
+    works = [driver.split(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
+    driver.slot_pool.check_way()
+    driver.slot_pool.start(0)
+    driver.slot_pool.start(1)
     outcomes: list[BatchOutcome] = []
     while len(outcomes) < len(works):
         match driver.events.get(timeout=60):
             case SlotReady(slot=slot):
                 # At once: without lingering a start waits for its batch for a second.
-                assert driver.lanes.grant(slot, driver.batch(works[slot], slot=slot))
+                assert driver.slot_pool.grant(slot, driver.batch(works[slot], slot=slot))
             case BatchFinished(finished=finished):
                 outcomes.append(finished.outcome)
 
@@ -85,7 +85,7 @@ def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> 
 def test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again(remote: Drivers) -> None:
     """Its batch's object is read by the next start."""
     driver = remote()
-    work = driver.work(driver.put("object", b'{"n":1}\n' * 1000))
+    work = driver.split(driver.put("object", b'{"n":1}\n' * 1000))
     driver.ready()
     os.kill(driver.worker_pid(0), signal.SIGKILL)
 
@@ -103,7 +103,7 @@ def test_a_voided_start_is_interrupted(remote: Drivers) -> None:
     for slot in range(2):
         driver.ready(slot)
     for slot in range(2):
-        driver.lanes.void(slot)
+        driver.slot_pool.void(slot)
 
     for slot in range(2):
         driver.ready(slot)
@@ -117,21 +117,21 @@ def test_a_server_that_died_and_is_back_gets_a_new_session(
     del server
     with connect_server(tmp_path) as first:
         driver = remote(url=first.url)
-        work = driver.work(driver.put("object", b'{"n":1}\n' * 1000))
+        work = driver.split(driver.put("object", b'{"n":1}\n' * 1000))
         driver.ready()
         first.process.send_signal(signal.SIGKILL)
         assert not driver.expect(SlotEnded, seconds=30).clean
         first.process.wait(10)
         with connect_server(tmp_path, port=first.port):
             # A job or two find out that the session is gone.
-            driver.lanes.start(0)
+            driver.slot_pool.start(0)
             while not isinstance(event := driver.events.get(timeout=60), SlotReady):
                 assert isinstance(event, SlotEnded)
                 assert "SESSION" in str(event.error)
-                driver.lanes.start(0)
+                driver.slot_pool.start(0)
             assert driver.run(work).outcome is BatchOutcome.CLEAN
             assert len(driver.records()) == 1000
-            driver.lanes.void(0)
+            driver.slot_pool.void(0)
 
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:
@@ -195,10 +195,10 @@ def test_a_server_that_repeats_tasks_is_refused(
 def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
     """Before anything is planned."""
     driver = remote()
-    driver.lanes._listener.address = (HOST, free_port())
+    driver.slot_pool._listener.address = (HOST, free_port())
 
     with pytest.raises(Unavailable, match=r"do not reach this process at .*spark\.driver\.host"):
-        driver.lanes.check_way()
+        driver.slot_pool.check_way()
 
 
 def test_a_job_that_fails_says_why_without_a_stack(server: ConnectServer) -> None:

@@ -58,13 +58,13 @@ def test_two_slots_work_on_two_executors(
 
 
 def _work_and_lose_an_executor(driver: ScriptedDriver) -> None:
-    works = [driver.work(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
-    driver.lanes.start(0)
-    driver.lanes.start(1)
+    works = [driver.split(driver.put(f"object-{n}", b'{"n":1}\n' * 1000)) for n in range(2)]
+    driver.slot_pool.start(0)
+    driver.slot_pool.start(1)
     driver.expect(SlotReady)
     driver.expect(SlotReady)
     for slot, work in enumerate(works):
-        assert driver.lanes.grant(slot, driver.batch(work, slot=slot))
+        assert driver.slot_pool.grant(slot, driver.batch(work, slot=slot))
 
     assert [driver.expect(BatchFinished).finished.outcome for _ in works] == [BatchOutcome.CLEAN] * 2
 
@@ -72,7 +72,7 @@ def _work_and_lose_an_executor(driver: ScriptedDriver) -> None:
     os.kill(parent_of(parent_of(driver.worker_pid(1))), signal.SIGKILL)
     ended = driver.expect(SlotEnded)
     assert (ended.slot, ended.clean) == (1, False)
-    assert driver.run(driver.work(driver.put("more", b"1\n"))).outcome is BatchOutcome.CLEAN
+    assert driver.run(driver.split(driver.put("more", b"1\n"))).outcome is BatchOutcome.CLEAN
 
 
 def parent_of(pid: int) -> int:

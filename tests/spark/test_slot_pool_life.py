@@ -24,7 +24,7 @@ def test_a_task_that_finds_no_work_lingers_and_ends(driver: Drivers) -> None:
 
     assert one.expect(SlotEnded, seconds=10).clean
 
-    assert not one.lanes.grant(0, one.batch())
+    assert not one.slot_pool.grant(0, one.batch())
 
 
 def test_without_lingering_a_job_is_one_batch(driver: Drivers) -> None:
@@ -33,7 +33,7 @@ def test_without_lingering_a_job_is_one_batch(driver: Drivers) -> None:
     for number in range(2):
         one.ready()
         found = one.put(f"object-{number}", b'{"n":1}\n')
-        assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
+        assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
         assert one.expect(SlotEnded, seconds=10).clean
 
     assert len(one.records()) == 2
@@ -43,51 +43,53 @@ def test_a_plan_number_is_granted_once(driver: Drivers) -> None:
     """Not again, not a lower one, and not to another slot."""
     one = driver()
     one.ready()
-    batch = one.batch(one.work(one.put("object", b"1\n")))
-    assert one.lanes.grant(0, batch)
+    batch = one.batch(one.split(one.put("object", b"1\n")))
+    assert one.slot_pool.grant(0, batch)
     one.expect(BatchFinished)
 
     with pytest.raises(ValueError, match="granted before"):
-        one.lanes.grant(0, batch)
+        one.slot_pool.grant(0, batch)
     with pytest.raises(ValueError, match="slot 0"):
-        one.lanes.grant(0, one.batch(slot=1))
+        one.slot_pool.grant(0, one.batch(slot=1))
 
 
 def test_a_second_task_of_a_start_is_refused(driver: Drivers) -> None:
     """Spark ran the plan twice: only the first one is heard."""
     one = driver()
     one.ready()
-    start = one.lanes._starts[0]
-    second = connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token)
+    start = one.slot_pool._starts[0]
+    second = connect(socket.create_connection(one.slot_pool._listener.address), start.start_id, start.token)
 
     second.send(Hello(slot=0, worker="another"))
 
     with pytest.raises(Disconnected):
         second.receive()
     second.close()
-    assert one.run(one.work(one.put("object", b"1\n"))).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(one.put("object", b"1\n"))).outcome is BatchOutcome.CLEAN
 
 
 def test_a_late_task_of_a_voided_slot_is_refused(driver: Drivers) -> None:
     """It proves itself with a token that nobody knows any more."""
     one = driver()
     one.ready()
-    start = one.lanes._starts[0]
-    one.lanes.void(0)
+    start = one.slot_pool._starts[0]
+    one.slot_pool.void(0)
 
     with pytest.raises(Disconnected):
-        connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token).receive()
+        connect(
+            socket.create_connection(one.slot_pool._listener.address), start.start_id, start.token
+        ).receive()
 
-    assert not one.lanes.grant(0, one.batch())
+    assert not one.slot_pool.grant(0, one.batch())
     one.ready()
 
 
 def test_a_task_of_another_slot_is_refused(driver: Drivers) -> None:
     """A token speaks for one slot."""
     one = driver()
-    number = one.lanes.start(0)
-    start = one.lanes._starts[0]
-    stranger = connect(socket.create_connection(one.lanes._listener.address), start.start_id, start.token)
+    number = one.slot_pool.start(0)
+    start = one.slot_pool._starts[0]
+    stranger = connect(socket.create_connection(one.slot_pool._listener.address), start.start_id, start.token)
     stranger.send(Hello(slot=1, worker="another"))
 
     with pytest.raises(Disconnected):
@@ -102,7 +104,7 @@ def test_a_broker_that_is_not_there_ends_the_start_with_a_sentence(driver: Drive
     """Not with a stack trace, and not with a lost worker."""
     one = driver()
     one.break_tasks_broker()
-    one.lanes.start(0)
+    one.slot_pool.start(0)
 
     ended = one.expect(SlotEnded, seconds=100)
 
@@ -115,16 +117,16 @@ def test_a_broker_that_is_not_there_ends_the_start_with_a_sentence(driver: Drive
 def test_closing_ends_all_slots(driver: Drivers) -> None:
     """Idle ones at once; starts after it are a mistake."""
     one = driver()
-    one.lanes.start(0)
-    one.lanes.start(1)
+    one.slot_pool.start(0)
+    one.slot_pool.start(1)
     one.expect(SlotReady)
     one.expect(SlotReady)
 
-    one.lanes.close(10)
+    one.slot_pool.close(10)
 
     assert [one.expect(SlotEnded).clean for _ in range(2)] == [True, True]
     with pytest.raises(RuntimeError, match="closed"):
-        one.lanes.start(0)
+        one.slot_pool.start(0)
 
 
 def test_a_task_that_works_says_so(driver: Drivers, s3_endpoint: str) -> None:
@@ -134,12 +136,12 @@ def test_a_task_that_works_says_so(driver: Drivers, s3_endpoint: str) -> None:
         found = one.put("slow", b'{"n":1}\n' * 200_000)
         one.ready()
         proxy.on(Slow(seconds=25), when=lambda request: request.method == "GET")
-        assert one.lanes.grant(0, one.batch(one.work(found)))
-        heard = {one.lanes._starts[0].heard_at}
+        assert one.slot_pool.grant(0, one.batch(one.split(found)))
+        heard = {one.slot_pool._starts[0].heard_at}
 
         def beats() -> bool:
-            heard.add(one.lanes._starts[0].heard_at)
+            heard.add(one.slot_pool._starts[0].heard_at)
             return len(heard) > 3
 
         until_sync(beats, seconds=24, what="three signs of life")
-        one.lanes.void(0)
+        one.slot_pool.void(0)

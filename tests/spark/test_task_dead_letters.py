@@ -22,10 +22,10 @@ def test_one_that_no_longer_fits_is_emptied(
     bad = b"{%s" % os.urandom(3000).hex().encode()
     before, after = one.put("before", bad + b"\n"), one.put("after", b"1\n" + bad + b"\n2\n")
     one.ready()
-    assert one.run(one.work(before)).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(before)).outcome is BatchOutcome.CLEAN
     limit_record_bytes(letters, 4000)
 
-    finished = one.run(one.work(after))
+    finished = one.run(one.split(after))
 
     assert (finished.outcome, finished.failures) == (BatchOutcome.ABORTED, ())
     assert [record.value for record in one.records()] == [b"1", b"2"]
@@ -43,7 +43,7 @@ def test_an_object_beside_a_refused_dead_letter_is_not_failed(
     blank, bad = one.put("blank", b"\n\n"), one.put("bad", b"{]\n")
     one.ready()
 
-    finished = one.run(one.work(blank), one.work(bad))
+    finished = one.run(one.split(blank), one.split(bad))
 
     assert finished.outcome is BatchOutcome.ABORTED
     assert [(failure.work.object.id.key, failure.kind) for failure in finished.failures] == [

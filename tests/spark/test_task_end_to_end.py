@@ -39,7 +39,7 @@ def test_an_object_arrives_with_its_checkpoint(driver: Drivers) -> None:
     found = one.put("folder/a b+c%3D=é.jsonl", content)
     one.ready()
 
-    finished = one.run(one.work(found))
+    finished = one.run(one.split(found))
 
     assert finished.outcome is BatchOutcome.CLEAN
     assert finished.failures == ()
@@ -48,7 +48,7 @@ def test_an_object_arrives_with_its_checkpoint(driver: Drivers) -> None:
     assert {record.key for record in records} == {"folder/a b+c%3D=é.jsonl".encode()}
     entry = one.entries()[found.id]
     assert (entry.state, entry.records, entry.position) == (State.DONE, 1000, BytePosition(len(content)))
-    one.lanes.end(0)
+    one.slot_pool.end(0)
     assert one.expect(SlotEnded).clean
 
 
@@ -72,7 +72,7 @@ def test_small_objects_share_a_transaction(driver: Drivers) -> None:
     empty, folder, blank = one.put("empty", b""), one.put("folder/", b""), one.put("blank", b"\n \n\r\n")
     one.ready()
 
-    finished = one.run(*(one.work(found) for found in [*filled, empty, folder, blank]))
+    finished = one.run(*(one.split(found) for found in [*filled, empty, folder, blank]))
 
     assert finished.outcome is BatchOutcome.CLEAN
     assert len([event for event in one.seen if isinstance(event, BatchCommitted)]) == 1
@@ -91,7 +91,7 @@ def test_an_object_s_end_belongs_to_the_transaction_of_its_last_rows(driver: Dri
     objects = [one.put(f"object-{n}", lines(1000)) for n in range(5)]
     one.ready()
 
-    assert one.run(*map(one.work, objects)).outcome is BatchOutcome.CLEAN
+    assert one.run(*map(one.split, objects)).outcome is BatchOutcome.CLEAN
 
     told = [event.committed for event in one.seen if isinstance(event, BatchCommitted)]
     assert [sum(each.records_by_topic.values()) for each in told] == [1000] * 5
@@ -104,7 +104,7 @@ def test_a_bad_row_quarantines_at_its_position(driver: Drivers) -> None:
     bad, good = one.put("bad", lines(2) + b"{]\n" + lines(2)), one.put("good", lines(2))
     one.ready()
 
-    finished = one.run(one.work(bad), one.work(good))
+    finished = one.run(one.split(bad), one.split(good))
 
     assert (finished.outcome, finished.failures) == (BatchOutcome.CLEAN, ())
     assert len(one.records()) == 4
@@ -124,7 +124,7 @@ def test_tolerated_bad_rows_become_dead_letters(driver: Drivers, topic: TopicFac
     found = one.put("bad", lines(2) + b"{]\n" + lines(1) + b"nope\n")
     one.ready()
 
-    one.run(one.work(found))
+    one.run(one.split(found))
 
     assert numbers(one.records()) == [0, 1, 0]
     dead = one.records(letters)
@@ -149,11 +149,11 @@ def test_objects_that_cannot_be_read_are_failures_and_the_others_go_on(driver: D
     one.ready()
 
     finished = one.run(
-        one.work(gone),
-        one.work(overwritten),
-        one.work(nowhere, partition=2),
-        one.work(nowhere, topic="no-such-topic"),
-        one.work(good, partition=1),
+        one.split(gone),
+        one.split(overwritten),
+        one.split(nowhere, partition=2),
+        one.split(nowhere, topic="no-such-topic"),
+        one.split(good, partition=1),
     )
 
     assert finished.outcome is BatchOutcome.CLEAN
@@ -173,7 +173,7 @@ def test_a_topic_that_cannot_be_is_the_objects_own_end(driver: Drivers) -> None:
     odd, good = one.put("odd", lines(1)), one.put("good", lines(2))
     one.ready()
 
-    finished = one.run(one.work(odd, topic="x" * 250), one.work(odd, topic=".."), one.work(good))
+    finished = one.run(one.split(odd, topic="x" * 250), one.split(odd, topic=".."), one.split(good))
 
     assert finished.outcome is BatchOutcome.CLEAN
     assert [(failure.kind, failure.reason) for failure in finished.failures] == [
@@ -188,10 +188,10 @@ def test_a_partition_that_was_added_since_is_written_to(driver: Drivers) -> None
     one = driver(partitions=1)
     first, second = one.put("first", lines(3)), one.put("second", lines(4))
     one.ready()
-    assert one.run(one.work(first, partition=0)).failures == ()
+    assert one.run(one.split(first, partition=0)).failures == ()
     kafka.add_partitions(one.topic, 4, bootstrap=one.kafka["bootstrap.servers"])
 
-    finished = one.run(one.work(second, partition=3))
+    finished = one.run(one.split(second, partition=3))
 
     assert (finished.outcome, finished.failures) == (BatchOutcome.CLEAN, ())
     assert {record.partition for record in one.records()} == {0, 3}
@@ -202,10 +202,10 @@ def test_a_voided_task_commits_nothing_more(driver: Drivers) -> None:
     one = driver(transaction_boundary_interval_ms="100", transaction_boundary_records="20000")
     found = one.put("large", lines(150_000))
     one.ready()
-    assert one.lanes.grant(0, one.batch(one.work(found)))
+    assert one.slot_pool.grant(0, one.batch(one.split(found)))
     one.expect(BatchCommitted)
 
-    one.lanes.void(0)
+    one.slot_pool.void(0)
     fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
     before = one.entries()[found.id]
     seen = len(one.records())
@@ -213,7 +213,7 @@ def test_a_voided_task_commits_nothing_more(driver: Drivers) -> None:
     assert before.state is State.PARTIAL
     assert before.records == seen < 150_000
     one.ready()
-    assert one.run(rest(one, one.work(found))).outcome is BatchOutcome.CLEAN
+    assert one.run(rest(one, one.split(found))).outcome is BatchOutcome.CLEAN
     assert numbers(one.records()) == list(range(150_000))
 
 
@@ -224,14 +224,14 @@ def test_a_fenced_producer_ends_its_task(driver: Drivers) -> None:
     one.ready()
     fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
 
-    finished = one.run(one.work(found))
+    finished = one.run(one.split(found))
 
     assert finished.outcome is BatchOutcome.FENCED
     ended = one.expect(SlotEnded)
     assert not ended.clean
     assert one.records() == []
     assert one.entries() == {}
-    assert not one.lanes.grant(0, one.batch(one.work(found)))
+    assert not one.slot_pool.grant(0, one.batch(one.split(found)))
 
 
 def test_a_batch_of_an_older_generation_writes_nothing(driver: Drivers) -> None:
@@ -242,7 +242,7 @@ def test_a_batch_of_an_older_generation_writes_nothing(driver: Drivers) -> None:
     group = one.leadership.metadata()
     older = group[:7] + (int.from_bytes(group[7:11], "little") - 1).to_bytes(4, "little") + group[11:]
 
-    assert one.lanes.grant(0, one.batch(one.work(found), group=older))
+    assert one.slot_pool.grant(0, one.batch(one.split(found), group=older))
 
     assert one.expect(BatchFinished).finished.outcome is BatchOutcome.FENCED
     assert not one.expect(SlotEnded).clean
@@ -255,7 +255,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
     # Large enough that it is not done before the kill, however quick the machine is.
     found = one.put("large", lines(600_000))
     one.ready()
-    assert one.lanes.grant(0, one.batch(one.work(found)))
+    assert one.slot_pool.grant(0, one.batch(one.split(found)))
     # The first one may hold nothing yet: it is begun while the object is on its way.
     while not one.expect(BatchCommitted).committed.checkpoints:
         pass
@@ -268,7 +268,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
     fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
     assert one.entries()[found.id].state is State.PARTIAL
     one.ready()
-    assert one.run(rest(one, one.work(found))).outcome is BatchOutcome.CLEAN
+    assert one.run(rest(one, one.split(found))).outcome is BatchOutcome.CLEAN
     assert numbers(one.records()) == list(range(600_000))
 
 
@@ -278,13 +278,13 @@ def test_a_batch_out_of_time_gives_its_rest_back(driver: Drivers) -> None:
     large, small = one.put("large", lines(120_000)), one.put("small", lines(1))
     one.ready()
 
-    finished = one.run(one.work(large), one.work(small), max_seconds=0.05)
+    finished = one.run(one.split(large), one.split(small), max_seconds=0.05)
 
     assert finished.outcome is BatchOutcome.CLEAN
-    stopped = rest(one, one.work(large))
+    stopped = rest(one, one.split(large))
     assert 0 < stopped.records < 120_000
     assert small.id not in one.entries()
-    one.run(stopped, one.work(small))
+    one.run(stopped, one.split(small))
     assert numbers(one.records()) == [*range(120_000), 0]
 
 
@@ -293,14 +293,14 @@ def test_an_end_in_mid_batch_commits_and_gives_the_rest_back(driver: Drivers) ->
     one = driver()
     large = one.put("large", lines(120_000))
     one.ready()
-    assert one.lanes.grant(0, one.batch(one.work(large)))
+    assert one.slot_pool.grant(0, one.batch(one.split(large)))
 
-    one.lanes.end(0)
+    one.slot_pool.end(0)
 
     finished = one.expect(BatchFinished).finished
     assert finished.outcome is BatchOutcome.CLEAN
     assert one.expect(SlotEnded).clean
-    stopped = rest(one, one.work(large))
+    stopped = rest(one, one.split(large))
     assert len(one.records()) == stopped.records < 120_000
 
 
@@ -310,18 +310,18 @@ def test_a_slot_that_returns_to_its_worker_keeps_its_producer(driver: Drivers) -
     kept = 0
     for number in range(12):
         one.ready()
-        assert one.run(one.work(one.put(f"before-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
+        assert one.run(one.split(one.put(f"before-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
         before = one.worker(0)
-        one.lanes.end(0)
+        one.slot_pool.end(0)
         assert one.expect(SlotEnded).clean
         fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
 
         one.ready()
         stays = one.worker(0) == before
-        finished = one.run(one.work(one.put(f"after-{number}", lines(1))))
+        finished = one.run(one.split(one.put(f"after-{number}", lines(1))))
 
         assert finished.outcome is (BatchOutcome.FENCED if stays else BatchOutcome.CLEAN)
-        one.lanes.end(0)
+        one.slot_pool.end(0)
         one.expect(SlotEnded)
         kept += stays
         if kept:
@@ -334,11 +334,11 @@ def test_a_slot_that_was_fenced_initialises_anew(driver: Drivers) -> None:
     one = driver()
     for number in range(4):
         one.ready()
-        assert one.run(one.work(one.put(f"object-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
-        one.lanes.end(0)
+        assert one.run(one.split(one.put(f"object-{number}", lines(1)))).outcome is BatchOutcome.CLEAN
+        one.slot_pool.end(0)
         assert one.expect(SlotEnded).clean
         fence(one.kafka, [slot_id(one.name, 0)], timeout=30)
-        one.lanes.forget_worker(0)
+        one.slot_pool.forget_worker(0)
 
     assert len(one.records()) == 4
 
@@ -352,13 +352,13 @@ def test_a_transaction_closes_in_time_while_a_read_stalls(driver: Drivers, s3_en
         found = one.put("slow", lines(400_000))
         one.ready()
         proxy.on(Slow(bytes_per_second=1_000_000), when=lambda request: request.method == "GET")
-        assert one.lanes.grant(0, one.batch(one.work(found)))
+        assert one.slot_pool.grant(0, one.batch(one.split(found)))
 
         times = [one.expect(BatchCommitted).committed.seconds for _ in range(3)]
 
         assert all(0.2 <= seconds < 1 for seconds in times)
         proxy.off()
-        one.lanes.void(0)
+        one.slot_pool.void(0)
 
 
 @pytest.mark.parametrize("letters_wanted", [False, True], ids=["quarantined", "dead letter"])
@@ -376,7 +376,7 @@ def test_a_record_that_the_broker_refuses_is_found(
     found = one.put("object", lines(70) + large + lines(50))
     one.ready()
 
-    finished = one.run(one.work(found))
+    finished = one.run(one.split(found))
 
     assert finished.outcome is BatchOutcome.ABORTED
     assert finished.failures == ()
@@ -401,7 +401,7 @@ def test_at_least_once_writes_records_and_then_their_checkpoint(driver: Drivers)
     found = one.put("object", lines(5000))
     one.ready()
 
-    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
 
     assert numbers(one.records()) == list(range(5000))
     assert one.entries()[found.id].state is State.DONE
@@ -413,8 +413,8 @@ def test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once(driver
     found = one.put("object", lines(1000))
     one.ready()
 
-    ((_, cuts),) = one.run(one.work(found, splits_wanted=3)).cuts
-    works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
+    ((_, cuts),) = one.run(one.split(found, splits_wanted=3)).cuts
+    works = [one.split(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
     assert one.run(*works).outcome is BatchOutcome.CLEAN
 
@@ -436,7 +436,7 @@ def test_after_a_failure_its_partition_is_held_back(driver: Drivers) -> None:
     one.ready()
 
     finished = one.run(
-        one.work(torn, partition=0), one.work(behind, partition=0), one.work(beside, partition=1)
+        one.split(torn, partition=0), one.split(behind, partition=0), one.split(beside, partition=1)
     )
 
     assert [failure.kind for failure in finished.failures] == ["ObjectCorrupt"]
@@ -450,7 +450,7 @@ def test_headers_and_timestamps_take_the_ordinary_path(driver: Drivers) -> None:
     found = one.put("object", lines(3) + b"null\n")
     one.ready()
 
-    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
 
     records = one.records()
     assert [record.value for record in records] == [*lines(3).splitlines(), None]
@@ -463,7 +463,7 @@ def test_an_object_id_of_other_content_is_never_read(driver: Drivers) -> None:
     one = driver()
     found = one.put("object", lines(3))
     one.ready()
-    other = one.work(found)
+    other = one.split(found)
     lied = Split(
         object=type(found)(
             id=ObjectId(found.id.bucket, found.id.key, "0" * 32),
@@ -485,7 +485,7 @@ def test_a_position_of_another_configuration_is_refused(driver: Drivers) -> None
     found = one.put("begun", lines(10))
     one.ready()
 
-    finished = one.run(replace(one.work(found), start=BytePosition(23), options="another"))
+    finished = one.run(replace(one.split(found), start=BytePosition(23), options="another"))
 
     assert [(failure.kind, failure.reason) for failure in finished.failures] == [
         ("InvalidObject", "configuration_changed")
@@ -502,7 +502,7 @@ def test_a_split_of_another_configuration_is_refused_before_its_first_row(
     found = one.put("split", lines(10))
     one.ready()
 
-    finished = one.run(replace(one.work(found), begin=50, end=found.size, options=options))
+    finished = one.run(replace(one.split(found), begin=50, end=found.size, options=options))
 
     ((kind, reason, message),) = [
         (failure.kind, failure.reason, failure.message) for failure in finished.failures
@@ -518,7 +518,7 @@ def test_where_an_object_can_be_cut_comes_with_the_hash_of_its_settings(driver: 
     found = one.put("large", lines(1000))
     one.ready()
 
-    finished = one.run(replace(one.work(found), splits_wanted=3))
+    finished = one.run(replace(one.split(found), splits_wanted=3))
 
     ((work, cuts),) = finished.cuts
     assert (len(cuts), work.object, work.options) == (
@@ -531,14 +531,14 @@ def test_where_an_object_can_be_cut_comes_with_the_hash_of_its_settings(driver: 
 def test_slots_work_side_by_side(driver: Drivers) -> None:
     """Two slots, two tasks, two producers."""
     one = driver()
-    works = [one.work(one.put(f"object-{n}", lines(1000))) for n in range(4)]
-    one.lanes.start(0)
-    one.lanes.start(1)
+    works = [one.split(one.put(f"object-{n}", lines(1000))) for n in range(4)]
+    one.slot_pool.start(0)
+    one.slot_pool.start(1)
     one.expect(SlotReady)
     one.expect(SlotReady)
 
-    assert one.lanes.grant(0, one.batch(*works[:2], slot=0))
-    assert one.lanes.grant(1, one.batch(*works[2:], slot=1))
+    assert one.slot_pool.grant(0, one.batch(*works[:2], slot=0))
+    assert one.slot_pool.grant(1, one.batch(*works[2:], slot=1))
     finished = [one.expect(BatchFinished).finished.outcome for _ in range(2)]
 
     assert finished == [BatchOutcome.CLEAN] * 2

@@ -38,7 +38,7 @@ def test_flights_arrive_field_by_field(driver: Drivers, input_format: InputForma
     found = one.put("flights", content)
     one.ready()
 
-    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
 
     values = [record.value for record in one.records()]
     entry = one.entries()[found.id]
@@ -77,8 +77,8 @@ def test_slices_give_each_row_once(driver: Drivers, input_format: InputFormat) -
     found = one.put("object", avro(5000) if input_format is InputFormat.AVRO else parquet(5000))
     one.ready()
 
-    ((_, cuts),) = one.run(one.work(found, splits_wanted=4)).cuts
-    works = [one.work(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
+    ((_, cuts),) = one.run(one.split(found, splits_wanted=4)).cuts
+    works = [one.split(found, begin=begin, end=end) for begin, end in pairwise(cuts)]
     assert one.entries() == {}
     assert one.run(*works).outcome is BatchOutcome.CLEAN
 
@@ -94,7 +94,7 @@ def test_what_was_fetched_is_told_by_object(driver: Drivers) -> None:
     assert large.size > 6 << 20
     one.ready()
 
-    finished = one.run(one.work(large, begin=8, end=10), one.work(small))
+    finished = one.run(one.split(large, begin=8, end=10), one.split(small))
 
     told = [event.committed.fetched for event in one.seen if isinstance(event, BatchCommitted)]
     fetched = {
@@ -117,7 +117,7 @@ def test_a_record_above_the_topics_own_limit_is_found_beforehand(
     found = one.put("object", b'{"n":0}\n' + large + b'{"n":2}\n')
     one.ready()
 
-    finished = one.run(one.work(found))
+    finished = one.run(one.split(found))
 
     assert finished.outcome is BatchOutcome.CLEAN
     entry = one.entries()[found.id]
@@ -142,7 +142,7 @@ def test_a_dead_letter_is_cut_to_its_topics_own_limit(driver: Drivers, topic: To
     found = one.put("object", fits + b"\n" + large + b"\n1\n")
     one.ready()
 
-    assert one.run(one.work(found)).outcome is BatchOutcome.CLEAN
+    assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
 
     first, second = one.records(letters)
     assert first.value == fits
@@ -164,7 +164,7 @@ def test_a_bomb_is_delivered_or_set_aside(driver: Drivers, packer: Any, *, has_l
     assert found.size < 2 << 20
     one.ready()
     worker = one.worker_pid(0)
-    assert one.lanes.grant(0, one.batch(one.work(found), max_seconds=600))
+    assert one.slot_pool.grant(0, one.batch(one.split(found), max_seconds=600))
 
     finished = one.expect(BatchFinished, seconds=800).finished
 

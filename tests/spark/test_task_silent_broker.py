@@ -35,7 +35,7 @@ def test_an_abort_that_nobody_acknowledges_leaves_the_batch_in_doubt(
         rows = b"".join(b'{"row":%d,"text":"%s"}\n' % (number, b"x" * 80) for number in range(400_000))
         found = one.put("slow", rows)
         one.ready()
-        assert one.lanes.grant(0, one.batch(one.work(found)))
+        assert one.slot_pool.grant(0, one.batch(one.split(found)))
         while not one.expect(BatchCommitted).committed.records_by_topic:
             pass
         with silent(broker):

@@ -30,7 +30,7 @@ def impatient(driver: Callable[..., ScriptedDriver], proxy: Proxy) -> ScriptedDr
     """A driver whose tasks read through the proxy and give up after three seconds without progress."""
     made = driver(aws_s3_endpoint=proxy.url)
     settings = replace(task_settings(made.settings, slots=2), stuck_seconds=_STUCK_SECONDS)
-    made.lanes._work = SourceWork(settings)
+    made.slot_pool._work = SourceWork(settings)
     return made
 
 
@@ -47,16 +47,16 @@ def test_a_task_without_progress_ends_and_its_batch_is_in_doubt(
     impatient.ready()
     proxy.on(Silent(), when=reads)
     before = time.monotonic()
-    assert impatient.lanes.grant(0, impatient.batch(impatient.work(found)))
+    assert impatient.slot_pool.grant(0, impatient.batch(impatient.split(found)))
     ended = impatient.expect(SlotEnded)
     assert _STUCK_SECONDS <= time.monotonic() - before < 25
     assert not ended.clean
     assert "decoding_stalled" in "".join(capfd.readouterr())
 
     proxy.off()
-    impatient.lanes.void(0)
+    impatient.slot_pool.void(0)
     impatient.ready()
-    impatient.run(impatient.work(found))
+    impatient.run(impatient.split(found))
     assert len(impatient.records()) == 60_000
 
 
@@ -66,6 +66,6 @@ def test_a_slow_object_is_no_hanging_one(impatient: ScriptedDriver, proxy: Proxy
     impatient.ready()
     proxy.on(Slow(bytes_per_second=600_000), when=reads)
     before = time.monotonic()
-    impatient.run(impatient.work(found))
+    impatient.run(impatient.split(found))
     assert time.monotonic() - before > 2 * _STUCK_SECONDS
     assert [event for event in impatient.seen if isinstance(event, SlotEnded)] == []

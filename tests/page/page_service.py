@@ -1,4 +1,4 @@
-"""A service as the page sees it, without one: the real routes over a board that a test writes to."""
+"""A service as the page sees it, without one: the real routes over a snapshot that a test writes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
