@@ -11,6 +11,7 @@ from ingest.cli.examples import epilog
 from ingest.cli.explain import explain
 from ingest.cli.mark import mark
 from ingest.cli.plan import plan
+from ingest.cli.policy import policy
 from ingest.cli.replay import replay
 from ingest.cli.run import run
 from ingest.cli.setup import setup
@@ -51,6 +52,7 @@ for command, summary in (
     (check, "Look at the configuration and all that it points at."),
     (explain, "Say what becomes of a key; contacts nothing."),
     (plan, "Show what `run` would do now."),
+    (policy, "Print the least IAM policy; contacts nothing."),
     (status, "Show what it is doing, once or with --watch."),
     (replay, "Ingest objects again."),
     (mark, "Count objects as done without reading them."),

@@ -32,6 +32,10 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("headrace explain orders.json - --json < keys.txt", "many, one a line"),
     ),
     "plan": (("headrace plan orders.json", "what `run` would do now"),),
+    "policy": (
+        ("headrace policy orders.json", "what credentials have to allow"),
+        ("headrace policy orders.json --for run", "one document, for the tools of AWS"),
+    ),
     "status": (
         ("headrace status orders.json --watch", "every second, until Ctrl-C"),
         ("headrace status orders.json --state quarantined", "which objects need a person, and why"),
@@ -50,6 +54,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 _CODES: Final[dict[str, tuple[Exit, ...]]] = {
     "run": tuple(Exit),
     "explain": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
+    "policy": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
 }
 
 

@@ -300,7 +300,7 @@ def test_more_completion_in_bash() -> None:
 def test_what_is_offered_beside() -> None:
     """States and options as the ledger and the configuration know them."""
     assert ledger_states("qu") == ["quarantined"]
-    assert option_assignments("file.name.t") == ["file.name.template="]
+    assert option_assignments("file.name.te") == ["file.name.template="]
     assert not option_assignments("no such")
 
 

@@ -170,9 +170,15 @@ def test_a_name_that_s3_would_not_take_is_a_bad_record() -> None:
     names = names_of("{{key}}/" + TAIL)
     room = 1024 - len("topic_id=") - 22 - len("//t/3/.jsonl") - 19
 
-    fits = Grouping(names).split(records_of([b"1"] * 2, keys=[b"k" * room, "é".encode() * room]))
+    keys = [b"k" * room, b"k" * (room + 1), "é".encode() * room]
+    fits = Grouping(names).split(records_of([b"1"] * 3, keys=keys))
 
-    assert [(fault.offset, fault.reason) for fault in fits.faults] == [(1, "name_too_long")]
+    assert [(fault.offset, fault.reason) for fault in fits.faults] == [
+        (1, "name_too_long"),
+        (2, "name_too_long"),
+    ]
+    longest = _facts(group=fits.parts[0].group, first_offset=2**63 - 1, topic_id="x" * 22)
+    assert len(names.key(longest).encode()) == 1024
     with pytest.raises(NameTooLong):
         names.key(_facts(group="k" * 1024))
 

@@ -1,0 +1,101 @@
+"""The least IAM policy of a configuration: what `run` calls, and what the commands call beside it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ingest.checks.upload_lifecycle import with_our_rule
+from ingest.settings import Settings
+from ingest.settings.sink_settings import Encryption, SinkSettings
+
+Statement = dict[str, Any]
+
+VERSION: Final = "2012-10-17"
+_ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
+
+
+def policies(settings: Settings) -> dict[str, Any]:
+    """The documents by who needs them: `run`; `check` and `setup` beside it; a sink's lifecycle rule."""
+    if settings.sink is None:
+        return {
+            "run": _document(_source_run(settings)),
+            "check": _document(_source_check(settings)),
+            "setup": _document(_source_setup(settings)),
+        }
+    return {
+        "run": _document(_sink_run(settings, settings.sink)),
+        "check": _document([_on_bucket(settings, "check", "s3:GetLifecycleConfiguration")]),
+        "setup": _document(
+            [_on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")]
+        ),
+        "lifecycle": {"Rules": with_our_rule((), settings.s3.prefix)},
+    }
+
+
+def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
+    upload = sink.upload
+    actions = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:GetObject"]
+    if upload.tags or upload.offset_tags:
+        actions.append("s3:PutObjectTagging")
+    if upload.acl is not None:
+        actions.append("s3:PutObjectAcl")
+    found = [_listing(settings), _on_objects(settings, "uploads", *actions)]
+    if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
+        key = upload.kms_key_id or ""
+        found.append(
+            _allow("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
+        )
+    return found
+
+
+def _source_run(settings: Settings) -> list[Statement]:
+    found = [_listing(settings), _on_objects(settings, "objects", "s3:GetObject", "s3:GetObjectVersion")]
+    if settings.sqs is not None:
+        actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
+        found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
+    return found
+
+
+def _source_check(settings: Settings) -> list[Statement]:
+    return [] if settings.sqs is None else [_on_bucket(settings, "check", "s3:GetBucketNotification")]
+
+
+def _source_setup(settings: Settings) -> list[Statement]:
+    if settings.sqs is None:
+        return []
+    queue = _queue(settings)
+    actions = ["CreateQueue", "SetQueueAttributes", "GetQueueUrl", "GetQueueAttributes"]
+    return [
+        _on_bucket(settings, "setup", "s3:GetBucketNotification", "s3:PutBucketNotification"),
+        _allow("queues", [f"sqs:{action}" for action in actions], [queue, f"{queue}-dead-letters"]),
+    ]
+
+
+def _listing(settings: Settings) -> Statement:
+    """Without it a missing object looks forbidden."""
+    statement = _on_bucket(settings, "list", "s3:ListBucket")
+    if settings.s3.prefix:
+        statement["Condition"] = {"StringLike": {"s3:prefix": f"{settings.s3.prefix}*"}}
+    return statement
+
+
+def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
+    return _allow(sid, actions, f"arn:aws:s3:::{settings.s3.bucket}")
+
+
+def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
+    return _allow(sid, actions, f"arn:aws:s3:::{settings.s3.bucket}/{settings.s3.prefix}*")
+
+
+def _queue(settings: Settings) -> str:
+    """The queue's ARN, as far as its URL tells; `*` for the account of one that has none in its path."""
+    assert settings.sqs is not None, "no queue is configured"
+    *_, account, name = ("*", *settings.sqs.queue_url.rstrip("/").split("/")[3:])
+    return f"arn:aws:sqs:{settings.sqs.region}:{account}:{name}"
+
+
+def _allow(sid: str, actions: Sequence[str], resource: str | list[str]) -> Statement:
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
+def _document(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"Version": VERSION, "Statement": list(statements)}

@@ -1,0 +1,56 @@
+"""`headrace policy`: what credentials have to allow for this configuration."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from ingest.checks.iam_policy import policies
+from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.configuration import read_settings
+from ingest.sanitize import json_text
+
+
+class Part(StrEnum):
+    """Which document."""
+
+    RUN = "run"
+    CHECK = "check"
+    SETUP = "setup"
+    LIFECYCLE = "lifecycle"
+
+
+For = Annotated[
+    Part | None,
+    typer.Option("--for", help="One document alone, ready for the tools of AWS."),
+]
+_TITLES = {
+    Part.RUN: "for `headrace run`",
+    Part.CHECK: "for `headrace check`, beside that of run",
+    Part.SETUP: "for `headrace setup`, once",
+    Part.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts beside other rules",
+}
+
+
+def policy(
+    config: Config,
+    part: For = None,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+) -> None:
+    """Print the least IAM policy of this configuration, and a sink's lifecycle rule. Contacts nothing.
+
+    Kafka's ACLs are in docs/security.md.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    found: dict[str, Any] = policies(settings)
+    if part is not None:
+        found = {part.value: found.get(part.value, {})}
+        typer.echo(json.dumps(found[part.value], indent=2))
+    elif as_json:
+        typer.echo(json_text(found))
+    else:
+        for name, document in found.items():
+            typer.echo(f"# {_TITLES[Part(name)]}\n{json.dumps(document, indent=2)}")
