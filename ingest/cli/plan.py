@@ -47,6 +47,10 @@ _REASONS = {
     "internal": "are other tools' bookkeeping",
     "outside_prefix": "do not begin with aws.s3.prefix",
 }
+_REASONS_OF_ARCHIVES = {
+    "unmatched": "are not of input.layout's form",
+    "internal": "are below layout.indexes, or are read with the objects that they belong to",
+}
 
 
 def plan(
@@ -155,10 +159,13 @@ def lines_of(
         yield f".. {more} more topic-partitions are in the total; --json shows all"
     for reason, found in sorted(forecast.left_out.items()):
         yield ""
-        yield f"left out: {_amount(found)} {_REASONS.get(reason, reason)}, such as"
+        words = _REASONS.get(reason, reason)
+        if archive is not None:
+            words = _REASONS_OF_ARCHIVES.get(reason, words)
+        yield f"left out: {_amount(found)} {words}, such as"
         yield from (f"    {printable(key)}" for key in found.examples)
     if "unmatched" in forecast.left_out:
-        yield "    (`headrace explain CONFIG KEY` says how far the template gets)"
+        yield "    (`headrace explain CONFIG KEY` says why)"
     if forecast.archived.objects:
         yield ""
         yield f"skipped until they are restored from an archive: {_amount(forecast.archived)}, such as"

@@ -25,6 +25,7 @@ def _archived(scene: Scene, name: str) -> Archive:
 def test_plan_of_an_archive_reads_its_tags(scene: Scene) -> None:
     """Records, offsets and what comes back of each topic, for programs and for people."""
     source = _archived(scene, "confluent-tags")
+    scene.put("readme.txt")
 
     (topic,) = scene.asked("plan")["archive"]
     text = scene.run("plan")
@@ -34,6 +35,7 @@ def test_plan_of_an_archive_reads_its_tags(scene: Scene) -> None:
     assert {each["part"]: each["grade"] for each in topic["comes_back"]}["timestamp"] == "absent"
     assert "not: key: it is not stored" in text
     assert "as the tags say" in text
+    assert "are not of input.layout's form, such as" in text
 
 
 def test_check_of_an_archive_says_whose_it_is(scene: Scene) -> None:
