@@ -29,12 +29,13 @@ def deal(
 
     Every idle slot's share is worked out, so that the others find theirs when they ask. A slot gets back what
     it held last where there is room, for it may have something of them in hand; the rest goes where
-    the least waits.
+    the least waits. A slot that asks never goes away empty: who else would get it may be long in coming.
     """
     idle = [number for number in range(slots) if number not in held]
     shares = {number: _Share(number, []) for number in idle}
     room = _fair(len(candidates), held, slots)
-    for candidate in sorted(candidates, key=lambda one: (-one.lag, one.partition)):
+    ordered = sorted(candidates, key=lambda one: (-one.lag, one.partition))
+    for candidate in ordered:
         last = shares.get(candidate.last_slot) if candidate.last_slot is not None else None
         if last is None or len(last.partitions) >= room:
             free = [share for share in shares.values() if len(share.partitions) < room]
@@ -43,7 +44,7 @@ def deal(
             last = min(free, key=lambda share: (share.lag, len(share.partitions), share.slot))
         last.partitions.append(candidate.partition)
         last.lag += candidate.lag
-    return tuple(sorted(shares[slot].partitions))
+    return tuple(sorted(shares[slot].partitions)) or tuple(one.partition for one in ordered[:1])
 
 
 def slots_to_end(waiting: int, *, held: Mapping[int, int], ending: Collection[int], slots: int) -> list[int]:

@@ -12,6 +12,7 @@ from ingest.model.sink_entries import (
     SinkEntry,
     TopicPartition,
     Upload,
+    decode_sink_entry,
     encode_sink_entry,
     key_of,
 )
@@ -103,9 +104,9 @@ def found(
 class Leader:
     """An archive whose ledger writes are acknowledged at once, unless they are held back."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, ledger: Iterable[tuple[ControlKey, bytes]] = ()) -> None:
         self.archive = archive
-        self.ledger: dict[ControlKey, bytes] = {}
+        self.ledger = dict(ledger)
         self.effects = SinkEffects()
         self.apply(archive.begin())
 
@@ -123,6 +124,16 @@ class Leader:
         self.effects = self.effects.joined(gathered)
         return gathered
 
+    def objects(self) -> dict[str, SealedObject]:
+        """The sealed objects of the ledger, by their ids."""
+        entries = (decode_sink_entry(key, raw) for key, raw in self.ledger.items())
+        return {entry.id: entry for entry in entries if isinstance(entry, SealedObject)}
+
+    def options(self) -> list[str]:
+        """The hashes of the options of the ledger."""
+        entries = (decode_sink_entry(key, raw) for key, raw in self.ledger.items())
+        return [entry.hash for entry in entries if isinstance(entry, GroupingOptions)]
+
     def topics(self, *partitions: FoundPartition, members: tuple[str, ...] = ()) -> SinkEffects:
         """Describe the topics now."""
         request = self.archive.request_topics()
@@ -133,4 +144,5 @@ class Leader:
 
 def leader(*entries: SinkEntry, slots: int = 2, reset: OffsetReset = OffsetReset.EARLIEST) -> Leader:
     """The leader of a sink over these entries."""
-    return Leader(Archive.from_ledger(controls(*entries), options(slots, reset)))
+    ledger = controls(*entries)
+    return Leader(Archive.from_ledger(ledger, options(slots, reset)), ledger)

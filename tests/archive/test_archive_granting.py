@@ -1,13 +1,31 @@
-from archive import FoundTopics, OffsetReset
-from ingest.model.sink_entries import PartitionCheckpoint, TopicPartition, decode_sink_entry, partition_key
-from tests.archive.sink_entries import P0, checkpoint, found, leader, sealed
+import pytest
+
+from archive import FoundTopics, OffsetReset, Refused, mark_of
+from ingest.model.sink_entries import (
+    GroupingOptions,
+    ObjectState,
+    PartitionCheckpoint,
+    TopicPartition,
+    decode_sink_entry,
+    partition_key,
+)
+from ingest.model.sink_protocol import EarlierGroups, GroupWanted, PartitionStopped, SinkCommitted
+from tests.archive.sink_entries import P0, Leader, checkpoint, found, leader, sealed
+
+COMPLETE = ObjectState.COMPLETE
+
+
+def granted(one: Leader, *slots: int) -> dict[int, int]:
+    """The offsets from which these slots are granted partitions."""
+    grants = [grant for slot in slots or (0, 1) for grant in one.archive.next_batch(slot, slot)]
+    return {grant.partition: grant.offset for grant in grants}
 
 
 class TestStart:
     """Where a partition begins."""
 
-    def test_a_new_partition_begins_at_the_earliest_and_the_ledger_has_it_first(self) -> None:
-        """Nothing is granted before the write is acknowledged."""
+    def test_the_ledger_has_the_start_before_anything_is_granted(self) -> None:
+        """Else a crash would begin elsewhere, with `latest` above records that were never read."""
         one = leader()
         request = one.archive.request_topics()
         effects = one.archive.on_topics(FoundTopics(request=request, partitions=found({0: 10}, begin=3)))
@@ -15,24 +33,261 @@ class TestStart:
         one.apply(effects)
         (grant,) = one.archive.next_batch(0, 1)
         assert (grant.partition_of, grant.offset, grant.topic_id) == (P0, 3, "id1")
-        key = partition_key(TopicPartition("t", 0))
-        assert decode_sink_entry(key, one.ledger[key]) == PartitionCheckpoint(
-            topic="t", partition=0, topic_id="id1", offset=3
-        )
+        key = partition_key(P0)
+        start = PartitionCheckpoint(topic="t", partition=0, topic_id="id1", offset=3)
+        assert decode_sink_entry(key, one.ledger[key]) == start
 
     def test_latest_is_for_topics_that_were_there_at_the_start(self) -> None:
-        """A partition by which a topic grows has no old record."""
+        """A partition by which a topic grows, and a topic that appears, have no old record."""
         one = leader(reset=OffsetReset.LATEST)
         one.topics(*found({0: 10}))
-        one.topics(*found({0: 12, 1: 5}))
-        offsets = {
-            grant.partition: grant.offset for slot in (0, 1) for grant in one.archive.next_batch(slot, slot)
-        }
-        assert offsets == {0: 10, 1: 0}
+        one.topics(*found({0: 12, 1: 5}), *found({2: 7}, topic="new"))
+        assert granted(one) == {0: 10, 1: 0, 2: 0}
 
-    def test_a_pending_object_is_completed_before_its_partition_is_granted(self) -> None:
-        """By the leader, on taking the lead."""
-        one = leader(checkpoint(5), sealed("a", 0, 4))
+    def test_a_topic_that_the_ledger_knows_has_grown_while_nobody_led(self) -> None:
+        """Its new partition begins at its first record, whatever `auto.offset.reset` says."""
+        one = leader(checkpoint(4), reset=OffsetReset.LATEST)
+        one.topics(*found({0: 10, 1: 5}))
+        assert granted(one) == {0: 4, 1: 0}
+
+    def test_the_ledger_wins_over_the_group(self) -> None:
+        """Whoever has changed the group's offset, or let it expire."""
+        one = leader(checkpoint(4))
+        one.topics(*found({0: 10}, group_offset=9))
+        assert granted(one) == {0: 4}
+
+    def test_without_a_ledger_the_offsets_of_a_vendors_group_count(self) -> None:
+        """A running connector is stopped, and this one goes on where it was."""
+        one = leader()
+        one.topics(*found({0: 10}, group_offset=7))
+        assert granted(one) == {0: 7}
+
+    @pytest.mark.parametrize(
+        ("mark", "reason"),
+        [(mark_of("other", "id1"), "foreign_offsets"), (mark_of("ledger", "id0"), "other_topic_id")],
+    )
+    def test_a_foreign_mark_refuses_the_partition(self, mark: str, reason: str) -> None:
+        """Until somebody has decided whose offsets these are."""
+        one = leader()
+        one.topics(*found({0: 10}, group_offset=7, mark=mark))
+        assert granted(one) == {}
+        refused = one.archive._states[P0].refused
+        assert refused is not None
+        assert refused.reason == reason
         one.topics(*found({0: 10}))
-        assert [sealed_.id for sealed_ in one.effects.completions] == ["a"]
-        assert one.archive.next_batch(0, 1) == ()
+        assert granted(one) == {0: 0}
+
+    def test_another_headrace_in_the_group_is_refused_though_the_ledger_has_a_checkpoint(self) -> None:
+        """Two of them would take each other's place in every tool that shows the lag."""
+        one = leader(checkpoint(4))
+        one.topics(*found({0: 10}, group_offset=4, mark=mark_of("other", "id1")))
+        assert granted(one) == {}
+        assert "the ledger 'other'" in one.archive.problems(0)[0]
+
+    def test_an_offset_above_the_end_stops_once_kafka_was_asked_after_it(self) -> None:
+        """An answer from before the last commit proves nothing."""
+        one = leader(checkpoint(4))
+        one.topics(*found({0: 4}))
+        assert granted(one, 0) == {0: 4}
+        stale = one.archive.request_topics()
+        one.archive.on_committed(_committed(0, checkpoint(9)))
+        one.apply(one.archive.on_finished(0))
+        effects = one.apply(one.archive.on_topics(FoundTopics(request=stale, partitions=found({0: 4}))))
+        assert effects.topics_wanted
+        assert one.archive.problems(0) == ()
+        one.topics(*found({0: 4}))
+        assert "ends at offset 4, below the offset 9" in one.archive.problems(0)[0]
+        one.topics(*found({0: 9}))
+        assert one.archive.problems(0) == ()
+        assert granted(one, 1) == {0: 9}
+
+    def test_lost_offsets_are_counted_once_and_warned_of(self) -> None:
+        """Retention has overtaken the sink: on from the earliest, with the range."""
+        one = leader(checkpoint(4, highest=6, letters=(5, 9)))
+        effects = one.topics(*found({0: 20}, begin=8))
+        (lost,) = effects.lost_offsets
+        assert (lost.first, lost.end) == (4, 8)
+        assert "from offset 4 to 8" in effects.warnings[0]
+        assert one.topics(*found({0: 20}, begin=8)).lost_offsets == ()
+        (grant,) = one.archive.next_batch(0, 1)
+        assert (grant.offset, grant.dead_letters, grant.highest) == (8, (9,), 6)
+
+    def test_a_topic_made_again_begins_at_its_first_record(self) -> None:
+        """Old entries pass over nothing of it; those that are complete go."""
+        one = leader(
+            checkpoint(4, topic_id="id0", highest=9, letters=(5,)),
+            sealed("a", 6, 9, group="g", topic_id="id0", state=COMPLETE),
+            reset=OffsetReset.LATEST,
+        )
+        effects = one.topics(*found({0: 3}))
+        (grant,) = one.archive.next_batch(0, 1)
+        assert (grant.offset, grant.topic_id, grant.done, grant.dead_letters) == (0, "id1", (), ())
+        assert grant.highest == -1
+        assert "made again" in effects.warnings[0]
+        assert one.objects() == {}
+
+    def test_members_of_the_group_keep_everything_from_being_granted(self) -> None:
+        """The vendor's connector still runs."""
+        one = leader()
+        one.topics(*found({0: 10}), members=("connect-1",))
+        assert granted(one) == {}
+        assert "active members (connect-1)" in one.archive.problems(0)[0]
+        one.topics(*found({0: 10}))
+        assert granted(one) == {0: 0}
+
+
+class TestGrant:
+    """What a slot is told of what is archived already."""
+
+    def test_entries_above_the_offset_by_group_and_options(self) -> None:
+        """Of earlier options each hash for itself, with the options that it stands for."""
+        old = GroupingOptions(hash="old", options={"file.name.template": "x"})
+        one = leader(
+            checkpoint(4, highest=11, letters=(5, 3)),
+            old,
+            sealed("a", 2, 6, group="a", state=COMPLETE),
+            sealed("b", 7, 9, group="a", state=COMPLETE),
+            sealed("c", 5, 8, group="x", state=COMPLETE, options="old"),
+            sealed("d", 1, 3, group="z", state=COMPLETE),
+        )
+        one.topics(*found({0: 20}))
+        (grant,) = grants = one.archive.next_batch(0, 1)
+        assert grant.done == (("a", 9),)
+        assert grant.earlier == (EarlierGroups(options="old", done=(("x", 8),)),)
+        assert (grant.highest, grant.dead_letters) == (11, (5,))
+        assert one.archive.earlier_options(grants) == (old,)
+
+    def test_entries_that_say_nothing_more_are_removed(self) -> None:
+        """Passed by the offset, or older than another of their group; so are options that nothing needs."""
+        one = leader(
+            checkpoint(4),
+            GroupingOptions(hash="old", options={}),
+            sealed("passed", 1, 3, state=COMPLETE, options="old"),
+            sealed("older", 4, 6, group="a", state=COMPLETE),
+            sealed("newest", 7, 9, group="a", state=COMPLETE),
+            sealed("kept", 1, 3, group="q", state=ObjectState.QUARANTINED),
+        )
+        assert sorted(one.objects()) == ["kept", "newest"]
+        assert sorted(one.options()) == ["now"]
+
+    def test_options_that_the_ledger_has_not_refuse_the_partition(self) -> None:
+        """Nobody could tell what is archived above its offset."""
+        one = leader(checkpoint(4), sealed("c", 5, 8, group="x", state=COMPLETE, options="unknown"))
+        one.topics(*found({0: 20}))
+        assert granted(one) == {}
+        assert "not in the ledger" in one.archive.problems(0)[0]
+
+
+class TestMetadata:
+    """The answer to a slot that is about to begin a transaction."""
+
+    def test_it_comes_after_a_description_that_began_later(self) -> None:
+        """One that was under way may have seen the topic of before."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(0, 1)
+        under_way = one.archive.request_topics()
+        assert one.archive.on_group_wanted(GroupWanted(batch=1)).topics_wanted
+        early = one.archive.on_topics(FoundTopics(request=under_way, partitions=found({0: 9})))
+        assert early.groups == ()
+        assert one.topics(*found({0: 9})).groups == (1,)
+        assert one.topics(*found({0: 9})).groups == ()
+
+    def test_a_slot_whose_topic_was_made_again_is_revoked(self) -> None:
+        """What it has in hand may be of both lives."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(0, 1)
+        one.archive.on_group_wanted(GroupWanted(batch=1))
+        effects = one.topics(*found({0: 9}, topic_id="id2"))
+        assert (effects.groups, effects.slots_to_revoke) == ((), (0,))
+
+    def test_a_lost_slot_is_not_answered(self) -> None:
+        """Its batch is void."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(0, 1)
+        one.archive.on_group_wanted(GroupWanted(batch=1))
+        one.archive.on_lost(1)
+        assert one.topics(*found({0: 9})).groups == ()
+        assert not one.archive.on_group_wanted(GroupWanted(batch=1)).topics_wanted
+
+
+class TestStopped:
+    """Partitions that stand at a record."""
+
+    def test_a_stopped_partition_is_not_granted_before_its_restart(self) -> None:
+        """The others of its slot go on."""
+        one = leader(checkpoint(0), checkpoint(0, partition=1), slots=1)
+        one.topics(*found({0: 9, 1: 9}))
+        one.archive.next_batch(0, 1)
+        stopped = PartitionStopped(
+            batch=1, topic="t", partition=0, offset=5, reason="replay_changed", message="It differs."
+        )
+        one.apply(one.archive.on_stopped(stopped))
+        assert one.archive.problems(0) == ("t-0 stands at offset 5 (replay_changed): It differs.",)
+        one.apply(one.archive.on_finished(1))
+        one.topics(*found({0: 9, 1: 9}))
+        assert [grant.partition for grant in one.archive.next_batch(0, 2)] == [1]
+        effects = one.apply(one.archive.restart(P0))
+        assert effects.slots_to_end == (0,)
+        one.apply(one.archive.on_finished(2))
+        assert [grant.partition for grant in one.archive.next_batch(0, 3)] == [0, 1]
+
+    def test_pause_asks_every_slot_to_end_once(self) -> None:
+        """And grants nothing until it is over."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(1, 1)
+        assert one.apply(one.archive.pause()).slots_to_end == (1,)
+        assert one.topics(*found({0: 9})).slots_to_end == ()
+        one.apply(one.archive.on_finished(1))
+        assert granted(one) == {}
+        one.apply(one.archive.resume())
+        assert granted(one) == {0: 0}
+
+
+class TestRewind:
+    """The command that archives again from an offset."""
+
+    def test_it_drops_the_entries(self) -> None:
+        """They would pass over what is wanted again."""
+        one = leader(checkpoint(8, highest=9, letters=(9,)), sealed("a", 8, 9, group="g", state=COMPLETE))
+        one.topics(*found({0: 20}))
+        effects = one.archive.rewind(P0, 2)
+        assert not isinstance(effects, Refused)
+        assert [offset.offset for offset in one.apply(effects).offsets] == [2]
+        (grant,) = one.archive.next_batch(0, 1)
+        assert (grant.offset, grant.done, grant.dead_letters, grant.highest) == (2, (), (), -1)
+
+    def test_a_partition_in_use_is_refused(self) -> None:
+        """A slot's next commit would undo it."""
+        one = leader(checkpoint(8))
+        one.topics(*found({0: 20}))
+        one.archive.next_batch(0, 1)
+        refused = one.archive.rewind(P0, 2)
+        assert isinstance(refused, Refused)
+        assert "t-0 is granted" in refused.sentence
+
+
+def test_offsets_are_committed_for_the_group_once_a_day() -> None:
+    """A group without members forgets them after a week."""
+    one = leader(checkpoint(4))
+    one.topics(*found({0: 20}))
+    day = 24 * 3600 * 1000
+    (offset,) = one.archive.tick(1).offsets
+    assert (offset.topic, offset.partition, offset.offset) == ("t", 0, 4)
+    assert offset.mark == mark_of("ledger", "id1")
+    assert one.archive.tick(day).offsets == ()
+    assert len(one.archive.tick(day + 1).offsets) == 1
+
+
+def _committed(batch: int, *checkpoints: PartitionCheckpoint) -> SinkCommitted:
+    return SinkCommitted(
+        batch=batch, objects=(), checkpoints=checkpoints, records_by_topic={}, bad_by_reason={}, seconds=0.1
+    )
+
+
+def test_partition_names_are_as_kafka_users_write_them() -> None:
+    """In sentences and status."""
+    assert str(TopicPartition("a.b", 3)) == "a.b-3"
