@@ -173,6 +173,15 @@ class PartitionOffsets:
             ),
         )
 
+    @property
+    def is_behind(self) -> bool:
+        """True when a commit now would say something new: objects, dead letters, or only another offset.
+
+        The last of these needs no transaction at once, but one before the slot gives the partition up.
+        """
+        commit = self.commit()
+        return bool(commit.objects or commit.dead_letters) or commit.checkpoint.offset != self._committed
+
     def committed(self, commit: PartitionCommit) -> None:
         """The transaction with this is acknowledged."""
         done = self._done[self._options]
