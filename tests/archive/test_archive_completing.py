@@ -156,6 +156,7 @@ class TestLostSlot:
         one.ledger |= now
         effects = one.apply(one.archive.on_recovered(0, one.ledger.items()))
         assert ids(effects) == ["a"]
+        one.archive.on_committed(committed(1, 3, sealed("late", 0, 2)))
         one.apply(one.archive.on_completion("a", Verdict.COMPLETE))
         (grant,) = one.archive.next_batch(1, 2)
         assert grant.offset == 5
@@ -171,7 +172,7 @@ class TestLostSlot:
         one.archive.on_lost(1)
         effects = one.archive.on_recovered(0, list(one.ledger.items()))
         assert ids(effects) == ["b", "c"]
-        one.apply(complete)
+        assert ids(one.apply(complete)) == []
         assert one.objects()["a"].state is ObjectState.COMPLETE
 
     def test_a_pending_object_that_a_slot_left_at_its_end_is_the_leaders(self) -> None:
