@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ingest.errors import HeadraceError
 from ingest.settings import load
-from ingest.settings.direction_forms import AIVEN_SOURCE, CLASSES
+from ingest.settings.direction_forms import AIVEN_SOURCE, SOURCE_CLASSES
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import BY_NAME, OPTIONS
 from ingest.settings.options.option import Group, Option
@@ -18,8 +18,8 @@ from ingest.settings.problems import SettingsError
 
 # The name under which tools know it: whoever has a configuration of the Aiven connector goes on with it.
 PLUGIN_CLASS: Final = AIVEN_SOURCE
-_SIMPLE: Final = {name.rpartition(".")[2] for name in CLASSES}
-_NAMES: Final = {*CLASSES, *_SIMPLE, *(name.removesuffix("Connector") for name in _SIMPLE)}
+_SIMPLE: Final = {name.rpartition(".")[2] for name in SOURCE_CLASSES}
+_NAMES: Final = {*SOURCE_CLASSES, *_SIMPLE, *(name.removesuffix("Connector") for name in _SIMPLE)}
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 _MAX_STORE: Final = 1024 * 1024
 

@@ -14,6 +14,7 @@ from ingest.rest.rest_offsets import OffsetsReader
 from ingest.rest.rest_routes import RestRoutes
 from ingest.rest.shapes import Identity, error_response
 from ingest.settings import Settings, describe
+from ingest.settings.direction_forms import SINK_CLASS, Direction
 from ingest.settings.value_types import HostPort
 
 _MAX_BODY: Final = 2 * 1024 * 1024
@@ -33,6 +34,7 @@ def rest_server(
         config=_shown(settings),
         worker_id=str(HostPort(host, listen.port)),
         version=version,
+        type=_direction(settings),
     )
     reader = OffsetsReader(
         bucket=settings.s3.bucket,
@@ -62,7 +64,12 @@ def _shown(settings: Settings) -> dict[str, str]:
     """
     described = describe(settings)
     given = {name: text for name, text in described.items() if name in settings.given}
-    return {"connector.class": PLUGIN_CLASS, **given, "name": settings.name}
+    plugin = PLUGIN_CLASS if settings.sink is None else SINK_CLASS
+    return {"connector.class": plugin, **given, "name": settings.name}
+
+
+def _direction(settings: Settings) -> Direction:
+    return Direction.SOURCE if settings.sink is None else Direction.SINK
 
 
 def _refuse(status: HTTPStatus, text: str) -> Response:

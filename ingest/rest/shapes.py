@@ -8,11 +8,11 @@ from typing import Any, Final
 from ingest.http import Response
 from ingest.kafka.control_records import TargetState
 from ingest.rest.port import ConnectorCondition
+from ingest.settings.direction_forms import Direction
 
 # The version of Kafka Connect whose interface this is. Tools decide by it what they may ask for: `stop` came
 # with 3.5, changing offsets with 3.6.
 CONNECT_VERSION: Final = "4.1.1"
-_SOURCE: Final = "source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Identity:
     config: Mapping[str, str]
     worker_id: str
     version: str
+    type: Direction = Direction.SOURCE
 
 
 def error_response(status: HTTPStatus, message: str) -> Response:
@@ -46,7 +47,7 @@ def connector_info(identity: Identity, condition: ConnectorCondition | None) -> 
         "name": identity.name,
         "config": dict(identity.config),
         "tasks": [{"connector": identity.name, "task": number} for number, _ in tasks],
-        "type": _SOURCE,
+        "type": identity.type,
     }
 
 
@@ -67,7 +68,7 @@ def connector_status(
             task_status(identity, condition, number, is_restarting=number in (restarting or ()))
             for number, _ in condition.slots
         ],
-        "type": _SOURCE,
+        "type": identity.type,
     }
 
 

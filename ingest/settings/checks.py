@@ -129,7 +129,11 @@ def warnings(values: Values) -> tuple[str, ...]:
     if values[record_options.DLQ_TOPIC] is not None and values[record_options.TOLERANCE] is Tolerance.NONE:
         found.append(
             "errors.deadletterqueue.topic.name gets nothing while errors.tolerance is none: a bad record "
-            "quarantines its object instead"
+            + (
+                "stops its partition instead"
+                if direction(values) is Direction.SINK
+                else "quarantines its object instead"
+            )
         )
     idle = [option.name for option in _OF_THE_QUEUE if values.is_given(option)]
     if idle and values[reading_options.QUEUE] is None:

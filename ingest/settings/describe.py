@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ingest.settings.build import state_dir
+from ingest.settings.directions import direction, is_for
 from ingest.settings.given import Entry
 from ingest.settings.options import OPTIONS, connection_options, reading_options
 from ingest.settings.queue_url import queue_region
@@ -22,7 +23,12 @@ def shown_values(
     entries: Mapping[str, Entry], values: Values, environment: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """Return what `describe` shows, sorted by name."""
-    found = {option.name: option.default for option in OPTIONS if option.default is not None}
+    way = direction(values)
+    found = {
+        option.name: option.default
+        for option in OPTIONS
+        if option.default is not None and is_for(option, way)
+    }
     found[connection_options.OFFSETS_TOPIC.name] = f"{values[connection_options.NAME]}-offsets"
     found[connection_options.STATE_DIR.name] = str(state_dir(None, environment))
     queue_url = values[reading_options.QUEUE]

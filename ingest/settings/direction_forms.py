@@ -12,8 +12,8 @@ SOURCE_CLASSES: Final = (
     "io.aiven.kafka.connect.s3.S3SourceConnector",
     "S3SourceConnector",
 )
-_SINK_CLASS: Final = "HeadraceSink"
-CLASSES: Final = (*SOURCE_CLASSES, _SINK_CLASS)
+SINK_CLASS: Final = "HeadraceSink"
+CLASSES: Final = (*SOURCE_CLASSES, SINK_CLASS)
 """The classes that a configuration may name."""
 _OTHER_SINKS: Final = (
     "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
@@ -33,11 +33,11 @@ def _direction(text: str) -> Direction:
     name = text.strip()
     if name in SOURCE_CLASSES:
         return Direction.SOURCE
-    if name == _SINK_CLASS:
+    if name == SINK_CLASS:
         return Direction.SINK
     if name in _OTHER_SINKS:
         raise FormError(
-            f"configurations of this sink do not run here yet: set {_SINK_CLASS} and Headrace's own options "
+            f"configurations of this sink do not run here yet: set {SINK_CLASS} and Headrace's own options "
             "(docs/sink.md)"
         )
     raise FormError

@@ -59,6 +59,13 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
 }
 
 
+def is_for(option: Option[Any], way: Direction) -> bool:
+    """Whether an option means something to sources, or to sinks."""
+    if way is Direction.SINK:
+        return option not in _OF_SOURCES
+    return option.group not in _SINK_GROUPS
+
+
 def direction(values: Values) -> Direction:
     """Return which way the data goes: by `connector.class`, else by `topics` or `topics.regex`."""
     option = connection_options.CONNECTOR_CLASS

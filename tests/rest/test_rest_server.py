@@ -15,6 +15,7 @@ from ingest.http import AddressTaken, HttpServer
 from ingest.rest.server import rest_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
+from tests.checks.configured import configured
 from tests.rest.recording_connector import FakeConnector
 
 LOCAL = HostPort("127.0.0.1", 0)
@@ -37,6 +38,9 @@ def settings(**changes: str) -> Settings:
         raise FileNotFoundError(2, "No such file or directory", path)
 
     return load(json.dumps(given), kind="json", environment={}, read_file=no_file)
+
+
+_SINK = {"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "orders"}
 
 
 def serve(connector: FakeConnector, made: Settings) -> HttpServer:
@@ -92,6 +96,18 @@ def test_a_config_shows_what_was_given_and_not_the_defaults() -> None:
 
     assert config["connector.class"] == "S3SourceConnector"
     assert "poll.interval.ms" not in config
+
+
+def test_a_sink_is_shown_as_one() -> None:
+    """Its class and its type, though the configuration names only topics."""
+    made = serve(FakeConnector(), configured({**_SINK, "name": "uploads"}))
+    made.start()
+    try:
+        shown = ask(made, "GET", "/connectors/uploads")[1]
+    finally:
+        made.close()
+
+    assert (shown["type"], shown["config"]["connector.class"]) == ("sink", "HeadraceSink")
 
 
 def test_who_listens_everywhere_says_its_name() -> None:

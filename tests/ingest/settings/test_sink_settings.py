@@ -320,3 +320,20 @@ def test_a_template_of_keys_alone_goes_without_offsets() -> None:
     """It overwrites by design."""
     assert _sink({"topics": "orders", "file.name.template": "{{key}}{{extension}}"}).names.template
     assert _sink({"file.name.template": "{{topic}}/{{key}}"}).names.template
+
+
+def test_what_is_shown_is_of_the_direction() -> None:
+    """Defaults of the other one would say what nobody does."""
+    sink, source = dict(_load({}).shown), dict(load_with().shown)
+
+    assert sink["rotate.age.ms"] == "60000"
+    assert "input.format" not in sink
+    assert source["input.format"] == "bytes"
+    assert not [name for name in source if name.startswith(("rotate.", "output.", "file.name.timestamp"))]
+
+
+def test_a_dead_letter_topic_that_gets_nothing_is_a_warning_in_the_sinks_words() -> None:
+    """A sink's bad record stops its partition."""
+    (warning,) = _load({"errors.deadletterqueue.topic.name": "dead"}).warnings
+
+    assert warning.endswith("stops its partition instead")
