@@ -11,6 +11,7 @@ from ingest.errors import InvalidLedger
 from ingest.model.fast_pickle import fast_pickle
 from ingest.model.objects import ObjectId
 from ingest.model.positions import Position, position_as_dict, position_from_dict
+from ingest.model.side_objects import PlacedTombstones, SideObject
 
 VERSION: Final = 1
 
@@ -61,7 +62,8 @@ class LedgerEntry:
 
     `position` is where work goes on, None before the first row. `cuts` is set only in the own entry of a
     split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`
-    count from the object's start. Sizes in bytes, times in ms since 1970.
+    count from the object's start. Sizes in bytes, times in ms since 1970. `sides` and `tombstones` are what
+    the object is read with, which its position covers.
     """
 
     state: State
@@ -79,6 +81,8 @@ class LedgerEntry:
     last_modified_ms: int = 0
     updated_ms: int = 0
     cuts: tuple[int, ...] | None = None
+    sides: tuple[SideObject, ...] = ()
+    tombstones: tuple[PlacedTombstones, ...] = ()
 
     @property
     def is_settled(self) -> bool:
@@ -138,6 +142,10 @@ def encode_entry(entry: LedgerEntry) -> bytes:
     if entry.options is not None and entry.position is None:
         # Beside the cuts, which have their meaning before any row was read.
         shape["options"] = entry.options
+    if entry.sides:
+        shape["sides"] = entry.sides
+    if entry.tombstones:
+        shape["tombstones"] = entry.tombstones
     return msgspec.json.encode(shape)
 
 
@@ -160,6 +168,8 @@ class _EntryShape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     updated_ms: int = 0
     cuts: tuple[int, ...] | None = None
     options: str | None = None
+    sides: tuple[SideObject, ...] = ()
+    tombstones: tuple[PlacedTombstones, ...] = ()
 
 
 _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
@@ -189,6 +199,8 @@ def decode_entry(raw: bytes) -> LedgerEntry:
             last_modified_ms=shape.last_modified_ms,
             updated_ms=shape.updated_ms,
             cuts=shape.cuts,
+            sides=shape.sides,
+            tombstones=shape.tombstones,
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidLedger(_what_is_wrong_with(raw)) from error

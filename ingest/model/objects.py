@@ -50,13 +50,29 @@ class S3Object:
 
 
 @fast_pickle
+@dataclass(frozen=True, slots=True)
+class ArchivePlace:
+    """What an object of an archive is among those that it belongs with.
+
+    `stem` is the beginning of its key that its side objects have too, `folder` the topic's own beginning.
+    `side` names the part of records that a side object holds; None is an object with rows of its own.
+    """
+
+    stem: str
+    folder: str
+    side: str | None = None
+    is_tombstone: bool = False
+
+
+@fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """Where the records of an object go, by the template or the archive's layout, and `topic`.
 
     `partition` None leaves it to the producer's partitioner. `start_offset` orders the objects of a
     partition; `timestamp_ms`, what `{{timestamp}}` or the layout's name gave, orders those of one offset.
-    `may_be_empty`: an object of no bytes is a row and has to be read.
+    `may_be_empty`: an object of no bytes is a row and has to be read. `archive` is set where objects may
+    belong together.
     """
 
     topic: str
@@ -64,3 +80,4 @@ class Route:
     start_offset: int | None = None
     timestamp_ms: int | None = None
     may_be_empty: bool = False
+    archive: ArchivePlace | None = None

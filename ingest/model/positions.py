@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ingest.model.fast_pickle import fast_pickle
 
@@ -41,12 +42,34 @@ class RowPosition:
     row: int = 0
 
 
-Position = BytePosition | ElementPosition | BlockPosition | RowPosition
+PlainPosition = BytePosition | ElementPosition | BlockPosition | RowPosition
 
 
-def position_as_dict(position: Position) -> dict[str, int]:
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class JoinedPosition:
+    """An object that is read with others: where its own rows go on, how many of them are before that.
+
+    `values` None is the object's beginning. `tombstones` counts those merged between the rows before.
+    """
+
+    values: PlainPosition | None
+    row: int
+    tombstones: int = 0
+
+
+Position = PlainPosition | JoinedPosition
+
+
+def position_as_dict(position: Position) -> dict[str, Any]:
     """The JSON shape of a position in the ledger (docs/operations.md, The ledger)."""
     match position:
+        case JoinedPosition(values, row, tombstones):
+            return {
+                "values": None if values is None else position_as_dict(values),
+                "row": row,
+                "tombstones": tombstones,
+            }
         case BytePosition(byte):
             return {"byte": byte}
         case ElementPosition(element, byte):
@@ -62,6 +85,21 @@ def position_from_dict(shape: Mapping[str, object]) -> Position:
 
     Keys beside the known ones are left alone: the hash of the options travels in the same JSON object.
     """
+    if "values" in shape:
+        return _joined_from_dict(shape)
+    return _plain_from_dict(shape)
+
+
+def _joined_from_dict(shape: Mapping[str, object]) -> JoinedPosition:
+    values, row, tombstones = shape["values"], shape.get("row"), shape.get("tombstones")
+    if not isinstance(values, Mapping | None) or not isinstance(row, int) or not isinstance(tombstones, int):
+        raise ValueError(f"not a position: {dict(shape)!r}")
+    if min(row, tombstones) < 0:
+        raise ValueError(f"not a position: {dict(shape)!r}")
+    return JoinedPosition(None if values is None else _plain_from_dict(values), row, tombstones)
+
+
+def _plain_from_dict(shape: Mapping[str, object]) -> PlainPosition:
     for kind, names in (
         (ElementPosition, ("element", "byte")),  # before what has one of the two
         (BytePosition, ("byte",)),

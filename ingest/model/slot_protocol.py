@@ -25,6 +25,7 @@ from ingest.model.fast_pickle import fast_pickle
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.positions import Position
+from ingest.model.side_objects import PlacedTombstones, SideObject
 
 UNRECORDED_OPTIONS: Final = "unrecorded"
 """In the place of a hash: the ledger does not show that one configuration cut the object and read it."""
@@ -38,7 +39,9 @@ class Split:
     `start` None is the beginning (of the slice). `options` is the hash of the settings that gave `start` and
     the cuts `begin` and `end` their meaning. `records`, `bad` and `attempts` carry on from the ledger.
     `splits_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
-    answer's `options` is the hash of the settings that the cuts were made under.
+    answer's `options` is the hash of the settings that the cuts were made under. `sides` hold keys and
+    headers of its rows, `tombstones` are merged between them, and `first_row` is the first that is its own:
+    those before it are merged into other objects.
     """
 
     object: S3Object
@@ -51,6 +54,9 @@ class Split:
     bad: int = 0
     attempts: int = 0
     splits_wanted: int = 0
+    sides: tuple[SideObject, ...] = ()
+    tombstones: tuple[PlacedTombstones, ...] = ()
+    first_row: int = 0
 
     @property
     def is_part(self) -> bool:

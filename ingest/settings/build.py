@@ -21,7 +21,7 @@ from ingest.settings.options import connection_options, format_options, reading_
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.registry_settings import RegistrySettings
-from ingest.settings.restore_forms import input_format, restore_settings
+from ingest.settings.restore_forms import input_format, joining_settings, restore_settings
 from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
@@ -52,6 +52,7 @@ def build(
         discovery=_discovery(values),
         routing=_routing(values),
         format=_format(values),
+        joining=joining_settings(values),
         jobs=_jobs(values),
         errors=_errors(values),
         spark=_spark(values, entries),

@@ -104,6 +104,22 @@ class InputLayout(StrEnum):
     AUTO = "auto"
 
 
+class RestoreSidecars(StrEnum):
+    """What becomes of the objects in which a sink put keys and headers beside those of values."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    IGNORE = "ignore"
+
+
+class RestoreTombstones(StrEnum):
+    """What becomes of tombstones that a sink put into objects of their own."""
+
+    PROVEN = "proven"
+    AFTER = "after"
+    IGNORE = "ignore"
+
+
 class RestorePartition(StrEnum):
     """Which partition a restored record goes to."""
 

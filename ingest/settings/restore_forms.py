@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import FileNameMatch, InputFormat, InputLayout
+from ingest.settings.choices import FileNameMatch, InputFormat, InputLayout, RestoreSidecars, RestoreTombstones
 from ingest.settings.options import format_options, reading_options, record_options, restore_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import NoSource, ObjectHeaders
-from ingest.settings.settings import RestoreSettings
+from ingest.settings.settings import JoiningSettings, RestoreSettings
 from ingest.settings.values import Values
 from ingest.template import TemplateError
 from layouts.aiven.csv_rows import CsvRows
@@ -73,6 +73,18 @@ def check_restore(values: Values) -> None:
         values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
     _check_quoted_csv(values)
     _check_columns(values)
+    _check_tombstones(values)
+
+
+def _check_tombstones(values: Values) -> None:
+    option = restore_options.TOMBSTONES
+    if (
+        values.are_good(restore_options.SIDECARS, option)
+        and values.is_given(option)
+        and values[option] is not RestoreTombstones.IGNORE
+        and values[restore_options.SIDECARS] is RestoreSidecars.IGNORE
+    ):
+        values.refuse(option, "must be ignore beside restore.sidecars=ignore: tombstones are nothing but keys")
 
 
 def _check_quoted_csv(values: Values) -> None:
@@ -151,6 +163,7 @@ def restore_settings(values: Values) -> RestoreSettings | None:
             prefix=values[reading_options.PREFIX],
             indexes=values[restore_options.INDEXES],
             file_delimiter=values[restore_options.FILE_DELIMITER],
+            tombstone_directory=values[restore_options.TOMBSTONE_DIRECTORY],
         ),
         rows=_row_options(values),
         topic_map=values[restore_options.TOPIC_MAP_OPTION],
@@ -158,6 +171,19 @@ def restore_settings(values: Values) -> RestoreSettings | None:
         is_format_given=input_format(values) is not InputFormat.AUTO,
         is_header_given=values.is_given(format_options.CSV_HEADER),
         separator=b"\n" if separator is None else separator.encode(),
+    )
+
+
+def joining_settings(values: Values) -> JoiningSettings:
+    """Return what objects of an archive are read together."""
+    sidecars: RestoreSidecars = values[restore_options.SIDECARS]
+    tombstones: RestoreTombstones = values[restore_options.TOMBSTONES]
+    # Keys that nobody restores are deleted by nobody.
+    without_keys = sidecars is RestoreSidecars.IGNORE
+    return JoiningSettings(
+        sidecars=sidecars,
+        wait_ms=values[restore_options.SIDECARS_WAIT],
+        tombstones=RestoreTombstones.IGNORE if without_keys else tombstones,
     )
 
 

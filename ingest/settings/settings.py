@@ -19,6 +19,8 @@ from ingest.settings.choices import (
     Ordering,
     PollListing,
     RestorePartition,
+    RestoreSidecars,
+    RestoreTombstones,
     Tolerance,
     ValueFormat,
 )
@@ -301,6 +303,19 @@ class LedgerSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JoiningSettings:
+    """What of an archive is read together: nothing of it changes what a position in the ledger means.
+
+    The ledger's entry names the objects that its position covers. An object waits `wait_ms` for those with
+    its keys and headers.
+    """
+
+    sidecars: RestoreSidecars
+    wait_ms: int
+    tombstones: RestoreTombstones
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """Everything that a configuration decides.
 
@@ -317,6 +332,7 @@ class Settings:
     discovery: DiscoverySettings
     routing: RoutingSettings
     format: FormatSettings
+    joining: JoiningSettings
     jobs: JobSettings
     errors: ErrorSettings
     spark: SparkSettings

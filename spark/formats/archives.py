@@ -68,7 +68,7 @@ class ArchiveDecoder:
         InvalidObject with the reason `layout_undecided` or `format_undecided` where neither name nor content
         nor options tell what the rows are; ObjectCorrupt where the last row is cut short. Blocks on reads.
         """
-        archive = self._archive(source, key, options)
+        archive = self.read_as(source, key, options)
         if archive.row_format is RowFormat.CSV:
             options = _as_csv(options)
         options = replace(options, archive=archive)
@@ -82,7 +82,7 @@ class ArchiveDecoder:
 
         Raises as `decode` does before the first row. Blocks on reads.
         """
-        archive = self._archive(source, key, options)
+        archive = self.read_as(source, key, options)
         found, columns = archive.row_format, None
         if found is RowFormat.PARQUET:
             columns = parquet.columns(source, options=options)
@@ -90,7 +90,8 @@ class ArchiveDecoder:
         members = row_members(archive.name, found, archive.options, head, columns)
         return archive.name, ContentFacts(row_format=found, members=members)
 
-    def _archive(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
+    def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
+        """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
         head = plain_head(source, options.row_max_bytes)
         name = self._name(source, key, head)
         found = self._row_format(source, name, head, options)

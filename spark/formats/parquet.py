@@ -65,6 +65,14 @@ def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
     raise AssertionError("an error of the footer is raised")
 
 
+def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
+    """The rows that the footer tells of; reads nothing else. Blocks and raises as `decode`."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        return sum(groups.rows(group) for group in range(len(groups)))
+
+
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)

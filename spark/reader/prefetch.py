@@ -1,11 +1,13 @@
 """The works of a batch, in order: while one is decoded, what comes next is under way already."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from ingest.model.objects import S3Object
 from ingest.model.positions import BytePosition, ElementPosition
+from ingest.model.side_objects import SideObject
 from ingest.model.slot_protocol import Split
 from spark.reader.rate_limiter import RateLimiter
 from spark.reader.s3_source import S3Source
@@ -55,8 +57,7 @@ class Prefetch:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _let_go(self, source: S3Source) -> None:
-        if source.size <= SMALL_BYTES:
-            self._held -= source.size
+        self._held -= sum(each.size for each in (source, *source.beside.values()) if each.size <= SMALL_BYTES)
         source.close()
 
     def _look_ahead(self, *, need: bool) -> None:
@@ -72,12 +73,28 @@ class Prefetch:
                 # One stream ahead at most: it has a window of its own.
                 return
             self._next += 1
-            source = S3Source(self._calls, split.object, self._pace)
-            if small:
-                self._held += size
-                if size:
-                    source.use_whole(self._pool.submit(source.whole))
-            elif self._streams and not split.is_part and not split.splits_wanted:
+            source = self._opened(split.object)
+            for beside in _beside(split):
+                source.beside[beside.key] = self._opened(beside.as_object(split.object.id.bucket))
+            if not small and self._streams and not split.is_part and not split.splits_wanted:
                 at = split.start
                 source.fetch_ahead(at.byte if isinstance(at, BytePosition | ElementPosition) else 0)
             self._ready.append(source)
+
+    def _opened(self, wanted: S3Object) -> S3Source:
+        """The source of one object; a small one is on its way at once."""
+        source = S3Source(self._calls, wanted, self._pace)
+        if wanted.size <= SMALL_BYTES:
+            self._held += wanted.size
+            if wanted.size:
+                source.use_whole(self._pool.submit(source.whole))
+        return source
+
+
+def _beside(split: Split) -> Iterator[SideObject]:
+    """What is read together with the work's object."""
+    yield from split.sides
+    for each in split.tombstones:
+        yield each.keys
+        if each.headers is not None:
+            yield each.headers

@@ -26,6 +26,8 @@ class S3Source:
         self._whole: Future[bytes] | None = None
         self._ahead: tuple[int, ReadAhead] | None = None
         self._head = b""
+        self.beside: dict[str, S3Source] = {}
+        """By key, the objects that are read together with this one: counted and closed with it."""
 
     @property
     def size(self) -> int:
@@ -40,7 +42,7 @@ class S3Source:
     @property
     def fetched_bytes(self) -> int:
         """Bytes fetched from S3 so far."""
-        return self._reading.fetched_bytes
+        return self._reading.fetched_bytes + sum(each.fetched_bytes for each in self.beside.values())
 
     def whole(self) -> bytes:
         """The whole object; blocks. For small ones."""
@@ -87,3 +89,5 @@ class S3Source:
         if self._ahead is not None:
             self._ahead[1].close()
         self._ahead = self._whole = None
+        for each in self.beside.values():
+            each.close()

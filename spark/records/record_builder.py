@@ -71,14 +71,14 @@ class RecordBuilder:
         if isinstance(self.options.format.headers, ObjectHeaders):
             headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
             batch = replace(batch, headers=headers)
-        return self._within_limit(batch)
+        return self.within_limit(batch)
 
     def restored(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
         """The batch with the records that a layout's reader made of its rows; its faults are bad rows."""
         assert self.options.archive is not None
-        batch = _without(batch, faults_of(columns, batch), keep_raw=True)
+        batch = without_rows(batch, faults_of(columns, batch), keep_raw=True)
         records = RestoredRecords.of(self.options.format, self.options.archive.name)
-        return self._within_limit(records.fill(batch, columns))
+        return self.within_limit(records.fill(batch, columns))
 
     def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
         assert self.read is not None
@@ -96,7 +96,7 @@ class RecordBuilder:
                 found.append(None)
                 size = max(0, int(batch.values.lengths[index]))
                 faults[index] = (*_why(error), size)
-        batch = _without(batch, faults, keep_raw=True)
+        batch = without_rows(batch, faults, keep_raw=True)
         parts = [each for each in found if each is not None]
         changes: dict[str, Any] = {}
         if settings.envelope is not Envelope.NONE or isinstance(settings.key_source, FieldSource):
@@ -110,7 +110,8 @@ class RecordBuilder:
             changes["timestamps_ms"] = np.array([each.timestamp_ms for each in parts], np.int64)
         return replace(batch, **changes)
 
-    def _within_limit(self, batch: RowBatch) -> RowBatch:
+    def within_limit(self, batch: RowBatch) -> RowBatch:
+        """The batch, in which records above the limit have become bad rows."""
         sizes = np.maximum(batch.values.lengths, 0)
         if batch.keys is not None:
             sizes = sizes + np.maximum(batch.keys.lengths, 0)
@@ -127,7 +128,7 @@ class RecordBuilder:
         for index in large.tolist():
             size = int(sizes[index]) + self.options.overhead_bytes
             faults[index] = ("too_large", self.options.too_large(size), size)
-        return _without(batch, faults, keep_raw=False)
+        return without_rows(batch, faults, keep_raw=False)
 
 
 def _why(error: RecordFault | RecursionError) -> tuple[str, str]:
@@ -139,7 +140,7 @@ def _why(error: RecordFault | RecursionError) -> tuple[str, str]:
     return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"
 
 
-def _without(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
+def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
     """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
     if not faults:
         return batch

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from ingest.errors import InvalidObject
+from ingest.model.positions import JoinedPosition
+from ingest.model.side_objects import SideObject
 from ingest.model.slot_protocol import Split
 from ingest.settings.choices import InputFormat, RestorePartition
 from ingest.settings.settings import FormatSettings
@@ -11,6 +13,7 @@ from spark.byte_source import ByteSource
 from spark.compression import stored_codec
 from spark.formats import DECODERS, SPLITTERS, DecodeOptions
 from spark.formats.archives import ArchiveDecoder
+from spark.formats.joined import JoinedDecoder, MergedTombstones, Part
 from spark.producer import RecordTarget
 from spark.reader import S3Source
 from spark.records.constant import (
@@ -80,6 +83,9 @@ class Decoding:
 
     def decode(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
         """The rows of the work, from where it starts."""
+        is_joined = split.sides or split.tombstones or split.first_row
+        if is_joined or isinstance(split.start, JoinedPosition):
+            return self._joined(source, split)
         if self._archive is not None:
             return self._archive.decode(
                 source,
@@ -91,6 +97,27 @@ class Decoding:
             )
         decoder = DECODERS[self._settings.input_format]
         return decoder(source, split.start, options=self._options(split), begin=split.begin, end=split.end)
+
+    def _joined(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
+        """The rows of the work with what is in the objects beside it."""
+        assert self._archive is not None
+
+        def part(beside: SideObject) -> Part:
+            return Part(beside.key, source.beside[beside.key])
+
+        tombstones = [
+            MergedTombstones(
+                part(each.keys), None if each.headers is None else part(each.headers), each.places
+            )
+            for each in split.tombstones
+        ]
+        return JoinedDecoder(self._archive, self._options(split)).decode(
+            Part(split.object.id.key, source),
+            [part(side) for side in split.sides],
+            tombstones,
+            split.start,
+            first_row=split.first_row,
+        )
 
     def cuts(self, source: S3Source, split: Split) -> tuple[int, ...]:
         """Where the object can be cut in the pieces wanted; empty when it cannot be."""

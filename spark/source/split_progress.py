@@ -109,5 +109,7 @@ class SplitProgress:
             version_id=split.object.version_id,
             last_modified_ms=split.object.last_modified_ms,
             updated_ms=wall_ms(),
+            sides=split.sides,
+            tombstones=split.tombstones,
         )
         return Checkpoint(key=key, entry=entry)

@@ -1,8 +1,8 @@
 """Archives that a sink wrote: whose they are, and what of their records comes back."""
 
-from ingest.settings.choices import InputLayout, RestorePartition
+from ingest.settings.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from ingest.settings.options.option import Group, option, optional
-from ingest.settings.value_types import CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice
+from ingest.settings.value_types import CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
 from layouts.options import CsvEncoding, Enveloped, Form, TimestampFrom
 
 LAYOUT = option(
@@ -66,6 +66,31 @@ TIMESTAMP = option(
     "`original`: the record's own where the layout stores it, else the time of producing. `produce`: the "
     "time of producing. `object`: the object's LastModified.",
 )
+SIDECARS = option(
+    "restore.sidecars",
+    choice(RestoreSidecars),
+    "auto",
+    Group.RESTORE,
+    "Confluent's objects of keys and headers, joined row by row. `auto`: an object waits for those that its "
+    "topic is known to have and goes on without what does not come. `required`: without them it is "
+    "quarantined (`side_object_missing`). `ignore`: records have neither key nor headers.",
+)
+SIDECARS_WAIT = option(
+    "restore.sidecars.wait.ms",
+    integer(0, 86_400_000, unit="milliseconds"),
+    "60000",
+    Group.RESTORE,
+    "How long an object waits for its objects of keys and headers, which the sink writes after it.",
+)
+TOMBSTONES = option(
+    "restore.tombstones",
+    choice(RestoreTombstones),
+    "proven",
+    Group.RESTORE,
+    "Confluent's objects of tombstones. `proven`: merged between values where names, tags and numbers of rows "
+    "prove their place, else quarantined (`tombstone_order_unknown`). `after`: behind all values of their "
+    "partition, which deletes keys that were written again. `ignore`: left out.",
+)
 ENVELOPED = option(
     "restore.envelope",
     choice(Enveloped),
@@ -97,6 +122,14 @@ FILE_DELIMITER = option(
     "+",
     Group.RESTORE,
     "What stands between topic, partition and offset in the names of Confluent's sink.",
+    importance="LOW",
+)
+TOMBSTONE_DIRECTORY = option(
+    "tombstone.encoded.partition",
+    TEXT,
+    "tombstone",
+    Group.RESTORE,
+    "The directory in which Confluent's sink puts tombstones, as its own option of this name.",
     importance="LOW",
 )
 SEPARATOR = optional(

@@ -66,7 +66,8 @@ errors.retry.delay.ms errors.retry.delay.max.ms errors.log.enable spark.master s
 ledger.retention.ms state.dir http.listen rest.listen rest.auth.file
 input.layout layout.indexes restore.topic.map restore.partition restore.value restore.key restore.header
 restore.timestamp restore.envelope format.output.fields format.output.fields.value.encoding
-file.delim format.bytearray.separator
+file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
+tombstone.encoded.partition
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
