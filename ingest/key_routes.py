@@ -5,8 +5,10 @@ from typing import Final
 
 import structlog
 
-from ingest.model.objects import Route
+from ingest.model.objects import ArchivePlace, Route
 from ingest.sanitize import printable
+from ingest.settings.choices import RestoreSidecars, RestoreTombstones
+from ingest.settings.settings import JoiningSettings
 from ingest.template import KeyTemplate
 from layouts.detect import Detection
 from layouts.key_names import ArchiveNames
@@ -56,28 +58,48 @@ class KeyRoutes:
 class ArchiveRoutes:
     """`route(key)` by the names of an archive; `is_internal(key)` for what of it is no data of its own."""
 
-    def __init__(self, names: ArchiveNames, *, topic: str | None, topic_map: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        names: ArchiveNames,
+        *,
+        topic: str | None,
+        topic_map: Mapping[str, str],
+        joining: JoiningSettings,
+    ) -> None:
         self._names = names
+        self._joining = joining
         self._topic = topic
         self._topic_map = topic_map
         self._seen: set[tuple[str, str]] = set()
 
     def is_internal(self, key: str) -> bool:
-        """True for index objects, and for the side objects and tombstones that nothing joins."""
+        """True for index objects, and for side objects and tombstones that the options leave out."""
         found = self._names.read(key)
         if found.is_index:
             return True
         name = name_in(found)
         if name is None or (name.kind is ObjectKind.VALUES and not name.tombstones):
             return False
+        if name.tombstones and name.kind is ObjectKind.VALUES:
+            return True  # the sink writes no values there
+        option = self._left_out_by(name)
+        if option is None:
+            return False
         if self._is_first("archive_objects_not_restored", found.pattern):
             what = "tombstones" if name.tombstones else name.kind.value
             _log.warning(
                 "archive_objects_not_restored",
                 key=printable(key),
-                warning=f"objects such as this hold {what}, which are not joined to values in this release",
+                warning=f"objects such as this hold {what}, which {option}=ignore leaves out",
             )
         return True
+
+    def _left_out_by(self, name: ArchiveName) -> str | None:
+        """The option that leaves these side objects or tombstones out, None where they are restored."""
+        if name.tombstones:
+            is_left_out = self._joining.tombstones is RestoreTombstones.IGNORE
+            return "restore.tombstones" if is_left_out else None
+        return "restore.sidecars" if self._joining.sidecars is RestoreSidecars.IGNORE else None
 
     def route(self, key: str) -> Route | None:
         """Topic, partition and place in the layout's order; None, said once for each pattern, for no name."""
@@ -100,6 +122,7 @@ class ArchiveRoutes:
             start_offset=name.offset,
             timestamp_ms=name.first_timestamp_ms,
             may_be_empty=name.layout is LayoutName.AIVEN,
+            archive=_archive_place(name),
         )
 
     def _topic_of(self, name: ArchiveName) -> str | None:
@@ -130,6 +153,16 @@ class ArchiveRoutes:
         is_named = doubt.part is NamePart.TOPIC and (self._topic is not None or name.topic in self._topic_map)
         if doubt.part in _TOLD and not is_named and self._is_first(name.rule, f"{doubt.part}{name.topic}"):
             _log.warning("archive_name_inexact", key=printable(key), part=doubt.part.value, warning=doubt.why)
+
+
+def _archive_place(name: ArchiveName) -> ArchivePlace | None:
+    """What the object is among those it belongs with; the keys of tombstones are rows of their own."""
+    if name.layout is not LayoutName.CONFLUENT or not name.folder:
+        return None
+    side = None if name.kind is ObjectKind.VALUES else name.kind.value
+    if name.tombstones and name.kind is ObjectKind.KEYS:
+        side = None
+    return ArchivePlace(name.stem, name.folder, side, name.tombstones)
 
 
 def name_in(found: Detection) -> ArchiveName | None:

@@ -36,7 +36,12 @@ def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
     restore, routing = settings.format.restore, settings.routing
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
-        archive = ArchiveRoutes(names, topic=routing.topic, topic_map=dict(restore.topic_map))
+        archive = ArchiveRoutes(
+            names,
+            topic=routing.topic,
+            topic_map=dict(restore.topic_map),
+            joining=settings.joining,
+        )
         return archive.route, archive.is_internal
     return KeyRoutes(key_template(settings), topic=routing.topic).route, None
 

@@ -57,7 +57,8 @@ class ArchiveName:
     `start_offset` is that of the object's first record, `last_offset` that of its last; each layout gives one
     of them (Headrace's own may give both), None where a template has none. Times are milliseconds since 1970.
     `directories` are the `name=value` parts of the path. `stem` is what an object and its side objects have
-    in common. A part listed in `inexact` is shown to people and never used as a fact.
+    in common, `folder` the beginning of all keys of its topic. A part listed in `inexact` is shown to people
+    and never used as a fact.
     """
 
     key: str
@@ -73,6 +74,7 @@ class ArchiveName:
     last_timestamp_ms: int | None = None
     directories: tuple[tuple[str, str], ...] = ()
     stem: str = ""
+    folder: str = ""
     extension: str = ""
     inexact: tuple[Inexact, ...] = ()
 

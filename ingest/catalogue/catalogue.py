@@ -19,6 +19,7 @@ from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
 from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.notification import EventKind, ObjectEvent
+from ingest.settings.settings import JoiningSettings
 
 # Below this share of max.pending.objects listing goes on again.
 _LISTS_AGAIN_BELOW = 0.9
@@ -38,9 +39,13 @@ class Catalogue:
         object_filter: ObjectFilter,
         max_pending_objects: int = 100_000,
         retention_ms: int = 2_592_000_000,
+        joining: JoiningSettings | None = None,
     ) -> None:
         self.states = ObjectStates(
-            view=view, object_filter=object_filter, max_pending_objects=max_pending_objects
+            view=view,
+            object_filter=object_filter,
+            max_pending_objects=max_pending_objects,
+            joining=joining,
         )
         self._bucket = bucket
         self._object_filter = object_filter
@@ -106,6 +111,7 @@ class Catalogue:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
         effects = EffectsBuilder()
         self._expiry.begin_page(page, now)
+        states = self.states
         for seen, object_id, entry in self._compared(page):
             if seen is None:
                 assert object_id is not None
@@ -116,7 +122,9 @@ class Catalogue:
                 self._expiry.listed()
                 if entry.state is State.DONE:
                     continue
+                states.side_objects.saw(seen.id.key, entry)
             self._pending_after_listing(seen, entry, now, effects)
+        states.side_objects.listed(page, now)
         expired, warning = self._expiry.end_page(page)
         if warning is not None:
             effects.warnings.append(warning)

@@ -62,6 +62,8 @@ class Effects:
     pending: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    inexact: Mapping[str, int] = field(default_factory=dict)
+    """What of a restore is not given back as it was, by what."""
     decisions: tuple[tuple[str, str | None], ...] = ()
     """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
 
@@ -76,6 +78,7 @@ class Effects:
             pending=self.pending + other.pending,
             ignored=Counter(self.ignored) + Counter(other.ignored),
             warnings=self.warnings + other.warnings,
+            inexact=Counter(self.inexact) + Counter(other.inexact),
             decisions=self.decisions + other.decisions,
         )
 
@@ -92,6 +95,7 @@ class EffectsBuilder:
     pending: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    inexact: Counter[str] = field(default_factory=Counter)
     decisions: list[tuple[str, str | None]] = field(default_factory=list)
 
     def ignore(self, reason: str, key: str) -> None:
@@ -115,5 +119,6 @@ class EffectsBuilder:
             pending=self.pending,
             ignored=dict(self.ignored),
             warnings=tuple(self.warnings),
+            inexact=dict(self.inexact),
             decisions=tuple(self.decisions),
         )

@@ -74,7 +74,9 @@ class Replay:
                     if known.state is not State.DONE
                 ),
             ]
-        whole = replace(fresh, records=0, bad=0, position=None, options=None, cuts=None, sides=(), tombstones=())
+        whole = replace(
+            fresh, records=0, bad=0, position=None, options=None, cuts=None, sides=(), tombstones=()
+        )
         return [
             LedgerWrite(key=seen.id, entry=whole),
             *(LedgerWrite(key=key, entry=None) for key in slices),

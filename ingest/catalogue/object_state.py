@@ -14,11 +14,14 @@ from ingest.catalogue.object_commands import ObjectCommand
 from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.catalogue.permission_check import PermissionCheck
+from ingest.catalogue.side_objects import SideObjects, count_inexact
 from ingest.catalogue.splits import concluded, splits_of
 from ingest.clock import Instant
 from ingest.error_policy import WORKER_DIED
 from ingest.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.settings.choices import RestoreSidecars
+from ingest.settings.settings import JoiningSettings
 
 _RECENT = 100
 
@@ -26,11 +29,25 @@ _RECENT = 100
 class ObjectStates:
     """One thread owns it, together with the catalogue and the planner that keep it."""
 
-    def __init__(self, *, view: LedgerView, object_filter: ObjectFilter, max_pending_objects: int) -> None:
+    def __init__(
+        self,
+        *,
+        view: LedgerView,
+        object_filter: ObjectFilter,
+        max_pending_objects: int,
+        joining: JoiningSettings | None = None,
+    ) -> None:
         self.table = PendingTable()
         self.ledger = Overlay(view)
         self.messages = MessageTracker()
         self.object_filter = object_filter
+        self.side_objects = SideObjects(
+            self.table,
+            self.ledger,
+            route=self._route_of,
+            mode=RestoreSidecars.IGNORE if joining is None else joining.sidecars,
+            wait_ms=0 if joining is None else joining.wait_ms,
+        )
         self.max_pending_objects = max_pending_objects
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
         self.permissions = PermissionCheck(lambda: self.recent)
@@ -41,6 +58,10 @@ class ObjectStates:
         self.unfinished_after: ObjectId | None = None
         self.deferred: dict[ObjectId, tuple[ObjectCommand, S3Object]] = {}
         """Commands for objects that a live plan holds."""
+
+    def _route_of(self, key: str) -> Route | None:
+        route = self.object_filter.route_or_reason(key)
+        return None if isinstance(route, ExclusionReason) else route
 
     # What begins
 
@@ -63,6 +84,7 @@ class ObjectStates:
             if entry.reason == WORKER_DIED:
                 pending.suspicion = Suspicion.SUSPECT
         self.table.add(pending)
+        self.side_objects.add(pending, now)
         effects.begin(seen.id.key)
         if seen.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
@@ -111,6 +133,15 @@ class ObjectStates:
                 self.table.move(split, Phase.WAITING)
         self.finish_split_object(pending, now, effects)
 
+    def end_joined(self, now: Instant, effects: EffectsBuilder) -> None:
+        """Have written what has come to its end because of another object, or by waiting for one."""
+        for end in self.side_objects.tick(now):
+            count_inexact(end, effects)
+            pending = end.pending
+            if pending.phase in {Phase.BESIDE, Phase.JOINING} and end.state is not State.PARTIAL:
+                entry = entry_for(pending, end.state, now_ms=now.wall_ms, reason=end.reason, error=end.error)
+                self.propose(pending, entry, effects)
+
     # What the ledger learns
 
     def write(self, key: LedgerKey, entry: LedgerEntry | None, effects: EffectsBuilder) -> None:
@@ -141,6 +172,7 @@ class ObjectStates:
             return
         assert pending.entry is not None
         self.table.remove(pending)
+        self.side_objects.end(pending)
         ended = FinishedObject(
             id=pending.object.id,
             entry=pending.entry,
@@ -293,6 +325,8 @@ def entry_for(
         version_id=pending.object.version_id,
         last_modified_ms=pending.object.last_modified_ms,
         updated_ms=now_ms,
+        sides=known.sides if pending.sides is None else pending.sides,
+        tombstones=known.tombstones if pending.sides is None else pending.tombstones,
     )
 
 

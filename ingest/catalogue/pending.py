@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.side_objects import PlacedTombstones, SideObject
 
 
 class Phase(Enum):
@@ -14,6 +15,8 @@ class Phase(Enum):
     WAITING = auto()  # the planner may take it, at once or when its delay is over
     ACTIVE = auto()  # a live plan holds it
     WRITING = auto()  # a ledger record of the driver's is under way for it
+    JOINING = auto()  # it is not decided yet what it is read together with
+    BESIDE = auto()  # it is read with another object, and ends with it
     SPLIT = auto()  # its slices are worked on in its stead
     GONE = auto()  # the ledger says its end
 
@@ -32,7 +35,8 @@ class PendingObject:
     `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
     listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
     last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
-    the attempts that `errors.max.attempts` has not counted yet (-1: none was made).
+    the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
+    are what it is read with, `sides` None before that is decided; `first_row` is the first of its own rows.
     """
 
     __slots__ = (
@@ -40,6 +44,7 @@ class PendingObject:
         "due_ms",
         "end",
         "entry",
+        "first_row",
         "is_fresh",
         "is_whole",
         "label",
@@ -50,10 +55,12 @@ class PendingObject:
         "reads_before",
         "relisted",
         "route",
+        "sides",
         "since_ms",
         "splits",
         "suspicion",
         "ticket",
+        "tombstones",
         "tries",
         "trouble",
     )
@@ -91,6 +98,9 @@ class PendingObject:
         self.splits: tuple[PendingObject, ...] = ()
         self.trouble: str | None = None
         self.label = ""
+        self.sides: tuple[SideObject, ...] | None = None
+        self.tombstones: tuple[PlacedTombstones, ...] = ()
+        self.first_row = 0
 
     @property
     def key(self) -> LedgerKey:
@@ -264,7 +274,7 @@ class PendingTable:
     def _is_under_way(self, pending: PendingObject) -> bool:
         if pending.phase is Phase.SPLIT:
             return any(split.phase is Phase.WRITING or split.key in self.held for split in pending.splits)
-        return pending.phase is not Phase.WAITING
+        return pending.phase not in {Phase.WAITING, Phase.JOINING, Phase.BESIDE}
 
     def release(self, keys: list[LedgerKey]) -> None:
         """A plan is over: its keys are free, and what waited for that is queued."""

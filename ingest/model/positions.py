@@ -92,11 +92,12 @@ def position_from_dict(shape: Mapping[str, object]) -> Position:
 
 def _joined_from_dict(shape: Mapping[str, object]) -> JoinedPosition:
     values, row, tombstones = shape["values"], shape.get("row"), shape.get("tombstones")
-    if not isinstance(values, Mapping | None) or not isinstance(row, int) or not isinstance(tombstones, int):
-        raise ValueError(f"not a position: {dict(shape)!r}")
-    if min(row, tombstones) < 0:
-        raise ValueError(f"not a position: {dict(shape)!r}")
-    return JoinedPosition(None if values is None else _plain_from_dict(values), row, tombstones)
+    if type(row) is int and type(tombstones) is int and min(row, tombstones) >= 0:
+        if values is None:
+            return JoinedPosition(None, row, tombstones)
+        if isinstance(values, Mapping):
+            return JoinedPosition(_plain_from_dict(values), row, tombstones)
+    raise ValueError(f"not a position: {dict(shape)!r}")
 
 
 def _plain_from_dict(shape: Mapping[str, object]) -> PlainPosition:

@@ -1,4 +1,4 @@
-"""What an object is read together with: the objects of its keys and headers, and tombstones merged into it."""
+"""What an object is read with: the objects of its keys and headers, and tombstones merged into it."""
 
 from dataclasses import dataclass
 

@@ -254,6 +254,7 @@ class Planner:
             self._held_until_ms = 0
         if not self.is_paused:
             self._suspects.arm(now, gathering)
+        self._states.end_joined(now, gathering)
         gathering.warnings += self._lanes.warnings
         self._lanes.warnings = []
         effects = gathering.effects()
@@ -284,7 +285,7 @@ class Planner:
     def _queue_arrivals(self, now: Instant) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
         for pending in arrivals:
-            if pending.phase is Phase.GONE:
+            if pending.phase is Phase.GONE or not self._states.side_objects.admit(pending, now):
                 continue
             if pending.phase is Phase.WAITING and pending.suspicion is Suspicion.SUSPECT:
                 self._suspects.add(pending)
@@ -303,6 +304,9 @@ class Planner:
             bad=entry.bad,
             attempts=entry.attempts,
             splits_wanted=self._limits.splits_wanted(pending),
+            sides=pending.sides or (),
+            tombstones=pending.tombstones,
+            first_row=pending.first_row,
         )
 
     def _entry(self, key: LedgerKey) -> LedgerEntry | None:

@@ -40,13 +40,18 @@ class Waiting:
         pending = self._states.table.find(item) if isinstance(item, ObjectId) else None
         if pending is None:
             return False
-        if _is_failing(pending) or _is_young(pending, now):
+        if _waits_for_others(pending, now):
             return True
         earlier = (self._states.table.first_of(pending.object.id.key), self._goes_before(pending))
         return any(
-            other is not None and other is not pending and (_is_failing(other) or _is_young(other, now))
-            for other in earlier
+            other is not None and other is not pending and _waits_for_others(other, now) for other in earlier
         )
+
+
+def _waits_for_others(pending: PendingObject, now: Instant) -> bool:
+    """It waits for a time, or for what it is read together with."""
+    is_joining = pending.phase in {Phase.JOINING, Phase.BESIDE}
+    return is_joining or _is_failing(pending) or _is_young(pending, now)
 
 
 def _is_failing(pending: PendingObject) -> bool:

@@ -63,6 +63,8 @@ class EffectsApplier:
             )
         for reason, count in effects.ignored.items():
             self._statistics.ignored(reason, count)
+        for what, count in effects.inexact.items():
+            self._statistics.inexact(what, count)
         for warning in effects.warnings:
             _log.warning("listing_warned", warning=warning)
         if effects.decisions and is_debug(__name__):

@@ -18,6 +18,7 @@ def deciders(
         object_filter=object_filter_of(settings, baseline),
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
+        joining=settings.joining,
     )
     limits = BatchLimits(
         slots=slots,

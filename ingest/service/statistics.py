@@ -98,10 +98,14 @@ class Statistics:
             self._metrics.bad_records.labels(reason).inc(count)
             self.bad_records[reason] += count
         for what, count in committed.inexact.items():
-            self._metrics.restore_inexact.labels(what).inc(count)
+            self.inexact(what, count)
         fetched = self._read(committed.fetched)
         self.records += records
         self._window.append((time.monotonic(), records, fetched))
+
+    def inexact(self, what: str, count: int) -> None:
+        """So much of an archive is not restored as it was."""
+        self._metrics.restore_inexact.labels(what).inc(count)
 
     def batch_finished(self, finished: Finished, seconds: float) -> None:
         """A batch is over, well or not."""

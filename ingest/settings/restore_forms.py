@@ -2,7 +2,13 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import FileNameMatch, InputFormat, InputLayout, RestoreSidecars, RestoreTombstones
+from ingest.settings.choices import (
+    FileNameMatch,
+    InputFormat,
+    InputLayout,
+    RestoreSidecars,
+    RestoreTombstones,
+)
 from ingest.settings.options import format_options, reading_options, record_options, restore_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import NoSource, ObjectHeaders
@@ -84,7 +90,7 @@ def _check_tombstones(values: Values) -> None:
         and values[option] is not RestoreTombstones.IGNORE
         and values[restore_options.SIDECARS] is RestoreSidecars.IGNORE
     ):
-        values.refuse(option, "must be ignore beside restore.sidecars=ignore: tombstones are nothing but keys")
+        values.refuse(option, "must be ignore beside restore.sidecars=ignore: tombstones are keys")
 
 
 def _check_quoted_csv(values: Values) -> None:

@@ -76,6 +76,7 @@ def _name(
         tombstones=tombstones,
         directories=directories_of(encoded),
         stem=key[:cut],
+        folder="".join(f"{part}/" for part in key.split("/")[: -len(encoded) - 1]),
         extension=found["extension"],
         inexact=() if is_whole else (_SPREAD,),
     )

@@ -242,7 +242,9 @@ def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: i
 
     after = joined_position(batch.after, total)
     bad = tuple(
-        replace(each, position=joined_position(each.position, row), after=joined_position(each.after, row + 1))
+        replace(
+            each, position=joined_position(each.position, row), after=joined_position(each.after, row + 1)
+        )
         for each, row in zip(batch.bad, bad_ordinals(batch), strict=True)
     )
     return replace(
@@ -253,4 +255,3 @@ def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: i
         after=after,
         bad=bad,
     )
-

@@ -5,12 +5,13 @@ from structlog.testing import capture_logs
 
 from ingest.catalogue import ObjectFilter
 from ingest.catalogue.object_filter import ExclusionReason
-from ingest.model.objects import Route
+from ingest.model.objects import ArchivePlace, Route
 from ingest.object_selection import object_filter_of
 from ingest.options_hash import options_hash
 from tests.ingest.settings.loading import load_with, problems_with
 
 BARE = {"topic": None, "file.name.template": None}
+_PLACE = ArchivePlace("topics/events/partition=1/events+1+0000000007", "topics/events/")
 
 
 def _filter(layout: str, **more: str) -> ObjectFilter:
@@ -29,7 +30,7 @@ def _filter(layout: str, **more: str) -> ObjectFilter:
         (
             "confluent",
             "topics/events/partition=1/events+1+0000000007.avro",
-            Route(topic="events", partition=1, start_offset=7),
+            Route(topic="events", partition=1, start_offset=7, archive=_PLACE),
         ),
         # The offset of the last record orders the objects of this sink, and the time breaks ties.
         (
@@ -46,8 +47,8 @@ def _filter(layout: str, **more: str) -> ObjectFilter:
         ("confluent", "other/readme.txt", ExclusionReason.UNMATCHED),
         (
             "auto",
-            "topics/events/partition=1/events+1+7.avro",
-            Route(topic="events", partition=1, start_offset=7),
+            "topics/events/partition=1/events+1+0000000007.avro",
+            Route(topic="events", partition=1, start_offset=7, archive=_PLACE),
         ),
         # Quix and Lenses would both write this key, and mean the same place by it.
         (
@@ -64,16 +65,51 @@ def test_a_key_of_an_archive_has_its_route(layout: str, key: str, expected: Rout
     assert found == expected
 
 
-def test_side_objects_are_left_out_aloud() -> None:
-    """One warning for a kind of key, not one an object, and no record of keys alone."""
-    chosen = _filter("confluent")
-    keys = [f"topics/events/partition=0/events+0+000000000{number}.keys.avro" for number in range(3)]
+@pytest.mark.parametrize(
+    ("name", "side", "is_tombstone"),
+    [
+        ("partition=1/events+1+7.keys.json", "keys", False),
+        ("region=x/y=z/events+1+7.headers.snappy.parquet", "headers", False),
+        # The keys of tombstones are rows of their own.
+        ("gone/events+1+7.keys.avro", None, True),
+        ("gone/events+1+7.headers.avro", "headers", True),
+    ],
+)
+def test_what_belongs_together_has_a_stem_in_common(name: str, side: str | None, is_tombstone: bool) -> None:  # noqa: FBT001
+    """And is of one topic's folder, whatever directories are below it."""
+    chosen = _filter("confluent", tombstone__encoded__partition="gone")
+    found = chosen.route_or_reason(f"backup/topics/events/{name}")
+
+    assert isinstance(found, Route)
+    stem = f"backup/topics/events/{name[: name.index('7') + 1]}"
+    assert found.archive == ArchivePlace(stem, "backup/topics/events/", side, is_tombstone)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("restore.sidecars", "partition=0/events+0+{}.keys.avro"),
+        ("restore.tombstones", "tombstone/events+0+{}.keys.avro"),
+    ],
+)
+def test_side_objects_are_left_out_aloud(option: str, name: str) -> None:
+    """One warning for a kind of key that an option leaves out, not one an object."""
+    chosen = _filter("confluent", **{option: "ignore"})
+    keys = [f"topics/events/{name.format(number)}" for number in range(3)]
     with capture_logs() as logs:
         found = {chosen.route_or_reason(key) for key in keys}
 
     assert found == {ExclusionReason.INTERNAL}
     (line,) = [line for line in logs if line["event"] == "archive_objects_not_restored"]
-    assert "keys" in line["warning"]
+    assert f"{option}=ignore" in line["warning"]
+
+
+def test_tombstones_without_keys_are_refused() -> None:
+    """A deletion is nothing but its key, which the other option leaves out."""
+    wrong = {"input.layout": "confluent", "restore.sidecars": "ignore", "restore.tombstones": "after"}
+
+    (problem,) = problems_with({**BARE, **wrong})
+    assert problem.option == "restore.tombstones"
 
 
 def test_ten_thousand_index_objects_are_no_data() -> None:

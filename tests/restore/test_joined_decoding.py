@@ -33,7 +33,9 @@ _Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], s
 def _decoder(**changes: str) -> JoinedDecoder:
     given_options = {name.replace("__", "."): value for name, value in changes.items()}
     config: dict[str, str | None] = {"topic": None, "file.name.template": None, "input.layout": "confluent"}
-    loaded = load_with({**config, "restore.key": "string", "restore.header": "string", **given_options}).format
+    loaded = load_with(
+        {**config, "restore.key": "string", "restore.header": "string", **given_options}
+    ).format
     assert loaded.restore is not None
     return JoinedDecoder(ArchiveDecoder(loaded.restore), DecodeOptions(format=loaded, topic="t"))
 
@@ -155,11 +157,9 @@ def test_a_bad_row_keeps_its_place_and_that_of_its_side() -> None:
 def test_other_numbers_of_rows_are_refused(extension: str, first: int, rows: int) -> None:
     """Before the first row where the footers tell; else the sentence says which rows are in Kafka."""
     decoded: list[RowBatch] = []
+    batches = _decoder().decode(_values(range(5), extension), [_keys(range(rows), extension)], (), None)
     with pytest.raises(InvalidObject) as raised:
-        for batch in _decoder().decode(
-            _values(range(5), extension), [_keys(range(rows), extension)], (), None
-        ):
-            decoded.append(batch)
+        decoded.extend(batches)
 
     assert raised.value.reason == "sidecar_rows_differ"
     written = sum(map(len, decoded))
@@ -172,7 +172,7 @@ def test_values_that_may_hold_their_separator_are_counted_first() -> None:
     """A value with a newline makes two rows of one: no record may get the key of another."""
     own = _part(f"{_STEM}.bin", b"one\ntwo\nlines\n")
 
-    with pytest.raises(InvalidObject, match="has 3 rows and .* has 2, so it is not certain which keys"):
+    with pytest.raises(InvalidObject, match=r"has 3 rows and .* has 2, so it is not certain which keys"):
         _rows(own, [_keys(range(2))])
 
 
@@ -181,6 +181,7 @@ def test_a_side_object_that_is_gone_is_not_the_value_object() -> None:
 
     class _Gone(MemorySource):
         def read_at(self, offset: int, length: int) -> bytes:
+            del offset, length
             raise ObjectMissing(f"{self.name} is gone.")
 
     gone = Part(f"{_STEM}.keys.json", _Gone(b'"k"\n', name="s3://archive/gone"))
@@ -219,9 +220,7 @@ def test_tombstones_are_keys_and_headers_from_their_first_row_on() -> None:
 
     found = _read(list(_decoder().decode(own, [headers], (), None, first_row=1)))
 
-    assert [row for _, row in found] == [
-        (b"k%d" % row, None, (("h", b"v%d" % row),), None) for row in (1, 2)
-    ]
+    assert [row for _, row in found] == [(b"k%d" % row, None, (("h", b"v%d" % row),), None) for row in (1, 2)]
 
 
 # Before which value rows the tombstones stand that one object has, and then those of another one.

@@ -87,9 +87,9 @@ TOMBSTONES = option(
     choice(RestoreTombstones),
     "proven",
     Group.RESTORE,
-    "Confluent's objects of tombstones. `proven`: merged between values where names, tags and numbers of rows "
-    "prove their place, else quarantined (`tombstone_order_unknown`). `after`: behind all values of their "
-    "partition, which deletes keys that were written again. `ignore`: left out.",
+    "Confluent's objects of tombstones. `proven`: merged between values where names, tags and numbers of "
+    "rows prove their place, else quarantined (`tombstone_order_unknown`). `after`: behind all values of "
+    "their partition, which deletes keys that were written again. `ignore`: left out.",
 )
 ENVELOPED = option(
     "restore.envelope",
