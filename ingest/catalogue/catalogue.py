@@ -14,6 +14,7 @@ from ingest.catalogue.object_commands import ObjectCommand
 from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.catalogue.object_state import ObjectStates
 from ingest.catalogue.pending import PendingObject, Phase
+from ingest.catalogue.tombstones import FolderPlaces
 from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
 from ingest.model.listing_page import ListingPage
@@ -130,6 +131,10 @@ class Catalogue:
             effects.warnings.append(warning)
         self._expire(expired, now, effects)
         return effects.effects()
+
+    def on_tombstones(self, found: FolderPlaces) -> None:
+        """What waits for a search of a topic's folder goes on with the next turn of the planner."""
+        self.states.tombstones.found(found)
 
     # What the ledger tells
 

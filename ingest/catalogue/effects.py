@@ -62,6 +62,8 @@ class Effects:
     pending: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    """Folders of topics in which the places of tombstones are to be found: `Catalogue.on_tombstones`."""
     inexact: Mapping[str, int] = field(default_factory=dict)
     """What of a restore is not given back as it was, by what."""
     decisions: tuple[tuple[str, str | None], ...] = ()
@@ -78,6 +80,7 @@ class Effects:
             pending=self.pending + other.pending,
             ignored=Counter(self.ignored) + Counter(other.ignored),
             warnings=self.warnings + other.warnings,
+            searches=self.searches + other.searches,
             inexact=Counter(self.inexact) + Counter(other.inexact),
             decisions=self.decisions + other.decisions,
         )
@@ -95,6 +98,7 @@ class EffectsBuilder:
     pending: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    searches: list[str] = field(default_factory=list)
     inexact: Counter[str] = field(default_factory=Counter)
     decisions: list[tuple[str, str | None]] = field(default_factory=list)
 
@@ -119,6 +123,7 @@ class EffectsBuilder:
             pending=self.pending,
             ignored=dict(self.ignored),
             warnings=tuple(self.warnings),
+            searches=tuple(self.searches),
             inexact=dict(self.inexact),
             decisions=tuple(self.decisions),
         )

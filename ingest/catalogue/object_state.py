@@ -16,11 +16,12 @@ from ingest.catalogue.pending import PendingObject, PendingTable, Phase, Suspici
 from ingest.catalogue.permission_check import PermissionCheck
 from ingest.catalogue.side_objects import SideObjects, count_inexact
 from ingest.catalogue.splits import concluded, splits_of
+from ingest.catalogue.tombstones import Tombstones
 from ingest.clock import Instant
 from ingest.error_policy import WORKER_DIED
 from ingest.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.settings.choices import RestoreSidecars
+from ingest.settings.choices import RestoreSidecars, RestoreTombstones
 from ingest.settings.settings import JoiningSettings
 
 _RECENT = 100
@@ -48,6 +49,12 @@ class ObjectStates:
             mode=RestoreSidecars.IGNORE if joining is None else joining.sidecars,
             wait_ms=0 if joining is None else joining.wait_ms,
         )
+        self.tombstones = Tombstones(
+            self.table,
+            self.ledger,
+            takes=self._takes,
+            mode=RestoreTombstones.IGNORE if joining is None else joining.tombstones,
+        )
         self.max_pending_objects = max_pending_objects
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
         self.permissions = PermissionCheck(lambda: self.recent)
@@ -61,6 +68,10 @@ class ObjectStates:
 
     def _route_of(self, key: str) -> Route | None:
         route = self.object_filter.route_or_reason(key)
+        return None if isinstance(route, ExclusionReason) else route
+
+    def _takes(self, seen: S3Object) -> Route | None:
+        route = self.object_filter.listed_route_or_reason(seen)
         return None if isinstance(route, ExclusionReason) else route
 
     # What begins
@@ -135,12 +146,13 @@ class ObjectStates:
 
     def end_joined(self, now: Instant, effects: EffectsBuilder) -> None:
         """Have written what has come to its end because of another object, or by waiting for one."""
-        for end in self.side_objects.tick(now):
+        for end in [*self.side_objects.tick(now), *self.tombstones.tick()]:
             count_inexact(end, effects)
             pending = end.pending
             if pending.phase in {Phase.BESIDE, Phase.JOINING} and end.state is not State.PARTIAL:
                 entry = entry_for(pending, end.state, now_ms=now.wall_ms, reason=end.reason, error=end.error)
                 self.propose(pending, entry, effects)
+        effects.searches += self.tombstones.searches()
 
     # What the ledger learns
 
@@ -173,6 +185,7 @@ class ObjectStates:
         assert pending.entry is not None
         self.table.remove(pending)
         self.side_objects.end(pending)
+        self.tombstones.end(pending)
         ended = FinishedObject(
             id=pending.object.id,
             entry=pending.entry,

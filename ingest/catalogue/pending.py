@@ -36,7 +36,8 @@ class PendingObject:
     listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
     last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
     the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
-    are what it is read with, `sides` None before that is decided; `first_row` is the first of its own rows.
+    are what it is read with, `sides` None and `is_placed` False before that is decided; `first_row` is the
+    first of its own rows.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class PendingObject:
         "entry",
         "first_row",
         "is_fresh",
+        "is_placed",
         "is_whole",
         "label",
         "newer",
@@ -101,6 +103,7 @@ class PendingObject:
         self.sides: tuple[SideObject, ...] | None = None
         self.tombstones: tuple[PlacedTombstones, ...] = ()
         self.first_row = 0
+        self.is_placed = False
 
     @property
     def key(self) -> LedgerKey:

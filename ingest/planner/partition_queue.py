@@ -194,6 +194,9 @@ class PartitionQueue:
 
     def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
         offset = _offset_of(pending)
+        place = pending.route.archive
+        if place is not None and place.is_tombstone:
+            return  # behind values of higher offsets is its proven place, or where it was told to go
         if _NO_OFFSET < offset < partition.highest:
             self.warnings.append(
                 f"{pending.object.id.url} has the start offset {offset}, below {partition.highest}, which "

@@ -285,11 +285,15 @@ class Planner:
     def _queue_arrivals(self, now: Instant) -> None:
         arrivals, self._table.arrivals = self._table.arrivals, []
         for pending in arrivals:
-            if pending.phase is Phase.GONE or not self._states.side_objects.admit(pending, now):
+            if pending.phase is Phase.GONE or not self._admit(pending, now):
                 continue
             if pending.phase is Phase.WAITING and pending.suspicion is Suspicion.SUSPECT:
                 self._suspects.add(pending)
             self._lanes.put(pending, now.steady_ms)
+
+    def _admit(self, pending: PendingObject, now: Instant) -> bool:
+        """Whether it has a place in the queue; what it is read with is decided first."""
+        return self._states.side_objects.admit(pending, now) and self._states.tombstones.admit(pending)
 
     def _work(self, pending: PendingObject) -> Split:
         entry = pending.entry or LedgerEntry(state=State.NEW)

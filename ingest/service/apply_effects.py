@@ -1,6 +1,6 @@
 """What the catalogue and the planner decide, carried out: ledger writes, settled messages, HEADs, counts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -38,12 +38,19 @@ class EffectsApplier:
     """Carries effects out, in the service's thread; nothing here blocks."""
 
     def __init__(
-        self, *, writes: LedgerWrites, listeners: Listeners, statistics: Statistics, clock: Clock
+        self,
+        *,
+        writes: LedgerWrites,
+        listeners: Listeners,
+        statistics: Statistics,
+        clock: Clock,
+        search: Callable[[str], None],
     ) -> None:
         self._writes = writes
         self._listeners = listeners
         self._statistics = statistics
         self._clock = clock
+        self._search = search
 
     def apply(self, effects: Effects) -> None:
         """Hand everything in `effects` to whoever does it."""
@@ -61,16 +68,21 @@ class EffectsApplier:
                 version_id=head.version_id,
                 reads=head.reads,
             )
-        for reason, count in effects.ignored.items():
-            self._statistics.ignored(reason, count)
-        for what, count in effects.inexact.items():
-            self._statistics.inexact(what, count)
+        for folder in effects.searches:
+            self._search(folder)
+        self._count(effects)
         for warning in effects.warnings:
             _log.warning("listing_warned", warning=warning)
         if effects.decisions and is_debug(__name__):
             _explain(effects.decisions)
         if effects.finished:
             self._statistics.ended(effects.finished, self._clock())
+
+    def _count(self, effects: Effects) -> None:
+        for reason, count in effects.ignored.items():
+            self._statistics.ignored(reason, count)
+        for what, count in effects.inexact.items():
+            self._statistics.inexact(what, count)
 
 
 def _explain(decisions: Iterable[tuple[str, str | None]]) -> None:

@@ -10,6 +10,7 @@ import structlog
 
 from ingest import clock
 from ingest.catalogue import Catalogue
+from ingest.catalogue.tombstones import FolderPlaces
 from ingest.commands.command_queue import CommandQueue
 from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
@@ -187,6 +188,8 @@ class EventLoop:
                 self._first_full_listing = number
             case ListingFailed(error=error):
                 self._listing_failed(error)
+            case FolderPlaces():
+                self._parts.catalogue.on_tombstones(event)
             case RunInServiceThread(act):
                 act()
             case ComponentProblem(part, sentence):

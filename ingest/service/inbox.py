@@ -2,6 +2,7 @@
 
 import queue
 
+from ingest.catalogue.tombstones import FolderPlaces
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.listing_page import ListingPage
 from ingest.service.service_events import OwnEvent
@@ -19,6 +20,7 @@ AppliedBatch = tuple[Applied, ...]
 Event = (
     OwnEvent
     | AppliedBatch
+    | FolderPlaces
     | Received
     | HeldFull
     | ListingBegun

@@ -37,7 +37,9 @@ from ingest.service.rest_adapter import LeadershipView
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
 from ingest.service.startup import output_topics
+from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
+from ingest.settings.choices import RestoreTombstones
 from ingest.threads import start_thread
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -114,7 +116,11 @@ class SourceLeader:
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
         applier = EffectsApplier(
-            writes=writes, listeners=listeners, statistics=process.statistics, clock=clock.now
+            writes=writes,
+            listeners=listeners,
+            statistics=process.statistics,
+            clock=clock.now,
+            search=self._searching(),
         )
         supervisor = SlotSupervisor(
             SlotParts(
@@ -204,6 +210,15 @@ class SourceLeader:
                 creator.request(dead_letter.topic)
 
         return create
+
+    def _searching(self) -> Callable[[str], None]:
+        """What searches folders for the places of tombstones; nobody asks where there are none to restore."""
+        settings = self._settings
+        if settings.format.restore is None or settings.joining.tombstones is RestoreTombstones.IGNORE:
+            return lambda _folder: None
+        search = TombstoneSearch(settings, self._inbox.put)
+        self._closing.callback(search.close)
+        return search.request
 
     def _until_idle(self) -> UntilIdle | None:
         if not self._process.until_idle:

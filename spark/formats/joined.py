@@ -12,7 +12,7 @@ from ingest.model.side_objects import RowPlace
 from ingest.settings.record_sources import NoSource, ObjectHeaders
 from layouts.confluent.join import RowsDiffer, joined
 from layouts.content import RowFormat
-from layouts.names import ArchiveName, ObjectKind
+from layouts.names import ObjectKind
 from layouts.records import RecordColumns, RowFault
 from spark.byte_source import ByteSource
 from spark.formats.archives import ArchiveDecoder
@@ -83,8 +83,11 @@ class JoinedDecoder:
             batches = rows_from(batches, first_row)
         if tombstones:
             batches = self._merged(batches, tombstones, at, own.source.name)
+        source_headers = None
+        if isinstance(self._options.format.headers, ObjectHeaders):
+            source_headers = SourceHeaders(self._decoder.read_as(own.source, own.key, self._bare).name)
         for batch in batches:
-            yield self._finished(batch, own)
+            yield self._finished(batch, source_headers)
 
     def _merged(
         self,
@@ -126,11 +129,11 @@ class JoinedDecoder:
                 reason=ROWS_DIFFER,
             ) from error
 
-    def _finished(self, batch: RowBatch, own: Part) -> RowBatch:
+    def _finished(self, batch: RowBatch, source_headers: SourceHeaders | None) -> RowBatch:
         """The batch within the limit, with where its rows stand where that is asked for."""
-        if isinstance(self._options.format.headers, ObjectHeaders):
+        if source_headers is not None:
             nothing = RecordColumns(rows=np.arange(len(batch)), values=batch.values)
-            batch = SourceHeaders(self._name(own)).of_rows(batch, nothing)
+            batch = source_headers.of_rows(batch, nothing)
         return self._builder.within_limit(batch)
 
     def _side_columns(self, side: Part) -> Iterator[RecordColumns]:
@@ -193,9 +196,6 @@ class JoinedDecoder:
             part.source, None, key=part.key, options=self._bare, begin=None, end=None
         )
         return sum(len(batch) + len(batch.bad) for batch in batches)
-
-    def _name(self, part: Part) -> ArchiveName:
-        return self._decoder.read_as(part.source, part.key, self._bare).name
 
     def _part(self, side: Part) -> str:
         name = self._decoder.name(side.key)

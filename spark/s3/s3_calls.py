@@ -1,9 +1,10 @@
 """The S3 client of a process, and calls of it: retried here and nowhere else, errors in our words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
+from ingest.errors import AccessDenied, ObjectError
 from ingest.model.objects import ObjectId, S3Object
 from ingest.settings.settings import BackoffSettings, S3Settings
 from spark.s3.client import new_s3_client
@@ -75,6 +76,35 @@ class S3Calls:
             if not found.get("IsTruncated"):
                 return UploadsUnderWay(at_ms=at_ms, begun_ms=begun)
             marker = {"KeyMarker": found["NextKeyMarker"], "UploadIdMarker": found["NextUploadIdMarker"]}
+
+    def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        """The objects under `prefix`, by key, a call a thousand; blocks."""
+        more: dict[str, str] = {}
+        while True:
+            asked = {"Bucket": bucket, "Prefix": prefix, **more, **self._fixed}
+            found = self.retried(
+                lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]
+                what=f"s3://{bucket}/{prefix}",
+            )
+            for entry in found.get("Contents", ()):
+                yield S3Object(
+                    id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
+                    size=entry["Size"],
+                    last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                    storage_class=entry.get("StorageClass"),
+                )
+            if not found.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": found["NextContinuationToken"]}
+
+    def tags(self, seen: S3Object) -> dict[str, str]:
+        """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""
+        asked = {"Bucket": seen.id.bucket, "Key": seen.id.key, **_version(seen.version_id), **self._fixed}
+        try:
+            found = self.retried(lambda: self._client.get_object_tagging(**asked), what=seen.id.url)
+        except (ObjectError, AccessDenied):
+            return {}
+        return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
 
     def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
         """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
