@@ -1,56 +1,33 @@
-"""Where the tombstones of a topic stand: its folder listed, rows counted, places proven, in a thread."""
+"""The places of tombstones, searched in a thread beside the service's, which waits for nothing."""
 
 import queue
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
 
-from ingest.catalogue.tombstones import FolderPlaces, TombstonePlaces
-from ingest.errors import HeadraceError, ObjectError, ObjectMissing, ObjectSuperseded
-from ingest.model.objects import S3Object
-from ingest.model.side_objects import RowPlace, SideObject
+from ingest.catalogue.tombstones import FolderPlaces
+from ingest.errors import HeadraceError
+from ingest.service.folder_search import BucketCalls, FolderSearch
 from ingest.settings import Settings
-from ingest.settings.choices import RestoreTombstones
 from ingest.threads import start_thread
-from layouts.confluent.tombstones import Place, TombstoneObject, ValueObject, places
-from layouts.key_names import ArchiveNames
-from layouts.names import ArchiveName, ObjectKind
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.formats.joined import JoinedDecoder, Part
 from spark.reader import S3Source
-from spark.s3 import S3Calls, new_s3_calls
+from spark.s3 import new_s3_calls
 
 _log = structlog.get_logger(__name__)
 
 _AGAIN_SECONDS: Final = 5.0
-# Numbers of rows that are kept: a later search of the same folder counts only what is new.
-_MAX_COUNTS: Final = 200_000
-# Runs of tombstones between the rows of one object: each of them stands in the object's ledger entry.
-_MAX_RUNS: Final = 1000
-
-_Found = tuple[S3Object, ArchiveName]
 
 
 class TombstoneSearch:
-    """Searches folders one after the other in a thread; `post` gets what was found. Does not block."""
+    """Searches folders one after the other; `post` gets what was found. Does not block."""
 
     def __init__(self, settings: Settings, post: Callable[[FolderPlaces], None]) -> None:
-        restore = settings.format.restore
-        assert restore is not None, "tombstones are of archives"
         self._settings = settings
-        self._mode = settings.joining.tombstones
         self._post = post
-        self._names = ArchiveNames(restore.layout, restore.names, restore.template)
-        self._directory = restore.names.tombstone_directory
-        options = DecodeOptions(format=settings.format)
-        self._decoder = JoinedDecoder(ArchiveDecoder(restore), options)
-        self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._search = FolderSearch(settings)
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._is_closed = threading.Event()
         start_thread(self._run, name="tombstone-search")
@@ -65,12 +42,13 @@ class TombstoneSearch:
         self._requests.put(None)
 
     def _run(self) -> None:
-        calls: S3Calls | None = None
-        while (folder := self._requests.get()) is not None and not self._is_closed.is_set():
+        calls: BucketCalls | None = None
+        while (folder := self._requests.get()) is not None:
             while not self._is_closed.is_set():
                 try:
-                    calls = calls or new_s3_calls(self._settings.s3)
-                    answer = self._search(calls, folder)
+                    calls = calls or self._calls()
+                    self._post(self._search.search(calls, folder))
+                    break
                 except HeadraceError as error:
                     _log.warning(
                         "tombstone_search_failed",
@@ -79,136 +57,11 @@ class TombstoneSearch:
                         detail="value objects of the topic wait for it; it is tried again",
                     )
                     self._is_closed.wait(_AGAIN_SECONDS)
-                    continue
-                self._post(answer)
-                break
 
-    def _search(self, calls: S3Calls, folder: str) -> FolderPlaces:
-        """What is in the folder; blocks. Without tombstones it is one request."""
-        if not any(True for _ in self._named(calls, f"{folder}{self._directory}/")):
-            return FolderPlaces(folder=folder)
-        found = sorted(self._named(calls, folder), key=lambda each: each[1].partition or 0)
-        answers: list[TombstonePlaces] = []
-        for _, group in groupby(found, key=lambda each: each[1].partition):
-            answers += self._partition(calls, list(group))
-        return FolderPlaces(folder=folder, tombstones=tuple(answers))
-
-    def _named(self, calls: S3Calls, prefix: str) -> Iterator[_Found]:
-        for seen in calls.listed(self._settings.s3.bucket, prefix):
-            name = self._names.read(seen.id.key).name
-            if name is not None and name.folder:
-                yield seen, name
-
-    def _partition(self, calls: S3Calls, found: Sequence[_Found]) -> list[TombstonePlaces]:
-        values = [each for each in found if each[1].kind is ObjectKind.VALUES and not each[1].tombstones]
-        keys = [each for each in found if each[1].kind is ObjectKind.KEYS]
-        deletions = sorted((each for each in keys if each[1].tombstones), key=lambda each: each[1].order)
-        if not deletions:
-            return []
-        headers = {
-            name.stem: SideObject(seen.id.key, seen.id.etag, seen.size, seen.version_id)
-            for seen, name in found
-            if name.kind is ObjectKind.HEADERS and name.tombstones
-        }
-        by_stem = {name.stem: seen for seen, name in keys if not name.tombstones}
-        shared = tuple(value for value, _ in values)
-        plain = tuple(
-            TombstonePlaces(
-                object=seen,
-                headers=headers.get(name.stem),
-                rows=1,
-                own_from=0,
-                inserts={},
-                values=shared,
-            )
-            for seen, name in deletions
+    def _calls(self) -> BucketCalls:
+        calls = new_s3_calls(self._settings.s3)
+        return BucketCalls(
+            listed=partial(calls.listed, self._settings.s3.bucket),
+            tags=calls.tags,
+            source=partial(S3Source, calls),
         )
-        if self._mode is RestoreTombstones.AFTER:
-            return list(plain)
-        try:
-            proven = self._proven(calls, values, deletions, by_stem)
-        except (ObjectMissing, ObjectSuperseded):
-            raise  # it has changed since it was listed: listed again, it is another search
-        except ObjectError as error:
-            return [replace(each, unknown=_unknown(each, str(error))) for each in plain]
-        keys_of = {name.offset: seen.id.key for seen, name in values}
-        return [
-            _placed(each, proven.get(name.offset or 0), keys_of)
-            for each, (_, name) in zip(plain, deletions, strict=True)
-        ]
-
-    def _proven(
-        self,
-        calls: S3Calls,
-        values: Sequence[_Found],
-        deletions: Sequence[_Found],
-        keys: dict[str, S3Object],
-    ) -> dict[int, tuple[Place, ...]]:
-        return places(
-            [self._value_object(calls, seen, name, keys) for seen, name in values],
-            [
-                TombstoneObject(start=name.offset or 0, rows=self._count(calls, seen))
-                for seen, name in deletions
-            ],
-        )
-
-    def _value_object(
-        self, calls: S3Calls, seen: S3Object, name: ArchiveName, keys: dict[str, S3Object]
-    ) -> ValueObject:
-        """The object by its tags, which the sink writes where it is told to; else by its number of keys."""
-        tags = calls.tags(seen)
-        end, count = tags.get("endOffset", ""), tags.get("recordCount", "")
-        rows = int(count) if count.isdecimal() else self._count(calls, keys.get(name.stem, seen))
-        return ValueObject(
-            start=name.offset or 0,
-            rows=rows,
-            end=int(end) if end.isdecimal() else None,
-            path=seen.id.key.rpartition("/")[0],
-        )
-
-    def _count(self, calls: S3Calls, seen: S3Object) -> int:
-        known = self._counts.get((seen.id.key, seen.id.etag))
-        if known is None:
-            known = self._decoder.rows_of(Part(seen.id.key, S3Source(calls, seen)))
-            self._counts[seen.id.key, seen.id.etag] = known
-            if len(self._counts) > _MAX_COUNTS:
-                self._counts.popitem(last=False)
-        return known
-
-
-def _placed(
-    found: TombstonePlaces, proven: tuple[Place, ...] | None, keys_of: dict[int | None, str]
-) -> TombstonePlaces:
-    """The tombstone object with the places of its rows, or with why they are not certain."""
-    if proven is None:
-        return replace(found, unknown=_unknown(found, "names, tags and numbers of rows leave it open"))
-    inserts, own_from = _inserts(proven, keys_of)
-    if any(len(runs) > _MAX_RUNS for runs in inserts.values()):
-        return replace(found, unknown=_unknown(found, f"they stand in more than {_MAX_RUNS} places"))
-    return replace(found, rows=len(proven), inserts=inserts, own_from=own_from)
-
-
-def _unknown(found: TombstonePlaces, why: str) -> str:
-    return (
-        f"{found.object.id.url}: the place of its tombstones among the values is not proven ({why}), and "
-        "behind all values they would delete keys that were written again. Set restore.tombstones=after and "
-        "replay it to have it so."
-    )
-
-
-def _inserts(
-    proven: Sequence[Place], keys_of: dict[int | None, str]
-) -> tuple[dict[str, tuple[RowPlace, ...]], int]:
-    """Runs of rows by key of the value object they stand in, and the first row behind all of them."""
-    runs: dict[str, list[RowPlace]] = {}
-    own_from = len(proven)
-    for first, place in enumerate(proven):
-        if place.start is None:
-            own_from = min(own_from, first)
-            continue
-        found = runs.setdefault(keys_of[place.start], [])
-        if found and found[-1].row == place.row:
-            found[-1] = RowPlace(place.row, found[-1].first, found[-1].count + 1)
-        else:
-            found.append(RowPlace(place.row, first, 1))
-    return {key: tuple(found) for key, found in runs.items()}, own_from

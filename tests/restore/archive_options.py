@@ -26,6 +26,7 @@ def restore_config(archive: Archive) -> dict[str, str | None]:
         "topic": None,
         "file.name.template": archive.config.get("file.name.template"),
         "input.layout": archive.vendor,
+        "tombstone.encoded.partition": archive.config.get("tombstone.encoded.partition"),
         "input.format": None if wanted is None else _SPELLED.get(wanted, wanted.value),
         "restore.value": rows.value.value,
         "restore.key": rows.key.value,

@@ -1,11 +1,11 @@
-"""The archives that a restore gives back without side objects: what to write, and what comes of it."""
+"""The archives of the real sinks: what to write to restore them, and what comes of it."""
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from layouts.names import ArchiveName, NamePart, ObjectKind
-from tests.layouts.archive import NAMES, Archive, archive
+from layouts.names import ArchiveName, NamePart
+from tests.layouts.archive import Archive
 from tests.layouts.decoding import Restored
 from tests.layouts.excuses import EXCUSES
 from tests.layouts.restoring import enveloped
@@ -15,7 +15,8 @@ from tests.support import kafka
 
 # What is said of objects and rows that are no records: it is not read off Kafka.
 _NOT_IN_KAFKA: Final = re.compile(
-    r".* rows refused|.* objects refused|order may differ|.* (dumped_key|part_taken_by_value)"
+    r".* rows refused|.* objects refused|.* tombstones held back|order may differ"
+    r"|.* (dumped_key|part_taken_by_value)"
 )
 _OWN_HEADERS: Final = "headrace."
 _OFFSET: Final = "headrace.source.offset"
@@ -24,15 +25,6 @@ _OFFSET: Final = "headrace.source.offset"
 def names_in(bucket: Archive) -> list[ArchiveName]:
     """What the keys of the archive say, index objects left out."""
     return [found for key in bucket.objects if (found := name_of(bucket, key)) is not None]
-
-
-def _is_whole(name: str) -> bool:
-    """True without side objects and tombstones."""
-    kinds = {(each.kind, each.tombstones) for each in names_in(archive(name))}
-    return kinds == {(ObjectKind.VALUES, False)}
-
-
-WHOLE: Final = tuple(name for name in NAMES if _is_whole(name))
 
 
 # What differs or does not, as it happens: names that are certain neither of partition nor of order.
