@@ -76,9 +76,9 @@ def joined(
 ) -> Iterator[RecordColumns]:
     """The value object's batches with keys and headers; of each side object only what a batch needs is held.
 
-    `values` begin behind row `skip` of their object, keys and headers with their first row. A row that is bad
-    in one object is bad. RowsDiffer where the numbers of rows differ: found with the last row, unless the
-    counts are known and compared before.
+    `values` begin behind row `skip` of their object, keys and headers with their first row; of tombstones the
+    keys stand in place of values. A row that is bad in one object is bad. RowsDiffer where the numbers of rows
+    differ: found with the last row, unless the counts are known and compared before.
     """
     sides = {
         what: _Side(batches, what)
@@ -90,17 +90,6 @@ def joined(
     for batch in values:
         yield _joined(batch, sides) if sides else batch
     for side in sides.values():
-        side.finish()
-
-
-def tombstones(
-    keys: Iterable[RecordColumns], headers: Iterable[RecordColumns] | None
-) -> Iterator[RecordColumns]:
-    """The records of a tombstone object, which has no values: keys and headers."""
-    side = None if headers is None else _Side(headers, "headers")
-    for batch in keys:
-        yield batch if side is None else _joined(batch, {"headers": side})
-    if side is not None:
         side.finish()
 
 

@@ -65,7 +65,12 @@ class _Known:
     def __init__(self, values: Sequence[ValueObject], tombstones: Sequence[TombstoneObject]) -> None:
         self.values = sorted(values, key=lambda each: each.start)
         self.tombstones = sorted(tombstones, key=lambda each: each.start)
+        self._starts = [each.start for each in self.values]
         self._ends = [self._end(index) for index in range(len(self.values))]
+        # Each ends before the next one begins: what is near an offset is found without going through all.
+        self._is_in_line = all(
+            end is not None and end < start for end, start in zip(self._ends, self._starts[1:], strict=False)
+        )
         # Tombstones whose offsets are certain: the first of each object, and all of those that fill a gap.
         self._sure: list[int] = sorted(each.start for each in self.tombstones)
         for index in range(len(self.tombstones)):
@@ -88,8 +93,16 @@ class _Known:
             return each.end
         if each.rows == 1:
             return each.start
-        following = (other.start - 1 for other in self.values[index + 1 :] if other.path == each.path)
-        return next(following, None)
+        behind = (self.values[other] for other in range(index + 1, len(self.values)))
+        return next((other.start - 1 for other in behind if other.path == each.path), None)
+
+    def _near(self, low: int, high: int | None) -> range:
+        """The values that may be between, and one behind: all others are before or behind for certain."""
+        if not self._is_in_line:
+            return range(len(self.values))
+        first = max(0, bisect.bisect_right(self._starts, low) - 1)
+        last = len(self.values) if high is None else bisect.bisect_right(self._starts, high) + 1
+        return range(first, min(last, len(self.values)))
 
     def rows_of(self, index: int) -> list[tuple[int, int | None]]:
         """The lowest and highest offset of each row of a tombstone object; None is without a bound."""
@@ -120,7 +133,8 @@ class _Known:
 
     def _taken_until(self, offset: int) -> int | None:
         """The offset behind a run of values that has this offset for certain, None where it may be free."""
-        for each in self.values:
+        for index in self._near(offset, offset):
+            each = self.values[index]
             if offset in {each.start, each.end}:
                 run = each.end if each.end is not None and _is_whole(each) else offset
                 return run + 1
@@ -131,7 +145,8 @@ class _Known:
     def place(self, low: int, high: int | None) -> Place | None:
         """Where a tombstone stands whose offset is from `low` to `high`, None where values may be between."""
         result: Place | None = None
-        for index, each in enumerate(self.values):
+        for index in self._near(low, high):
+            each = self.values[index]
             before = self._rows_before(index, low, high)
             if before is None:
                 return None

@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from layouts.confluent.join import RowsDiffer, joined, tombstones
+from layouts.confluent.join import RowsDiffer, joined
 from layouts.confluent.tombstones import TombstoneObject, ValueObject, places
 from layouts.content import RowFormat
 from layouts.names import ArchiveName, NamePart, ObjectKind
@@ -115,7 +115,7 @@ def _object(archive: Archive, kinds: dict[ObjectKind, ArchiveName]) -> _Object:
     headers = parts.get(ObjectKind.HEADERS)
     try:
         if ObjectKind.VALUES not in parts:
-            return _Object(kinds[ObjectKind.KEYS], tuple(tombstones(parts[ObjectKind.KEYS], headers)))
+            return _Object(kinds[ObjectKind.KEYS], tuple(joined(parts[ObjectKind.KEYS], None, headers)))
         rows = tuple(joined(parts[ObjectKind.VALUES], parts.get(ObjectKind.KEYS), headers))
         return _Object(kinds[ObjectKind.VALUES], rows)
     except RowsDiffer:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.columns import column_of
-from layouts.confluent.join import RowsDiffer, joined, tombstones
+from layouts.confluent.join import RowsDiffer, joined
 from layouts.confluent.side_rows import JsonHeaders, JsonKeys
 from layouts.options import Form, RestoreOptions
 from layouts.records import Faults, RecordColumns
@@ -72,7 +72,7 @@ def test_other_numbers_of_rows_are_found(rows: int, what: str) -> None:
 
 def test_tombstones_are_keys_with_headers() -> None:
     """A tombstone object has no values."""
-    (found,) = tombstones(_keys([b'"a"', b'"b"']), _headers([b'{"headers":[]}'] * 2))
+    (found,) = joined(_keys([b'"a"', b'"b"']), None, _headers([b'{"headers":[]}'] * 2))
 
     assert _pairs(iter([found])) == [(b"a", None), (b"b", None)]
 
