@@ -25,6 +25,7 @@ _BY_OPTION: Final = {
     "MalformedACLError": "Correct aws.s3.acl.",
 }
 _WORDS: Final = 200
+_NOT_FOUND: Final = 404
 
 
 class UploadEnded(ObjectError):
@@ -41,7 +42,10 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
         if isinstance(ours, SourceUnavailable):
             return SourceUnavailable(f"{what} could not be written for now ({type(error).__name__}).")
         return ours
-    code, _ = answer_of(error)
+    code, status = answer_of(error)
+    if status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject":
+        # Its document broke off: whether the bucket or only the upload is not there, the next answer tells.
+        return SourceUnavailable(f"{what} could not be written for now ({status}).")
     if code == NO_UPLOAD:
         return UploadEnded(
             f"{what} is not complete, and its upload is not there any more ({code}): a lifecycle rule or "

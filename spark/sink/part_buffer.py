@@ -1,7 +1,7 @@
 """The bytes of one object on their way into parts: in memory, spilled, and cut at the parts' sizes."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from isal import isal_zlib
@@ -11,6 +11,7 @@ from spark.sink.spill import SpillDirectory, SpillFile
 MIB: Final = 1024 * 1024
 MIN_PART_BYTES: Final = 5 * MIB
 """S3 takes no smaller part but the last."""
+_READ_BYTES: Final = 256 * 1024
 MAX_PART_BYTES: Final = 5 * 1024 * MIB
 # The size doubles every so many parts: with the smallest one, 5 TiB are below 5,600 parts, whose ETags and
 # checksums are below 512 KiB in the ledger.
@@ -49,7 +50,7 @@ class Part:
         """A new reader at the first byte, which can seek; OSError when the file is not there."""
         if self._spilled is None:
             return io.BytesIO(self._tail)
-        return _Joined(self._spilled.open(), self._spilled.size, self._tail)
+        return io.BufferedReader(_Joined(self._spilled.open(), self._spilled.size, self._tail), _READ_BYTES)
 
     def spill(self, directory: SpillDirectory) -> None:
         """Write to disk what is in memory; OSError leaves it where it was."""
@@ -68,11 +69,14 @@ class Part:
 
 
 class PartBuffer:
-    """Bytes in, parts of exactly their size out; the last one has what remains. For one thread."""
+    """Bytes in, parts of exactly their size out; the last one has what remains. For one thread.
 
-    def __init__(self, directory: SpillDirectory, part_bytes: int) -> None:
+    `size_of` gives a part's size by its number, from 1.
+    """
+
+    def __init__(self, directory: SpillDirectory, size_of: Callable[[int], int]) -> None:
         self.directory = directory
-        self._part_bytes = part_bytes
+        self._size_of = size_of
         self._chunks: list[bytes] = []
         self._spilled: SpillFile | None = None
         self._cut = 0
@@ -91,7 +95,7 @@ class PartBuffer:
         """The parts that are full, in order."""
         while True:
             spilled = 0 if self._spilled is None else self._spilled.size
-            missing = part_size(self._part_bytes, self._cut + 1) - spilled
+            missing = self._size_of(self._cut + 1) - spilled
             if self.memory_bytes < missing:
                 return
             yield self._next_part(missing)
@@ -130,7 +134,7 @@ class PartBuffer:
         return Part(self._cut, spilled, head)
 
 
-class _Joined(io.RawIOBase, BinaryIO):
+class _Joined(io.RawIOBase):
     """A file and then bytes, as one file to read."""
 
     def __init__(self, file: BinaryIO, size: int, tail: bytes) -> None:

@@ -1,5 +1,6 @@
 """The open objects of one slot: what they hold in memory and on disk, and what is on its way to S3."""
 
+import functools
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,7 +13,7 @@ from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import UploadCalls
 from spark.sink.in_flight import InFlight
 from spark.sink.open_object import Encoder, ObjectTarget, OpenObject
-from spark.sink.part_buffer import PartBuffer
+from spark.sink.part_buffer import PartBuffer, part_size
 from spark.sink.send_pool import SendPool
 from spark.sink.spill import SpillDirectory
 
@@ -38,7 +39,7 @@ class SlotUploads:
         threads: int = THREADS,
     ) -> None:
         self._calls = calls
-        self._part_bytes = part_bytes
+        self._size_of = functools.partial(part_size, part_bytes)
         self._max_bytes = max_bytes
         self._directory = SpillDirectory(directory)
         self._pool = SendPool(threads)
@@ -95,7 +96,7 @@ class SlotUploads:
             target,
             calls=self._calls,
             pool=self._pool,
-            buffer=PartBuffer(self._directory, self._part_bytes),
+            buffer=PartBuffer(self._directory, self._size_of),
             in_flight=self._in_flight,
             changed=self._on_change,
         )

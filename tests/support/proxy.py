@@ -49,10 +49,11 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """The answer begins late by `seconds`, and flows at `bytes_per_second` if given."""
+    """The answer begins late by `seconds`, and flows at `bytes_per_second` if given; requests likewise."""
 
     seconds: float = 0.0
     bytes_per_second: int | None = None
+    request_bytes_per_second: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,8 @@ class Proxy:
                 async for piece in body:
                     up_writer.write(piece)
                     await up_writer.drain()
+                    if isinstance(fault, Slow) and fault.request_bytes_per_second is not None:
+                        await asyncio.sleep(len(piece) / fault.request_bytes_per_second)
                 if not await _relay(head, up_reader, reader, writer, fault):
                     return
 

@@ -1,0 +1,70 @@
+"""Bytes on disk: private, bounded to their process, and never half written."""
+
+import errno
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from spark.sink.spill import SpillDirectory, SpillFile, remove_stale
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
+    """What was there before stays, and the next attempt goes on behind it."""
+    directory = SpillDirectory(tmp_path)
+    path = tmp_path / "file"
+    file = SpillFile(directory, path)
+    file.append(b"before ")
+    kept = path.rename(tmp_path / "kept")
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        file.append(b"lost?")
+    path.unlink()
+    kept.rename(path)
+    file.append(b"after")
+    with file.open() as reader:
+        assert reader.read() == b"before after"
+    assert directory.bytes == file.size == 12
+    file.remove()
+    file.remove()
+    assert directory.bytes == 0
+
+
+def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+    """Records may be secrets: the folder and its files are their owner's."""
+    directory = SpillDirectory(tmp_path / "made" / "when needed")
+    file = directory.new_file()
+    file.append(b"content")
+    (folder,) = (tmp_path / "made" / "when needed").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(one.stat().st_mode & 0o077 == 0 for one in folder.glob("*.part"))
+    directory.close()
+    assert not folder.exists()
+
+
+def _spill_and_wait(parent: Path, ready: "multiprocessing.synchronize.Event") -> None:
+    directory = SpillDirectory(parent)
+    directory.new_file().append(b"content")
+    assert directory.bytes == 7
+    ready.set()
+    signal.pause()
+    directory.close()
+
+
+def test_what_the_dead_have_left_is_removed(tmp_path: Path) -> None:
+    """Not what belongs to a process that lives."""
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    process = context.Process(target=_spill_and_wait, args=(tmp_path, ready))
+    process.start()
+    assert ready.wait(30)
+    remove_stale(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "1.part").read_bytes() == b"content"
+    process.kill()
+    process.join(10)
+    (tmp_path / "of somebody else").mkdir()
+    SpillDirectory(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["of somebody else"]
