@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ingest.errors import HeadraceError
 from ingest.model.sink_entries import Upload
 from spark.s3.upload_calls import UploadCalls
+from spark.s3.upload_errors import UploadEnded
 from spark.sink.in_flight import InFlight
 from spark.sink.part_buffer import Part, PartBuffer
 from spark.sink.send_pool import SendPool
@@ -81,6 +82,7 @@ class OpenObject:
         self._sealed: Future[Upload] | None = None
         self._lock = threading.Lock()
         self._unanswered = 0
+        self._is_abandoned = False
         self.failure: BaseException | None = None
         """Why it cannot be sealed any more: UploadEnded."""
 
@@ -150,7 +152,9 @@ class OpenObject:
             part.release()
         self._held.clear()
         self._changed(self, False)
-        if self._begun is not None and not self._begun.cancel():
+        self._is_abandoned = True
+        if self._begun is not None:
+            # Not cancelled: S3 may be about to answer with the upload that is to be aborted.
             self._pool.submit(self._abort, after=self._begun)
 
     def _append(self, data: bytes) -> None:
@@ -176,18 +180,21 @@ class OpenObject:
 
     def _begin(self, key: str) -> "Future[str]":
         if self._begun is None:
-            target = self._target
-            self._begun = self._pool.submit(
-                lambda: self._calls.begin(
-                    target.bucket,
-                    key,
-                    object_id=target.object_id,
-                    content_type=target.content_type,
-                    metadata=target.metadata,
-                    tags=self._tags,
-                )
-            )
+            self._begun = self._pool.submit(lambda: self._begin_upload(key))
         return self._begun
+
+    def _begin_upload(self, key: str) -> str:
+        target = self._target
+        if self._is_abandoned:
+            raise UploadEnded(f"s3://{target.bucket}/{key} was abandoned before its upload began.")
+        return self._calls.begin(
+            target.bucket,
+            key,
+            object_id=target.object_id,
+            content_type=target.content_type,
+            metadata=target.metadata,
+            tags=self._tags,
+        )
 
     def _on_answer(self, sent: "Future[str]", part: Part, size: int) -> None:
         part.release()

@@ -1,16 +1,20 @@
 """Open objects of a slot: what goes in comes out of the bucket, whatever is spilled, slow or refused."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ingest.model.sink_entries import SealedObject, Upload
 from spark.s3.completion import CompletionState
+from spark.s3.upload_errors import UploadEnded
 from spark.sink.slot_uploads import SlotUploads
 from tests.spark.sink.bytes_encoder import BytesEncoder
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
+from tests.support.proxy import Answer, Proxy, Request, Slow
+from tests.support.until import until_sync
 
 MIB = 1024 * 1024
 
@@ -66,3 +70,149 @@ def test_round_trip(tmp_path: Path, *, is_late: bool, max_bytes: int) -> None:
         assert answer["Metadata"] == {"headrace-object": f"id-{name}"}
     uploads.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """LocalStack, as long as nothing else is asked of it."""
+    with Proxy(aws.address()) as made:
+        yield made
+
+
+def is_part(request: Request) -> bool:
+    """A part."""
+    return request.method == "PUT" and "partNumber=" in request.path
+
+
+@pytest.mark.parts
+def test_a_slow_s3_bounds_what_waits_for_it(tmp_path: Path, proxy: Proxy) -> None:
+    """1 MiB a second: the slot is asked to pause, memory stays below its bound, and nothing is lost."""
+    bucket, max_bytes, step = aws.new_bucket(), 10 * MIB, 256 * 1024
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=max_bytes, directory=tmp_path, threads=2)
+    proxy.on(Slow(request_bytes_per_second=MIB), when=is_part)
+    content = random.Random(2).randbytes(12 * MIB)
+    opened = uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key="slow")
+    pauses, most = 0, 0
+    for begin in range(0, len(content), step):
+        while uploads.is_full:
+            pauses += 1
+            uploads.wait(0.2)
+        opened.add(content[begin : begin + step])
+        uploads.balance()
+        most = max(most, uploads.buffered_bytes)
+    upload = opened.seal().result(60)
+    assert pauses > 5
+    assert most <= max_bytes + step
+    assert uploads.problems() == {}
+    assert uploads.complete(sealed_object(bucket, "id", upload)).result(30).state is CompletionState.COMPLETED
+    assert aws.s3().get_object(Bucket=bucket, Key="slow")["Body"].read() == content
+    uploads.close()
+
+
+@pytest.mark.parts
+def test_an_s3_that_is_away_is_waited_for_visibly(tmp_path: Path, proxy: Proxy) -> None:
+    """Sealing and completing are repeated beyond the retries of a call, until it answers."""
+    bucket = aws.new_bucket()
+    calls = upload_calls(bucket, endpoint=proxy.url, retries=0)
+    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=MIB, directory=tmp_path)
+    proxy.on(Answer(status=503), when=lambda request: request.method != "HEAD")
+    sealed = {}
+    for number in range(12):
+        opened = uploads.open(BytesEncoder(), object_id=f"{number}", bucket=bucket, key=f"{number}")
+        opened.add(b"row\n" * number)
+        sealed[number] = opened.seal()
+    until_sync(lambda: "could not be written for now" in uploads.problems().get("s3", ""))
+    assert not any(future.done() for future in sealed.values())
+    proxy.off()
+    found = {number: future.result(30) for number, future in sealed.items()}
+    until_sync(lambda: uploads.problems() == {})
+    proxy.on(Answer(status=503))
+    completed = [uploads.complete(sealed_object(bucket, f"{n}", upload)) for n, upload in found.items()]
+    until_sync(uploads.problems)
+    proxy.off()
+    assert {future.result(30).state for future in completed} == {CompletionState.COMPLETED}
+    listed = aws.s3().list_objects_v2(Bucket=bucket)["Contents"]
+    assert {one["Key"]: one["Size"] for one in listed} == {str(number): 4 * number for number in range(12)}
+    uploads.close()
+
+
+@pytest.mark.parts
+def test_an_upload_that_was_ended_cannot_be_sealed(tmp_path: Path) -> None:
+    """A lifecycle rule ended it in between: the slot is told, and what was sent is not taken for all."""
+    bucket = aws.new_bucket()
+    uploads = SlotUploads(upload_calls(bucket), part_bytes=5 * MIB, max_bytes=MIB, directory=tmp_path)
+    opened = uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key="ended")
+    opened.add(bytes(5 * MIB))
+    until_sync(lambda: not uploads.is_full)
+    (upload,) = aws.s3().list_multipart_uploads(Bucket=bucket)["Uploads"]
+    aws.s3().abort_multipart_upload(Bucket=bucket, Key="ended", UploadId=upload["UploadId"])
+    opened.add(b"rest")
+    with pytest.raises(UploadEnded):
+        opened.seal().result(30)
+    assert isinstance(opened.failure, UploadEnded)
+    uploads.close()
+
+
+@pytest.mark.parts
+def test_what_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
+    """Neither memory, nor disk, nor an upload; others are not touched."""
+    bucket = aws.new_bucket()
+    uploads = SlotUploads(upload_calls(bucket), part_bytes=5 * MIB, max_bytes=1, directory=tmp_path)
+    opened = [
+        uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key=key) for key in ("begun", "not", None)
+    ]
+    for one, size in zip(opened, (7 * MIB, MIB, 6 * MIB), strict=True):
+        one.add(bytes(size))
+        uploads.balance()
+    kept = uploads.open(BytesEncoder(), object_id="kept", bucket=bucket, key="kept")
+    kept.add(b"kept")
+    for one in opened:
+        one.abandon()
+    until_sync(lambda: uploads.buffered_bytes == 4 and uploads.spilled_bytes == 0)
+    assert uploads.open_objects == 1
+    upload = kept.seal().result(30)
+    until_sync(
+        lambda: (
+            [one["Key"] for one in aws.s3().list_multipart_uploads(Bucket=bucket).get("Uploads", [])]
+            == [upload.key]
+        )
+    )
+    uploads.close()
+
+
+def test_a_disk_that_refuses_is_a_problem_that_passes(tmp_path: Path) -> None:
+    """Nothing is lost, the slot pauses, and it is tried again by each balance."""
+    directory = tmp_path / "buffer"
+    directory.write_text("this is a file")
+    calls = upload_calls("nobody", endpoint="http://127.0.0.1:1")
+    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=1000, directory=directory)
+    opened = uploads.open(BytesEncoder(), object_id="id", bucket="nobody", key=None)
+    opened.add(bytes(900))
+    uploads.balance()
+    assert (uploads.problems(), uploads.is_full) == ({}, False)
+    opened.add(bytes(900))
+    uploads.balance()
+    assert f"buffer.dir = {directory} takes no more bytes (" in uploads.problems()["disk"]
+    assert uploads.is_full
+    assert (uploads.buffered_bytes, uploads.spilled_bytes, opened.size) == (1800, 0, 1800)
+    directory.unlink()
+    uploads.balance()
+    assert (uploads.problems(), uploads.is_full) == ({}, False)
+    assert (uploads.buffered_bytes, uploads.spilled_bytes, opened.size) == (0, 1800, 1800)
+    uploads.close()
+
+
+def test_the_least_active_are_spilled_first(tmp_path: Path) -> None:
+    """And no more than has to be, with some room for what comes next."""
+    calls = upload_calls("nobody", endpoint="http://127.0.0.1:1")
+    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=1000, directory=tmp_path)
+    opened = [
+        uploads.open(BytesEncoder(10_000), object_id=f"{n}", bucket="nobody", key=f"{n}") for n in range(10)
+    ]
+    for one in (*opened, opened[0]):
+        one.add(bytes(100))
+    uploads.balance()
+    assert [one.memory_bytes for one in opened] == [200, 0, 0, 0, 0, *[100] * 5]
+    assert (uploads.buffered_bytes, uploads.spilled_bytes) == (700, 400)
+    uploads.close()
