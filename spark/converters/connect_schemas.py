@@ -56,6 +56,7 @@ class ConnectSchema:
             binascii.Error,
             decimal.DecimalException,
             OverflowError,
+            AttributeError,
             KeyError,
             TypeError,
             ValueError,

@@ -126,18 +126,30 @@ class JsonConverter:
         return [each for text, rows in owners.items() for each in self._of_schema(column, text, rows, faults)]
 
     def _of_schema(self, column: Column, text: bytes, rows: list[int], faults: RowFaults) -> list[Segment]:
+        good = rows
         try:
-            schema = self._schema(text)
-            array = schema.array([column.get(row) or b"null" for row in rows])
-        except UnfitValue as error:
-            if len(rows) > 1:
-                return [each for row in rows for each in self._of_schema(column, text, [row], faults)]
-            faults.add(rows[0], "schema_unfit", f"the {self._what} cannot be read: {error}")
-            return []
+            array = self._payloads(column, text, rows)
+        except UnfitValue:
+            good = [row for row in rows if self._is_of_schema(column, text, row, faults)]
+            if not good:
+                return []
+            array = self._payloads(column, text, good)
+        schema = self._schema(text)
         shape = ColumnSchema(arrow=schema.arrow, avro=avro_schema(schema.arrow), version=schema.version)
-        numbers = np.array(rows, np.int64)
+        numbers = np.array(good, np.int64)
         typed = TypedColumn(shape, array=array, texts=picked(column, numbers), style=self._style)
         return [Segment(numbers, typed)]
+
+    def _payloads(self, column: Column, text: bytes, rows: list[int]) -> Any:
+        return self._schema(text).array([column.get(row) or b"null" for row in rows])
+
+    def _is_of_schema(self, column: Column, text: bytes, row: int, faults: RowFaults) -> bool:
+        try:
+            self._payloads(column, text, [row])
+        except UnfitValue as error:
+            faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {error}")
+            return False
+        return True
 
     def _schema(self, text: bytes) -> ConnectSchema:
         found = self._known.get(text)

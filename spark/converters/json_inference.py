@@ -5,13 +5,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from ingest.columns import Column, Numbers
 from spark.converters.segments import RowFaults
 from spark.formats.encoding.json_members import copied
 from spark.formats.encoding.row_texts import joined, text_of
-from spark.formats.encoding.schema_merge import TypesConflict, merged, projected
+from spark.formats.encoding.schema_merge import TypesConflict, list_offsets, merged, projected
 
 _WRAPPED: Final = "v"
 _LONG: Final = range(-(2**63), 2**63)
@@ -43,14 +44,32 @@ def _widened(array: Any, known: Any) -> Any:
 def _at_once(column: Column, known: Any) -> Any | None:
     """One array, or None where the values have no common type or Arrow's reader does not take them."""
     lines = text_of(joined([b'{"%s":' % _WRAPPED.encode(), copied(column), b"}\n"], len(column)))
+    wanted = _without_nulls(known)
     try:
-        array = _read(lines, _without_nulls(known))
-        if (plain := _without_times(array.type)) != array.type:
-            # Texts that look like moments are texts.
-            array = _read(lines, _without_nulls(plain))
+        found = _read(lines, wanted)
+        kind = found.type
+        if not _is_whole(kind, wanted):
+            wanted = _without_nulls(_readable(kind))
+            found = _read(lines, wanted)
     except pa.ArrowInvalid:
         return None
-    return None if len(array) != len(column) or _without_times(array.type) != array.type else array
+    if not _is_whole(found.type, wanted) or len(found) != len(column):
+        return None
+    return _as_found(found.combine_chunks(), kind)
+
+
+def _is_whole(kind: Any, wanted: Any) -> bool:
+    """True where the values of a type that was found are right.
+
+    Unless it is told the type, Arrow's reader takes texts for moments, and loses nulls that begin a list.
+    """
+    return _without_nulls(_readable(kind)) == wanted or not (_has_lists(kind) or _readable(kind) != kind)
+
+
+def _has_lists(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_lists(field.type) for field in kind)
+    return bool(pa.types.is_list(kind))
 
 
 def _read(lines: bytes, kind: Any) -> Any:
@@ -60,7 +79,34 @@ def _read(lines: bytes, kind: Any) -> Any:
         read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
         parse_options=pj.ParseOptions(explicit_schema=schema),
     )
-    return table.column(_WRAPPED).combine_chunks()
+    return table.column(_WRAPPED)
+
+
+def _readable(kind: Any) -> Any:
+    """The type to read values with: texts that look like moments are texts, lists of nulls lists of texts."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        item = kind.value_type
+        return pa.list_(pa.string() if pa.types.is_null(item) else _readable(item))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _readable(field.type)) for field in kind])
+    return kind
+
+
+def _as_found(array: Any, kind: Any) -> Any:
+    """The array with lists of nulls where only such were found."""
+    if pa.types.is_list(kind):
+        items = array.flatten()
+        below = (
+            pa.nulls(len(items)) if pa.types.is_null(kind.value_type) else _as_found(items, kind.value_type)
+        )
+        return pa.ListArray.from_arrays(list_offsets(array), below, mask=array.is_null())
+    if pa.types.is_struct(kind) and kind.num_fields:
+        names = [field.name for field in kind]
+        below = [_as_found(pc.struct_field(array, [name]), kind.field(name).type) for name in names]
+        return pa.StructArray.from_arrays(below, names=names, mask=array.is_null())
+    return array
 
 
 def _without_nulls(kind: Any) -> Any | None:
@@ -73,16 +119,6 @@ def _without_nulls(kind: Any) -> Any | None:
     if pa.types.is_struct(kind):
         below = [(field.name, _without_nulls(field.type)) for field in kind]
         return pa.struct([(name, inner) for name, inner in below if inner is not None])
-    return kind
-
-
-def _without_times(kind: Any) -> Any:
-    if pa.types.is_timestamp(kind):
-        return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(_without_times(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _without_times(field.type)) for field in kind])
     return kind
 
 

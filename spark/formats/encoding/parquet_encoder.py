@@ -49,7 +49,7 @@ class ParquetEncoder:
                 [_owned(stored(array)) for array in self._arrays(part)], schema=self._file
             )
             self._batches.append(batch)
-            self._batches_bytes += batch.nbytes
+            self._batches_bytes += batch.get_total_buffer_size()
             if self._batches_bytes >= _GROUP_BYTES:
                 self._end_group()
         if len(self._batches) >= _BATCHES:
@@ -94,10 +94,8 @@ def _has_members(kind: Any) -> bool:
 
 
 def _owned(array: Any) -> Any:
-    """The array without the memory of rows around it that it does not hold."""
-    if array.get_total_buffer_size() <= 2 * array.nbytes:
-        return array
-    return array.take(pa.array(range(len(array)), pa.int32()))
+    """The array in memory of its own and of its size: neither rows around it, nor room to grow."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 class _Sink(io.RawIOBase):

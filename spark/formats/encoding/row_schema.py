@@ -89,12 +89,12 @@ def _change(
         return Same()
     if opened is None or new is None or opened.schema is None or new.schema is None:
         return NewObject()
+    if opened.schema.arrow is None or new.schema.arrow is None:
+        return NewObject()
     if pa.types.is_null(new.schema.arrow):
         return Projected()
     if opened.schema.is_inferred and new.schema.is_inferred:
         return _inferred(opened.schema, new.schema)
-    if opened.schema.arrow is None or new.schema.arrow is None:
-        return NewObject()
     return _registered(compatibility, opened.schema, new.schema)
 
 
