@@ -7,7 +7,6 @@ from ingest.settings.options import (
     OPTIONS,
     connection_options,
     format_options,
-    reading_options,
     record_options,
     sink_options,
 )
@@ -27,6 +26,9 @@ _OF_SINKS: Final = tuple(
 _REMOVE: Final = "has no meaning for a sink; remove it"
 _TOPICS: Final = "is a source's; use topics or topics.regex for the topics that a sink archives"
 _VALUES: Final = "is a source's; use value.converter, output.format and output.fields"
+_ENDLESS: Final = (
+    "is a source's; a sink repeats calls as aws.s3.backoff.* says, and goes on trying while S3 is away"
+)
 _OF_SOURCES: Final[dict[Option[Any], str]] = {
     **{
         option: _REMOVE
@@ -55,7 +57,11 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     connection_options.PARTITIONER: _REMOVE,
     connection_options.TOPIC_PARTITIONS: "is a source's; a sink creates no topics that it reads",
     connection_options.TOPIC_REPLICATION: "is a source's; a sink creates no topics that it reads",
-    reading_options.REQUESTER_PAYS: _REMOVE,
+    record_options.BOUNDARY_RECORDS: "is a source's; rotate.records closes objects",
+    record_options.MAX_ATTEMPTS: _ENDLESS,
+    record_options.RETRY_DELAY: _ENDLESS,
+    record_options.RETRY_DELAY_MAX: _ENDLESS,
+    connection_options.LEDGER_RETENTION: _REMOVE,
 }
 
 

@@ -68,7 +68,7 @@ EXACTLY_ONCE = option(
     "required",
     Group.KAFKA,
     "`required`: transactions, nothing lost and nothing twice for a read-committed consumer. `disabled`: an "
-    "idempotent producer, at least once.",
+    "idempotent producer, at least once (in a sink: one PUT an object, offsets after it).",
 )
 OFFSETS_TOPIC = optional(
     "offsets.storage.topic",
