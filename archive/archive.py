@@ -10,7 +10,7 @@ from archive.completions import LeaderCompletions
 from archive.condition import ArchiveCounts, PartitionStatus, counts_of, problems_of, status_of
 from archive.dealing import Candidate, deal, slots_to_end
 from archive.effects import FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
-from archive.entries import LedgerEntries
+from archive.entries import LedgerEntries, ObjectEnd
 from archive.partitions import PartitionState
 from archive.starting import Refused
 from archive.starts import PartitionStarts, StartOptions
@@ -155,10 +155,9 @@ class Archive:
     def on_completed(self, completed: SinkCompleted) -> SinkEffects:
         """Take up the ends of objects, whoever completed them: S3 has said so."""
         effects = SinkEffectsBuilder()
-        for object_id in completed.ids:
-            self._end(effects, object_id, ObjectState.COMPLETE)
-        for object_id, reason in completed.quarantined:
-            self._end(effects, object_id, ObjectState.QUARANTINED, reason)
+        ends = [ObjectEnd(object_id, ObjectState.COMPLETE) for object_id in completed.ids]
+        ends += [ObjectEnd(one, ObjectState.QUARANTINED, reason) for one, reason in completed.quarantined]
+        self._end(effects, *ends)
         return self._advance(effects)
 
     def on_stopped(self, stopped: PartitionStopped) -> SinkEffects:
@@ -215,9 +214,9 @@ class Archive:
         """A completion of the leader's has its end; RETRY is none."""
         effects = SinkEffectsBuilder()
         if verdict is Verdict.COMPLETE:
-            self._end(effects, object_id, ObjectState.COMPLETE)
+            self._end(effects, ObjectEnd(object_id, ObjectState.COMPLETE))
         elif verdict is not Verdict.RETRY:
-            self._end(effects, object_id, ObjectState.QUARANTINED, verdict.value)
+            self._end(effects, ObjectEnd(object_id, ObjectState.QUARANTINED, verdict.value))
         return self._advance(effects)
 
     def on_remade(self, sealed: SealedObject) -> SinkEffects:
@@ -376,11 +375,10 @@ class Archive:
                 batch.group_request = None
                 effects.groups.append(batch.number)
 
-    def _end(
-        self, effects: SinkEffectsBuilder, object_id: str, state: ObjectState, reason: str | None = None
-    ) -> None:
-        self._completions.remove(object_id)
-        self._entries.end_object(effects, object_id, state, reason)
+    def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
+        for end in ends:
+            self._completions.remove(end.id)
+        self._entries.end_objects(effects, ends)
 
 
 def _ask_to_end(effects: SinkEffectsBuilder, batch: SlotBatch) -> None:

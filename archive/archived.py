@@ -3,9 +3,8 @@
 Functions of a checkpoint and its objects; nothing here changes them.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from itertools import groupby
 
 from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject
 from ingest.model.sink_protocol import EarlierGroups, PartitionGrant
@@ -60,20 +59,22 @@ def removable(checkpoint: PartitionCheckpoint, objects: Iterable[SealedObject]) 
     Those of another life of the topic, those that the checkpoint has passed, and those whose group has a
     newer entry. What is pending or quarantined stays.
     """
-    complete = [one for one in objects if one.state is ObjectState.COMPLETE]
-    ours = [one for one in complete if one.topic_id == checkpoint.topic_id]
-    gone = [one for one in complete if one.topic_id != checkpoint.topic_id]
-    gone += [one for one in ours if one.last_offset < checkpoint.offset]
-    gone += _folded(one for one in ours if one.last_offset >= checkpoint.offset)
+    gone: list[SealedObject] = []
+    newest: dict[tuple[str, str], SealedObject] = {}
+    for one in objects:
+        if one.state is not ObjectState.COMPLETE:
+            continue
+        if one.topic_id != checkpoint.topic_id or one.last_offset < checkpoint.offset:
+            gone.append(one)
+            continue
+        # The newest entry of a group says as much as all of them do together.
+        group = one.options, one.group
+        other = newest.get(group)
+        if other is None or other.last_offset < one.last_offset:
+            newest[group] = one
+        if other is not None:
+            gone.append(one if newest[group] is other else other)
     return tuple(gone)
-
-
-def _folded(complete: Iterable[SealedObject]) -> Iterator[SealedObject]:
-    """All complete entries of each group but its newest, which says as much as they do together."""
-    ordered = sorted(complete, key=lambda one: (one.options, one.group, one.last_offset, one.id))
-    for _, of_group in groupby(ordered, key=lambda one: (one.options, one.group)):
-        *older, _newest = of_group
-        yield from older
 
 
 def moved_to(checkpoint: PartitionCheckpoint, offset: int) -> PartitionCheckpoint:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from archive.archived import removable
 from archive.effects import SinkEffectsBuilder, SinkWrite
@@ -16,6 +17,14 @@ from ingest.model.sink_entries import (
     key_of,
     partition_key,
 )
+
+
+class ObjectEnd(NamedTuple):
+    """What became of a pending object."""
+
+    id: str
+    state: ObjectState
+    reason: str | None = None
 
 
 class LedgerEntries:
@@ -59,20 +68,23 @@ class LedgerEntries:
             if write.key in self._unwritten and self._unwritten[write.key] == write.entry:
                 del self._unwritten[write.key]
 
-    def end_object(
-        self, effects: SinkEffectsBuilder, object_id: str, state: ObjectState, reason: str | None = None
-    ) -> None:
-        """Have a pending object completed or quarantined; one that has its end, or is unknown, stays."""
-        sealed = self.states.object(object_id)
-        if sealed is None or sealed.state is not ObjectState.PENDING:
-            return
-        ended = replace(sealed, state=state, reason=reason)
-        self.states.apply(ended)
-        passed = self._removable(self.states[ended.partition_of])
-        if ended not in passed:
-            self.write(effects, ended)
-        for one in passed:
-            self.remove(effects, one)
+    def end_objects(self, effects: SinkEffectsBuilder, ends: Iterable[ObjectEnd]) -> None:
+        """Have pending objects completed or quarantined; what has its end, or is unknown, stays."""
+        ended: list[SealedObject] = []
+        for end in ends:
+            sealed = self.states.object(end.id)
+            if sealed is not None and sealed.state is ObjectState.PENDING:
+                ended.append(replace(sealed, state=end.state, reason=end.reason))
+                self.states.apply(ended[-1])
+        gone: set[str] = set()
+        for partition in {one.partition_of for one in ended}:
+            passed = self._removable(self.states[partition])
+            gone.update(one.id for one in passed)
+            for one in passed:
+                self.remove(effects, one)
+        for one in ended:
+            if one.id not in gone:
+                self.write(effects, one)
 
     def remove_passed(self, effects: SinkEffectsBuilder, state: PartitionState) -> None:
         """Have the entries removed that say nothing any more."""

@@ -8,6 +8,7 @@ from archive.archived import pending_of
 from archive.effects import FoundPartition
 from archive.starting import OffsetReset, Refused
 from ingest.model.ledger_entry import ControlKey
+from ingest.model.sink_completion import MADE_AGAIN
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -130,7 +131,9 @@ class PartitionStates:
     def __init__(self) -> None:
         self.options: dict[str, GroupingOptions] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
-        self._homes: dict[ControlKey, SealedObject] = {}
+        self._sorted: tuple[PartitionState, ...] = ()
+        self._objects: dict[ControlKey, SealedObject] = {}
+        self._made_again: dict[ControlKey, SealedObject] = {}
 
     def __getitem__(self, partition: TopicPartition) -> PartitionState:
         state = self._states.get(partition)
@@ -139,7 +142,9 @@ class PartitionStates:
         return state
 
     def __iter__(self) -> Iterator[PartitionState]:
-        return iter([self._states[partition] for partition in sorted(self._states)])
+        if len(self._sorted) != len(self._states):
+            self._sorted = tuple(self._states[partition] for partition in sorted(self._states))
+        return iter(self._sorted)
 
     def apply(self, entry: SinkEntry) -> None:
         """Take up an entry that the ledger has, or will have."""
@@ -147,8 +152,7 @@ class PartitionStates:
             case GroupingOptions():
                 self.options[entry.hash] = entry
             case SealedObject():
-                self._homes[key_of(entry)] = entry
-                self[entry.partition_of].objects[entry.id] = entry
+                self._put(key_of(entry), entry)
             case PartitionCheckpoint():
                 self[entry.partition_of].checkpoint = entry
 
@@ -157,22 +161,36 @@ class PartitionStates:
         if isinstance(entry, GroupingOptions):
             self.options.pop(entry.hash, None)
             return
-        self._homes.pop(key_of(entry), None)
+        self._objects.pop(key_of(entry), None)
+        self._made_again.pop(key_of(entry), None)
         self[entry.partition_of].objects.pop(entry.id, None)
 
     def remove_key(self, key: ControlKey) -> None:
         """Forget what has this key, where that is an object."""
-        sealed = self._homes.get(key)
+        sealed = self._objects.get(key)
         if sealed is not None:
             self.remove(sealed)
 
     def object(self, object_id: str) -> SealedObject | None:
         """The object of this id; None for one that has no entry (any more)."""
-        return self._homes.get(object_key(object_id))
+        return self._objects.get(object_key(object_id))
+
+    @property
+    def made_again(self) -> tuple[SealedObject, ...]:
+        """The pending objects that are the leader's to complete even while a slot holds their partition."""
+        return tuple(self._made_again.values())
 
     def objects(self, state: ObjectState) -> Iterator[SealedObject]:
         """All objects in this state."""
-        return (sealed for sealed in self._homes.values() if sealed.state is state)
+        return (sealed for sealed in self._objects.values() if sealed.state is state)
+
+    def _put(self, key: ControlKey, sealed: SealedObject) -> None:
+        self._objects[key] = sealed
+        self[sealed.partition_of].objects[sealed.id] = sealed
+        if sealed.state is ObjectState.PENDING and sealed.reason == MADE_AGAIN:
+            self._made_again[key] = sealed
+        else:
+            self._made_again.pop(key, None)
 
     def replace(self, partitions: Collection[TopicPartition], entries: Iterable[SinkEntry]) -> None:
         """What these partitions are by the entries, and nothing that was known of them before."""

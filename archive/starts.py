@@ -8,7 +8,6 @@ from archive.effects import GroupOffset, SinkEffectsBuilder
 from archive.entries import LedgerEntries
 from archive.partitions import PartitionState
 from archive.starting import OffsetReset, Refused, Start, mark_of, start_of
-from ingest.model.sink_completion import MADE_AGAIN
 from ingest.model.sink_entries import (
     GroupingOptions,
     PartitionCheckpoint,
@@ -56,14 +55,15 @@ class PartitionStarts:
 
     def advance(self, effects: SinkEffectsBuilder) -> None:
         """Do what free partitions need next."""
+        self._complete(self._entries.states.made_again)
         for state in self._entries.states:
             state.is_grantable = False
-            pending = state.pending
-            self._complete(state, pending)
-            if not state.is_free or pending:
-                # Until they are completed nobody may write anything that could have their names.
+            if not state.is_free:
                 continue
-            if state.found is not None and not self._entries.is_unwritten(state.key):
+            if pending := state.pending:
+                # Until they are completed nobody may write anything that could have their names.
+                self._complete(pending)
+            elif state.found is not None and not self._entries.is_unwritten(state.key):
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()
@@ -79,10 +79,9 @@ class PartitionStarts:
             )
         )
 
-    def _complete(self, state: PartitionState, pending: Iterable[SealedObject]) -> None:
-        """Of a partition that a slot holds, or has lost just now, what was made again is the leader's."""
-        ours = (one for one in pending if state.is_free or one.reason == MADE_AGAIN)
-        self._completions.add(one for one in ours if not self._entries.is_unwritten(key_of(one)))
+    def _complete(self, pending: Iterable[SealedObject]) -> None:
+        """Have those completed whose entries are in the ledger."""
+        self._completions.add(one for one in pending if not self._entries.is_unwritten(key_of(one)))
 
     def _start(self, effects: SinkEffectsBuilder, state: PartitionState) -> None:
         assert state.found is not None, "only what Kafka has is started"
