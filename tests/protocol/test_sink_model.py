@@ -30,8 +30,9 @@ NEEDED: dict[str, Scenario] = {
     "fence": small.LOST_SLOT,
     "moved_after_release": small.MOVED,
     "leader_completes": small.LOST_SLOT,
-    "completed_before_grant": small.RECURRING_LATE,
+    "completed_before_grant": small.RECURRING_ELSEWHERE,
     "upload_after_predecessor": small.RECURRING,
+    "name_in_offset_order upload_after_predecessor": small.RECURRING_ELSEWHERE,
     "entries_until_passed": small.REPLAY,
     "if_none_match": small.MADE_AGAIN,
     "head_compares_id": small.TAKEOVER,
@@ -46,7 +47,7 @@ NEEDED: dict[str, Scenario] = {
 # Alone, these can be missed: another covers for them, or they keep something else than the promise.
 COVERED: dict[str, Scenario] = {
     # Of one name at most one object is pending while uploads are started after the completion before.
-    "name_in_offset_order": small.RECURRING,
+    "name_in_offset_order": small.RECURRING_ELSEWHERE,
     "metadata_before_begin": small.STANDBY,
 }
 

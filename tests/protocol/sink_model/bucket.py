@@ -10,7 +10,7 @@ from ingest.model.sink_completion import (
 )
 from ingest.model.sink_entries import SealedObject
 from tests.protocol.sink_model.protections import Protections
-from tests.protocol.sink_model.world import Bucket, Ledger, Record, Upload, Visible
+from tests.protocol.sink_model.world import Bucket, Ledger, Record, Scenario, Upload, Visible
 
 
 def started(bucket: Bucket, upload_id: str, name: str) -> Bucket:
@@ -27,9 +27,10 @@ def filled(bucket: Bucket, upload_id: str, records: tuple[Record, ...]) -> Bucke
 
 
 def completed(
-    bucket: Bucket, sealed: SealedObject, ledger: Ledger, on: Protections
+    scenario: Scenario, bucket: Bucket, sealed: SealedObject, ledger: Ledger
 ) -> tuple[Bucket, Verdict]:
     """The bucket after a try to complete the object, and what the answer comes to."""
+    on = scenario.on
     upload = next((one for one in bucket.uploads if one.id == sealed.main.upload_id), None)
     holder = next((one for one in bucket.objects if one.name == sealed.main.key), None)
     if upload is None:
@@ -37,9 +38,10 @@ def completed(
     if holder is not None and on.if_none_match and not sealed.overwrites:
         return bucket, _verdict(bucket, sealed, CompletionAnswer.NAME_TAKEN, holder, ledger, on)
     objects = [one for one in bucket.objects if one is not holder]
-    # Of two uploads of one name the one that was started last wins, whenever they are completed.
-    wins = holder is None or not sealed.overwrites or holder.started < upload.started
-    objects.append(Visible(upload.name, sealed.id, upload.started, upload.records) if wins else holder)  # type: ignore[arg-type]
+    wins = holder is None or not sealed.overwrites or scenario.last_completion_wins
+    wins = wins or (holder is not None and holder.started < upload.started)
+    made = Visible(upload.name, sealed.id, upload.started, upload.records)
+    objects.append(made if wins or holder is None else holder)
     after = bucket._replace(
         uploads=tuple(one for one in bucket.uploads if one is not upload),
         objects=tuple(sorted(objects)),

@@ -52,6 +52,8 @@ def _leading(scenario: Scenario, world: World, number: int, leader: Leader) -> I
     pending = pending_of(leader.view.objects) if scenario.on.leader_completes else ()
     if leader.number:
         ours = tuple(one for one in pending if one.reason == MADE_AGAIN)
+        if not scenario.on.completed_before_grant:
+            ours = tuple(one for one in pending if not one.id.startswith(f"{number}.{leader.number}."))
         yield from _complete(scenario, world, number, leader, ours)
         yield from _give_up(scenario, world, number, leader)
         return
@@ -77,7 +79,7 @@ def _complete(
     queue = LeaderCompletions()
     queue.add(pending)
     for sealed in queue.release() if scenario.on.name_in_offset_order else pending:
-        bucket, verdict = completed(world.bucket, sealed, leader.view, scenario.on)
+        bucket, verdict = completed(scenario, world.bucket, sealed, leader.view)
         if verdict is Verdict.RETRY:
             continue
         words = f"completes {sealed.id}: {verdict}"

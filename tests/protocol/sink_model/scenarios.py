@@ -39,6 +39,9 @@ MADE_AGAIN_LOST = Scenario(records="ab", budget=Budget(remakes=1, kills=1))
 # Names that recur, uploads that are completed late by a zombie or the leader.
 RECURRING = Scenario(records="aa", options="k", rotate=1, budget=Budget(suspicions=1))
 RECURRING_LATE = Scenario(records="aa", options="k", rotate=1, budget=Budget(kills=1))
+RECURRING_ELSEWHERE = Scenario(
+    records="aa", options="k", rotate=1, last_completion_wins=True, budget=Budget(kills=1)
+)
 
 # The bucket's rule ends uploads; a consumer takes objects away.
 LOST_UPLOAD = Scenario(records="a", budget=Budget(kills=1, weeks=1))
@@ -70,6 +73,7 @@ ALL_SMALL = {
     "made again, lost": MADE_AGAIN_LOST,
     "recurring": RECURRING,
     "recurring, late": RECURRING_LATE,
+    "recurring, elsewhere": RECURRING_ELSEWHERE,
     "lost upload": LOST_UPLOAD,
     "taken away": TAKEN_AWAY,
     "taken or lost": TAKEN_OR_LOST,

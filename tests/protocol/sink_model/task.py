@@ -193,7 +193,7 @@ def _seal(scenario: Scenario, world: World, task: Task, one: Open) -> Iterator[S
     sealed = one._replace(closed=True, sealed=True)
     after = _with_open(world._replace(bucket=filled(bucket, one.id, one.records)), task, sealed)
     if not scenario.on.complete_after_commit:
-        bucket, _ = completed(after.bucket, _entry(task, sealed), world.ledger, scenario.on)
+        bucket, _ = completed(scenario, after.bucket, _entry(task, sealed), world.ledger)
         after = after._replace(bucket=bucket)
     yield f"seals {one.id}", after
 
@@ -298,7 +298,7 @@ def _after_commit(task: Task, entries: tuple[SealedObject, ...]) -> Task:
 
 def _complete(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     for sealed in task.completing if not scenario.on.name_in_offset_order else task.completing[:1]:
-        bucket, verdict = completed(world.bucket, sealed, world.ledger, scenario.on)
+        bucket, verdict = completed(scenario, world.bucket, sealed, world.ledger)
         if verdict is Verdict.RETRY:
             continue
         if world.budget.lost_answers and bucket is not world.bucket:

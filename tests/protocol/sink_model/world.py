@@ -48,6 +48,8 @@ class Scenario:
     options: str = "1"
     slots: int = 1
     latest: bool = False
+    # Of two uploads of one name S3 keeps the one that was started last; others, the one completed last.
+    last_completion_wins: bool = False
     # Closing an object and the end of its upload are two moments.
     slow_uploads: bool = False
     # At most so many records an object; 0: as many as come.
