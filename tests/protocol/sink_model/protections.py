@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protections:
-    """Which rules the actors keep; the numbers are those of `docs/protocol.md`, the sink's steps."""
+    """Which rules the actors keep; the numbers are the steps of `docs/protocol.md`."""
 
-    # 1. The committed offset is the lowest first offset of an open object. Off: the position.
+    # 11. The committed offset is the lowest first offset of an open object. Off: the position.
     offset_holds_for_open_objects: bool = True
     # A restart passes over what its group's entries cover. Off: it writes everything from the offset again.
     skip_by_group: bool = True
@@ -18,14 +18,14 @@ class Protections:
     # After a change of options, what was archived is known by the options of that time.
     earlier_options: bool = True
 
-    # 2. Dead letters are listed in the checkpoint that their transaction commits.
+    # 12. Dead letters are listed in the checkpoint that their transaction commits.
     dead_letters_listed: bool = True
     # A listed record is passed over, even if it can be converted now.
     listed_is_passed_over: bool = True
     # A record that fails now, is covered perhaps and is not listed, stops the partition.
     replay_changed_stops: bool = True
 
-    # 3. Uploads are completed after the acknowledged commit. Off: before it.
+    # 13, 14. Uploads are completed after the acknowledged commit. Off: before it.
     complete_after_commit: bool = True
     # The transaction has a `pending` entry for each object. Off: offsets only.
     pending_in_transaction: bool = True
@@ -36,7 +36,7 @@ class Protections:
     # That question is answered once the topics are known to be the same since.
     topics_described_before_begin: bool = True
 
-    # 4. A lost slot is fenced before the ledger is read.
+    # 10, 14. A lost slot is fenced before the ledger is read.
     fence: bool = True
     # A slot that is asked to end is waited for. Off: its partitions are granted while it closes.
     moved_after_release: bool = True
@@ -51,7 +51,7 @@ class Protections:
     # Entries are kept until the offset has passed them. Off: until they are complete.
     entries_until_passed: bool = True
 
-    # 5. Completion carries IfNoneMatch=*.
+    # 15, 16. Completion carries IfNoneMatch=*.
     if_none_match: bool = True
     # `NoSuchUpload` is followed by a HEAD that compares the object's id. Off: the upload counts as gone.
     head_compares_id: bool = True
@@ -62,7 +62,7 @@ class Protections:
     # Somebody who knows decides whether a quarantined one is made again. Off: it always is.
     made_again_by_decision: bool = True
 
-    # 6. Entries carry the topic's id.
+    # 9, 17. Entries carry the topic's id.
     entries_carry_topic_id: bool = True
     # The ledger wins over the group's committed offset.
     ledger_wins: bool = True
