@@ -22,14 +22,14 @@ class _Partition:
     keys: set[str] = field(default_factory=set)
     is_held: bool = False
     is_queued: bool = False
-    highest: int = _NO_OFFSET
-    """The highest start offset that has come to its end."""
+    highest: tuple[int, int] = (_NO_OFFSET, 0)
+    """The highest start offset, and the time with it, that has come to its end."""
 
     def put(self, pending: PendingObject) -> None:
         key = pending.object.id.key
         if key not in self.keys:
             self.keys.add(key)
-            heapq.heappush(self.heap, (_offset_of(pending), pending.route.timestamp_ms or 0, key))
+            heapq.heappush(self.heap, (*_place_of(pending), key))
 
     def pop(self) -> None:
         self.keys.discard(heapq.heappop(self.heap)[2])
@@ -93,7 +93,7 @@ class PartitionQueue:
             partition = self._partitions[pending.route.topic, pending.route.partition]
             whole = pending.parent or pending
             if whole.phase is Phase.GONE:
-                partition.highest = max(partition.highest, _offset_of(whole))
+                partition.highest = max(partition.highest, _place_of(whole))
             else:
                 # Also while its failure is written and not acknowledged: the next one must not pass it.
                 partition.put(whole)
@@ -193,16 +193,20 @@ class PartitionQueue:
         self._queue(partition, is_fresh=is_fresh)
 
     def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
-        offset = _offset_of(pending)
-        place = pending.route.archive
-        if place is not None and place.is_tombstone:
+        at = pending.route.archive
+        if at is not None and at.is_tombstone:
             return  # behind values of higher offsets is its proven place, or where it was told to go
-        if _NO_OFFSET < offset < partition.highest:
-            self.warnings.append(
-                f"{pending.object.id.url} has the start offset {offset}, below {partition.highest}, which "
-                f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
-            )
+        (offset, _), (highest, _) = place, last = _place_of(pending), partition.highest
+        if offset == _NO_OFFSET or place >= last:
+            return
+        before = f"below {highest}" if offset < highest else "and a time before that of another one"
+        self.warnings.append(
+            f"{pending.object.id.url} has the start offset {offset}, {before}, which "
+            f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
+        )
 
 
-def _offset_of(pending: PendingObject) -> int:
-    return _NO_OFFSET if pending.route.start_offset is None else pending.route.start_offset
+def _place_of(pending: PendingObject) -> tuple[int, int]:
+    """Start offset, and the time in the key, which tells objects of one offset apart."""
+    offset = pending.route.start_offset
+    return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0
