@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from spark.sink.names import ObjectNames
 Text = str | bytes | None
 
 _BAD: Final = -1
+_REMEMBERED: Final = 20_000
 
 
 class GroupRows(NamedTuple):
@@ -58,6 +60,8 @@ class Grouping:
 
     def __init__(self, names: ObjectNames) -> None:
         self._names = names
+        # A thousand groups come again in each batch: what their names are is found out once.
+        self._group = lru_cache(maxsize=_REMEMBERED)(self._group_or_none)
 
     def split(self, records: ConvertedRecords) -> Groups:
         """The groups of these records. With names of keys alone, the last record of each key."""
@@ -72,13 +76,19 @@ class Grouping:
         parts = []
         for rows in _by_code(combined, good):
             first = int(rows[0])
-            group = self._names.group(tuple(column.texts[column.codes[first]] for column in columns))
-            if not self._names.fits(records.records.topic, records.records.partition, group):
+            texts = tuple(column.texts[column.codes[first]] for column in columns)
+            group = self._group(records.records.topic, records.records.partition, texts)
+            if group is None:
                 faults += _too_long(records, rows.tolist())
             else:
                 parts.append(GroupRows(group, rows[-1:] if self._names.overwrites else rows))
         parts.sort(key=_first_row)
         return Groups(parts=tuple(parts), faults=_each_once(faults))
+
+    def _group_or_none(self, topic: str, partition: int, texts: tuple[Text, ...]) -> str | None:
+        """The group of these values, None where its objects' names would be too long."""
+        group = self._names.group(texts)
+        return group if self._names.fits(topic, partition, group) else None
 
     def _codes(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         if variable.date is not None:
