@@ -1,6 +1,7 @@
 """The ordinary path: a call of `produce` for each row. Serves headers, timestamps and every librdkafka."""
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -36,13 +37,19 @@ class RecordProduce:
             options["headers"] = constant
         if target.timestamp_ms is not None:
             options["timestamp"] = target.timestamp_ms
-        for row in range(begin, end):
+        topic, queue = target.topic, self._producer.produce
+        keys = repeat(target.key) if rows.keys is None else rows.keys.each(begin, end)
+        stamps = None if rows.timestamps_ms is None else rows.timestamps_ms[begin:end].tolist()
+        for row, (value, key) in enumerate(zip(rows.values.each(begin, end), keys, strict=False)):
             if rows.headers is not None:
-                options["headers"] = [*constant, *rows.headers[row]]
-            if rows.timestamps_ms is not None:
-                _set_timestamp(options, int(rows.timestamps_ms[row]))
-            key = target.key if rows.keys is None else rows.keys.get(row)
-            self.produce(target.topic, rows.values.get(row), key, partition, options)
+                options["headers"] = [*constant, *rows.headers[begin + row]]
+            if stamps is not None:
+                _set_timestamp(options, stamps[row])
+            try:
+                queue(topic, value, key, partition, **options)
+            except (BufferError, KafkaException):
+                # Once more, now with room waited for, or with what is wrong told.
+                self.produce(topic, value, key, partition, options)
         self._producer.poll(0)
 
     def produce(
