@@ -43,6 +43,15 @@ class Verdict(StrEnum):
     UPLOAD_GONE = UPLOAD_GONE
 
 
+def holder_of(sealed: SealedObject, holder_id: str, known: SealedObject | None) -> NameHolder:
+    """Whose object has the name, by the id in its metadata; `known` is the entry of that id, if any."""
+    if holder_id == sealed.id:
+        return NameHolder.OURS
+    if known is None or known.partition_of != sealed.partition_of or known.topic_id != sealed.topic_id:
+        return NameHolder.OTHER
+    return NameHolder.LATER if known.first_offset > sealed.first_offset else NameHolder.OTHER
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadAge:
     """How old the upload is at most, and from which age on the bucket ends unfinished ones (None: never)."""

@@ -8,6 +8,7 @@ from ingest.model.sink_completion import (
     NameHolder,
     UploadAge,
     Verdict,
+    holder_of,
     verdict_of,
 )
 from ingest.model.sink_entries import SealedObject, Upload
@@ -63,3 +64,14 @@ def test_a_later_object_of_a_recurring_name_shows_that_ours_was_before_it() -> N
     recurring = replace(SEALED, overwrites=True)
     assert verdict_of(recurring, GONE, NameHolder.LATER, OLD, times_gone=1) is Verdict.COMPLETE
     assert verdict_of(SEALED, GONE, NameHolder.LATER, OLD, times_gone=TIMES_GONE) is Verdict.UPLOAD_GONE
+
+
+def test_whose_object_has_the_name() -> None:
+    """Ours by its id; a later one of the same partition and topic; else another's."""
+    later = replace(SEALED, id="b", first_offset=2, last_offset=3)
+    assert holder_of(SEALED, "a", None) is NameHolder.OURS
+    assert holder_of(SEALED, "b", later) is NameHolder.LATER
+    assert holder_of(later, "a", SEALED) is NameHolder.OTHER
+    assert holder_of(SEALED, "b", None) is NameHolder.OTHER
+    assert holder_of(SEALED, "b", replace(later, partition=1)) is NameHolder.OTHER
+    assert holder_of(SEALED, "b", replace(later, topic_id="other")) is NameHolder.OTHER

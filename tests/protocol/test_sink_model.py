@@ -11,7 +11,7 @@ from tests.protocol.sink_model.protections import without
 from tests.protocol.sink_model.world import Budget, Scenario
 
 # More worlds than `make test` has time for.
-LARGE = {"options", "options twice", "made again, lost"}
+LARGE = {"options", "options of three", "made again, lost"}
 
 # Protection -> where its absence shows. A pair: each covers for the other, so both have to be off.
 NEEDED: dict[str, Scenario] = {

@@ -6,6 +6,7 @@ from ingest.model.sink_completion import (
     NameHolder,
     UploadAge,
     Verdict,
+    holder_of,
     verdict_of,
 )
 from ingest.model.sink_entries import SealedObject
@@ -71,8 +72,4 @@ def _verdict(
 def _holder(sealed: SealedObject, holder: Visible | None, ledger: Ledger) -> NameHolder:
     if holder is None:
         return NameHolder.NOBODY
-    if holder.id == sealed.id:
-        return NameHolder.OURS
-    known = ledger.object(holder.id)
-    later = known is not None and known.first_offset > sealed.first_offset
-    return NameHolder.LATER if later else NameHolder.OTHER
+    return holder_of(sealed, holder.id, ledger.object(holder.id))

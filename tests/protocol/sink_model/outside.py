@@ -12,6 +12,9 @@ def outside_steps(scenario: Scenario, world: World) -> Iterator[Step]:
     if following < len(world.leaders):
         leader = world.leaders[following]._replace(state="recovering")
         led = world._replace(leading=following, generation=world.generation + 1)
+        if scenario.no_zombies:
+            gone = world.leaders[world.leading]._replace(state="gone")
+            led = led._replace(tasks=()).with_leader(world.leading, gone)
         yield f"leader {following} takes the lead", led.with_leader(following, leader)
     if world.budget.kills:
         for task in world.tasks:

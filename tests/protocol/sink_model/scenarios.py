@@ -50,7 +50,8 @@ TAKEN_OR_LOST = Scenario(records="a", budget=Budget(lost_answers=1, kills=1, tak
 
 # Other options after a takeover; and by the record again after another one.
 OPTIONS = Scenario(records="ab", options="12")
-OPTIONS_TWICE = Scenario(records="ab", options="121")
+OPTIONS_TWICE = Scenario(records="ab", options="121", no_zombies=True)
+OPTIONS_OF_THREE = Scenario(records="aba", options="121", no_zombies=True)
 
 # Records that come after the first start; the group's offset expires.
 LATEST = Scenario(records="aa", latest=True, options="11", budget=Budget(produced=1))
@@ -79,6 +80,7 @@ ALL_SMALL = {
     "taken or lost": TAKEN_OR_LOST,
     "options": OPTIONS,
     "options twice": OPTIONS_TWICE,
+    "options of three": OPTIONS_OF_THREE,
     "latest": LATEST,
     "expired": EXPIRED,
 }

@@ -52,6 +52,8 @@ class Scenario:
     last_completion_wins: bool = False
     # Closing an object and the end of its upload are two moments.
     slow_uploads: bool = False
+    # What is deposed ends at once: zombies are in the other scenarios.
+    no_zombies: bool = False
     # At most so many records an object; 0: as many as come.
     rotate: int = 0
     budget: Budget = field(default_factory=Budget)
