@@ -13,17 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.columns import NULL_LENGTH, Column, Numbers
+from spark.consumer.header_bytes import HeaderParser
 from spark.kafka_records import Headers
 
 _WORD: Final = 8
 # What may lie between two records that are copied as one: less than a page, so that all of it is mapped.
 _GAP_BYTES: Final = 4096
 # Where rd_kafka_msg_t, which begins with the public message, has the type of the timestamp (with flags in the
-# lower half of the word), the timestamp, and the length of the headers (in the lower half), as words of
-# 8 bytes; by librdkafka's version. Other versions are asked message by message.
-_PRIVATE_WORDS: Final = {0x021000FF: (11, 12, 15)}
+# lower half of the word), the timestamp, the length of the headers (in the lower half) and their address, as
+# words of 8 bytes; by librdkafka's version. Other versions are asked message by message.
+_PRIVATE_WORDS: Final = {0x021000FF: (11, 12, 15, 16)}
 _LOWER: Final = 0xFFFFFFFF
-_WORDS_READ: Final = 16
+_WORDS_READ: Final = 17
 
 
 class _Area:
@@ -46,7 +47,10 @@ def has_private_words(loaded: CDLL) -> bool:
 class Messages:
     """Messages of one batch by their addresses, valid until they are given back."""
 
-    def __init__(self, loaded: CDLL, addresses: npt.NDArray[np.uint64], *, private: bool) -> None:
+    def __init__(
+        self, loaded: CDLL, addresses: npt.NDArray[np.uint64], *, private: bool, parser: HeaderParser
+    ) -> None:
+        self._parser = parser
         self._library = loaded
         self._addresses = addresses
         base = int(addresses.min())
@@ -98,7 +102,7 @@ class Messages:
     def timestamps(self) -> tuple[Numbers, Numbers]:
         """Timestamps in ms and their types, of all rows."""
         if self._private is not None:
-            kinds, times, _ = self._private
+            kinds, times, _, _ = self._private
             return self._field(times), self._field(kinds) >> 32
         found = [self._timestamp(row) for row in range(len(self))]
         return np.array([at for at, _ in found], np.int64), np.array([kind for _, kind in found], np.int64)
@@ -106,29 +110,39 @@ class Messages:
     def headers(self) -> list[Headers] | None:
         """The headers of all rows, None when no row has any."""
         if self._private is not None:
-            # One byte says that there are none.
-            having = np.flatnonzero((self._field(self._private[2]) & _LOWER) > 1).tolist()
-            if not having:
-                return None
-            found: list[Headers] = [()] * len(self)
-            for row in having:
-                found[row] = self._headers(row)
-        else:
-            found = [self._headers(row) for row in range(len(self))]
+            return self._private_headers()
+        found = [self._headers(row) for row in range(len(self))]
         return found if any(found) else None
+
+    def _private_headers(self) -> list[Headers] | None:
+        assert self._private is not None
+        lengths = self._field(self._private[2]) & _LOWER
+        # One byte says that there are none.
+        having = np.flatnonzero((lengths > 1) & (self.errors == 0))
+        if not len(having):
+            return None
+        addresses = self._field(self._private[3])[having].tolist()
+        found: list[Headers] = [()] * len(self)
+        parse, bytes_at = self._parser.parse, ctypes.string_at
+        for row, address, length in zip(having.tolist(), addresses, lengths[having].tolist(), strict=True):
+            found[row] = parse(bytes_at(address, length))
+        return found
 
     def is_as_expected(self) -> bool:
         """Whether librdkafka itself says the same of the first and the last message."""
-        times, kinds = self.timestamps()
-        assert self._private is not None
-        lengths = self._field(self._private[2]) & _LOWER
+        first_and_last = Messages(self._library, self._addresses[[0, -1]], private=True, parser=self._parser)
+        times, kinds = first_and_last.timestamps()
+        try:
+            headers = first_and_last.headers() or [(), ()]
+        except (ValueError, IndexError):
+            return False
         return all(
-            self.errors[row] != 0
+            first_and_last.errors[row] != 0
             or (
-                self._timestamp(row) == (times[row], kinds[row])
-                and bool(self._headers(row)) == (lengths[row] > 1)
+                first_and_last._timestamp(row) == (times[row], kinds[row])
+                and first_and_last._headers(row) == headers[row]
             )
-            for row in (0, len(self) - 1)
+            for row in (0, 1)
         )
 
     def error_text(self, row: int) -> str:
@@ -154,7 +168,7 @@ class Messages:
             held, len(found), ctypes.byref(name), ctypes.byref(value), ctypes.byref(size)
         ):
             content = None if value.value is None else ctypes.string_at(value.value, size.value)
-            found.append(((name.value or b"").decode(), content))
+            found.append(((name.value or b"").decode(errors="replace"), content))
         return tuple(found)
 
 

@@ -13,12 +13,13 @@ from confluent_kafka.admin import AdminClient
 
 from ingest.kafka.kafka_clients import OnError
 from ingest.model.sink_entries import TopicPartition
-from spark.consumer import batch_fetch, record_fetch
+from spark.consumer import batch_fetch, message_columns, record_fetch
 from spark.consumer.batch_fetch import BatchFetch, best_fetch
 from spark.consumer.fetched import Fetch, Fetched, NewConsumer, NewFetch
 from spark.consumer.partition_reader import PartitionReader
 from spark.consumer.reader_events import FaultReason, LostOffsets, PartitionFault, ReaderEvent
 from spark.consumer.record_fetch import RecordFetch
+from spark.librdkafka import library
 from tests.support.aws import unique
 from tests.support.kafka import Record, TopicFactory, address, delete_topic, new_topic, read_committed
 from tests.support.until import until_sync
@@ -26,7 +27,21 @@ from tests.support.until import until_sync
 pytestmark = pytest.mark.parts
 
 MIB: Final = 1024 * 1024
-WAYS: Final[dict[str, NewFetch]] = {"batch": best_fetch, "ordinary": RecordFetch}
+
+
+def _by_public_calls(new_consumer: NewConsumer, on_error: OnError) -> Fetch:
+    """As with a librdkafka whose private fields are not known."""
+    made = best_fetch(new_consumer, on_error)
+    assert isinstance(made, BatchFetch)
+    made._private = False
+    return made
+
+
+WAYS: Final[dict[str, NewFetch]] = {
+    "batch": best_fetch,
+    "ordinary": RecordFetch,
+    "public calls": _by_public_calls,
+}
 
 
 @pytest.fixture(params=WAYS)
@@ -72,6 +87,8 @@ def read(made: PartitionReader, count: int, *, at_once: int = 300) -> dict[Topic
 def produce(topic: str, count: int, *, partitions: int = 1, **properties: str) -> None:
     """Records of many kinds: nulls, empties, large ones, headers now and then."""
     producer = Producer({"bootstrap.servers": address(), **properties})
+    # Records of a past that retention ends would be deleted under the test.
+    began_ms = int(time.time() * 1000) - 60_000
     for number in range(count):
         producer.produce(
             topic,
@@ -79,7 +96,7 @@ def produce(topic: str, count: int, *, partitions: int = 1, **properties: str) -
             key=[None, b"", b"key-%d" % number][number % 3],
             value=[b"value-%d" % number, None, b"", b"x" * (number % 5 * 3000)][number // 3 % 4],
             headers=[("a", b"1"), ("a", None), ("b", b"")] if number % 7 == 0 else None,
-            timestamp=1_700_000_000_000 + number,
+            timestamp=began_ms + number,
         )
         producer.poll(0)
     assert producer.flush(30) == 0
@@ -99,6 +116,22 @@ def test_the_records_are_what_an_ordinary_consumer_gets(
         assert made.drain_events() == []
         assert made.problems() == {}
     assert [record for one in sorted(found) for record in found[one]] == read_committed(name)
+
+
+@pytest.mark.parametrize("words", [(11, 7, 15, 16), (7, 12, 15, 16), (11, 12, 0, 16), (11, 12, 4, 3)])
+def test_private_fields_elsewhere_are_found_out(
+    topic: TopicFactory, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch, words: tuple[int, ...]
+) -> None:
+    """Of the first batch, before anything is given out; librdkafka is asked message by message then."""
+    name = topic("in")
+    produce(name, 8)
+    loaded = library()
+    assert loaded is not None
+    monkeypatch.setitem(message_columns._PRIVATE_WORDS, loaded.rd_kafka_version(), words)
+    with reader(kafka_bootstrap, best_fetch) as made:
+        made.assign({TopicPartition(name, 0): 0})
+        (found,) = read(made, 8).values()
+    assert found == read_committed(name)
 
 
 def test_the_batch_way_is_the_only_one(
