@@ -74,7 +74,7 @@ class LedgerEntries:
         for end in ends:
             sealed = self.states.object(end.id)
             if sealed is not None and sealed.state is ObjectState.PENDING:
-                ended.append(replace(sealed, state=end.state, reason=end.reason))
+                ended.append(_ended(sealed, end))
                 self.states.apply(ended[-1])
         gone: set[str] = set()
         for partition in {one.partition_of for one in ended}:
@@ -117,3 +117,11 @@ class LedgerEntries:
             # What the checkpoint says is not in the ledger yet: the entries may still be needed.
             return ()
         return removable(state.checkpoint, state.objects.values())
+
+
+def _ended(sealed: SealedObject, end: ObjectEnd) -> SealedObject:
+    """The entry with its end; what is complete needs its parts no more, of which there may be thousands."""
+    uploads = sealed.uploads
+    if end.state is ObjectState.COMPLETE:
+        uploads = tuple(replace(upload, parts=()) for upload in uploads)
+    return replace(sealed, state=end.state, reason=end.reason, uploads=uploads)

@@ -91,6 +91,12 @@ def test_layouts_need_no_client() -> None:
     assert _clients_of("layouts") == []
 
 
+@pytest.mark.parametrize("module", ["archive", "spark.sink.partition_offsets"])
+def test_the_sinks_decisions_need_no_client(module: str) -> None:
+    """The protocol's model drives them by the ten thousand; no service is asked."""
+    assert _clients_of(module) == []
+
+
 def test_the_probe_sees_clients() -> None:
     """The test above can fail: a room that does reach out is found out."""
     assert "confluent_kafka" in _clients_of("ingest.kafka")

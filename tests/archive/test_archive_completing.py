@@ -86,6 +86,15 @@ class TestEntries:
         one.apply(one.archive.on_committed(committed(1, 5)))
         assert one.objects() == {}
 
+    def test_a_complete_entry_keeps_no_parts(self) -> None:
+        """Nothing is completed with them any more; a quarantined one may be."""
+        one = granted()
+        one.archive.on_committed(committed(1, 0, sealed("a", 2, 4), sealed("b", 5, 6)))
+        told = SinkCompleted(batch=1, ids=("a",), quarantined=(("b", "name_taken"),))
+        one.apply(one.archive.on_completed(told))
+        assert one.objects()["a"].uploads == (Upload(key="a", upload_id="u-a", parts=()),)
+        assert one.objects()["b"].uploads == (Upload(key="b", upload_id="u-b", parts=("e",)),)
+
     def test_what_is_passed_when_it_is_completed_is_only_removed(self) -> None:
         """One write, not two."""
         one = granted()
