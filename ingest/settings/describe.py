@@ -3,11 +3,19 @@
 from collections.abc import Mapping
 
 from ingest.settings.build import state_dir
+from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import direction, is_for
 from ingest.settings.given import Entry
-from ingest.settings.options import OPTIONS, connection_options, reading_options
+from ingest.settings.options import (
+    OPTIONS,
+    connection_options,
+    reading_options,
+    record_options,
+    sink_options,
+)
 from ingest.settings.queue_url import queue_region
 from ingest.settings.settings import Settings
+from ingest.settings.sink_checks import DEFAULT_TEMPLATE
 from ingest.settings.values import Values
 
 
@@ -34,5 +42,10 @@ def shown_values(
     queue_url = values[reading_options.QUEUE]
     if queue_url is not None:
         found[reading_options.SQS_REGION.name] = queue_region(queue_url) or values[reading_options.REGION]
+    if way is Direction.SINK:
+        found[record_options.FILE_NAME_TEMPLATE.name] = DEFAULT_TEMPLATE
+        found[sink_options.BUFFER_DIR.name] = str(
+            state_dir(values[connection_options.STATE_DIR], environment) / "buffer"
+        )
     found.update({name: entry.shown for name, entry in entries.items()})
     return tuple(sorted(found.items()))

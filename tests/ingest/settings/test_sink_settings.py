@@ -330,6 +330,8 @@ def test_what_is_shown_is_of_the_direction() -> None:
     sink, source = dict(_load({}).shown), dict(load_with().shown)
 
     assert sink["rotate.age.ms"] == "60000"
+    assert sink["file.name.template"].endswith(".headrace{{extension}}")
+    assert sink["buffer.dir"] == "/home/me/.local/state/headrace/buffer"
     assert "input.format" not in sink
     assert source["input.format"] == "bytes"
     assert not [name for name in source if name.startswith(("rotate.", "output.", "file.name.timestamp"))]
