@@ -101,7 +101,7 @@ class SideObjects:
             self._has_come(place, now)
         else:
             self._unchecked.append(pending)
-            self._alone[pending.object.id] = self._due(pending, now.steady_ms + self._wait_ms)
+            self._alone[pending.object.id] = now.steady_ms + self._wait_ms
 
     def _shows(self, place: ArchivePlace) -> None:
         """The topic has side objects of this kind."""
@@ -122,7 +122,9 @@ class SideObjects:
                 age_ms = max(0, now.wall_ms - waiting.pending.object.last_modified_ms)
                 due_ms = now.steady_ms + max(0, self._wait_ms - age_ms)
                 if due_ms < waiting.deadline_ms:
-                    waiting.deadline_ms = self._due(waiting.pending, due_ms)
+                    waiting.deadline_ms = due_ms
+                    if waiting.pending.phase is Phase.JOINING:
+                        self._due(waiting.pending, due_ms)
 
     def saw(self, key: str, entry: LedgerEntry) -> None:
         """A listing shows an object of which the ledger has the end: an earlier run may have joined it."""
@@ -165,9 +167,11 @@ class SideObjects:
             self._close(pending, ())
             return
         found = self._known_sides(pending, place)
-        is_over = now.steady_ms >= self._open[pending.object.id].deadline_ms
+        deadline_ms = self._open[pending.object.id].deadline_ms
+        is_over = now.steady_ms >= deadline_ms
         if self._wanted(place) - found.keys() and not is_over:
             self._table.move(pending, Phase.JOINING)
+            self._due(pending, deadline_ms)
             return
         if is_over:
             self._established.add(place.folder)
@@ -274,6 +278,10 @@ class SideObjects:
 
     def tick(self, now: Instant) -> list[SideEnd]:
         """What has come to an end by waiting; of `State.PARTIAL` are those that go on without."""
+        unchecked, self._unchecked = self._unchecked, []
+        for side in unchecked:
+            if side.object.id in self._alone and not self._has_ended(side):
+                self._due(side, self._alone[side.object.id])
         while self._deadlines and self._deadlines[0][0] <= now.steady_ms:
             pending = heapq.heappop(self._deadlines)[2]
             if pending.phase is Phase.JOINING and pending.sides is None:
@@ -282,15 +290,11 @@ class SideObjects:
             if due_ms is not None and due_ms <= now.steady_ms:
                 del self._alone[pending.object.id]
                 self._ends.append(SideEnd(pending, State.SKIPPED, ALONE))
-        unchecked, self._unchecked = self._unchecked, []
-        for side in unchecked:
-            if side.object.id in self._alone:
-                self._check(side)
         ends, self._ends = self._ends, []
         return ends
 
-    def _check(self, side: PendingObject) -> None:
-        """A side object without an object: the ledger may know that one's end."""
+    def _has_ended(self, side: PendingObject) -> bool:
+        """Whether the ledger knows of the object of this side object, and so of its end."""
         place = side.route.archive
         assert place is not None
         found = [
@@ -302,6 +306,7 @@ class SideObjects:
             del self._alone[side.object.id]
             if all(entry.is_settled for entry in found):
                 self._conclude(side, max(found, key=lambda entry: entry.updated_ms))
+        return bool(found)
 
     # Inside
 
@@ -321,12 +326,12 @@ class SideObjects:
         for other in self._stems[place.stem]:
             self._alone.pop(other.object.id, None)
         if pending.object.id not in self._open:
-            due_ms = self._due(pending, now.steady_ms + self._wait_ms)
-            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=due_ms)
+            deadline_ms = now.steady_ms + self._wait_ms
+            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=deadline_ms)
 
-    def _due(self, pending: PendingObject, due_ms: int) -> int:
+    def _due(self, pending: PendingObject, due_ms: int) -> None:
+        """Look at it again then; only for what waits, as all that is here stays in memory until then."""
         heapq.heappush(self._deadlines, (due_ms, next(self._order), pending))
-        return due_ms
 
     def _close(self, pending: PendingObject, sides: tuple[SideObject, ...]) -> None:
         pending.sides = sides

@@ -17,9 +17,11 @@ from ingest.model.positions import (
     BlockPosition,
     BytePosition,
     ElementPosition,
+    JoinedPosition,
     Position,
     RowPosition,
     position_as_dict,
+    position_from_dict,
 )
 from ingest.rest.port import Change, LedgerObject
 from ingest.settings.choices import InputFormat
@@ -37,6 +39,7 @@ _KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
     InputFormat.AUTO: (BytePosition, ElementPosition, BlockPosition, RowPosition),
 }
 _NUMBERS: Final = ("records", "bad", "size", "last_modified_ms")
+_JOINED: Final = ("values", "row", "tombstones")
 _SLICES: Final = ("slices", "slices_done")
 _TEXTS: Final = ("state", "reason", "options", "version_id")
 _LONG_MAX: Final = 2**63 - 1
@@ -132,7 +135,7 @@ class OffsetsReader:
                 "an object that is read in splits cannot be given a position; leave it out, or set its "
                 "offset to null to have it read again"
             )
-        known = (*_TEXTS, *_NUMBERS, *place)
+        known = (*_TEXTS, *_NUMBERS, *place, *(_JOINED if _JOINED[0] in offset else ()))
         unknown = sorted(set(offset) - set(known))
         if unknown:
             raise InvalidOffsets(f"an offset has no {unknown[0]!r} here; there are: {', '.join(known)}")
@@ -168,6 +171,13 @@ class OffsetsReader:
         return tuple(dict.fromkeys(name for kind in self._kinds for name in kind.__slots__))
 
     def _position(self, offset: dict[str, Any]) -> Position | None:
+        if _JOINED[0] in offset:
+            try:
+                return position_from_dict({name: offset[name] for name in _JOINED if name in offset})
+            except ValueError as error:
+                raise InvalidOffsets(
+                    "a position has to hold values, row and tombstones, as a GET shows them"
+                ) from error
         given = [name for name in self._places if name in offset]
         if not given:
             return None
@@ -183,6 +193,12 @@ def check_known(change: Change, known: LedgerObject | None) -> None:
 
     Sooner or later the object may be read, and with a wrong size it would count as empty, or as overwritten.
     """
+    is_joined = change.offset is not None and isinstance(change.offset.position, JoinedPosition)
+    if known is None and is_joined:
+        raise InvalidOffsets(
+            f"The ledger does not know with which objects {change.object.id.url} is read: set its "
+            "offset to null to have it read from its start"
+        )
     if known is None and change.offset is not None and change.object.size == _NOT_SAID:
         raise InvalidOffsets(
             f"The ledger does not know {change.object.id.url} with the ETag {change.object.id.etag}: its "

@@ -1,6 +1,6 @@
 """Where the tombstones of a topic stand: its folder listed, rows counted, places proven."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -99,10 +99,12 @@ class FolderSearch:
         except ObjectError as error:
             return [replace(each, unknown=_unknown(each, str(error))) for each in plain]
         keys_of = {name.offset: seen.id.key for seen, name in values}
-        return [
-            _placed(each, proven.get(name.offset or 0), keys_of)
-            for each, (_, name) in zip(plain, deletions, strict=True)
-        ]
+        return _bounded(
+            [
+                _placed(each, proven.get(name.offset or 0), keys_of)
+                for each, (_, name) in zip(plain, deletions, strict=True)
+            ]
+        )
 
     def _proven(
         self,
@@ -150,9 +152,21 @@ def _placed(
     if proven is None:
         return replace(found, unknown=_unknown(found, "names, tags and numbers of rows leave it open"))
     inserts, own_from = _inserts(proven, keys_of)
-    if any(len(runs) > _MAX_RUNS for runs in inserts.values()):
-        return replace(found, unknown=_unknown(found, f"they stand in more than {_MAX_RUNS} places"))
     return replace(found, rows=len(proven), inserts=inserts, own_from=own_from)
+
+
+def _bounded(found: list[TombstonePlaces]) -> list[TombstonePlaces]:
+    """The same, without places between the rows of an object that would have too many of them."""
+    runs: Counter[str] = Counter()
+    for each in found:
+        for key, places_there in each.inserts.items():
+            runs[key] += len(places_there)
+    crowded = {key for key, count in runs.items() if count > _MAX_RUNS}
+    why = f"more than {_MAX_RUNS} groups of them would stand between the rows of one object"
+    return [
+        replace(each, unknown=_unknown(each, why)) if crowded & each.inserts.keys() else each
+        for each in found
+    ]
 
 
 def _unknown(found: TombstonePlaces, why: str) -> str:

@@ -151,3 +151,17 @@ def test_the_restore_gives_positions_their_meaning() -> None:
 
     assert options_hash(plain.format, plain.routing) == "086f8b67e056436b"
     assert len({options_hash(each.format, each.routing) for each in (plain, layout, other)}) == 3
+
+
+def test_what_is_read_together_gives_positions_no_meaning() -> None:
+    """The ledger's entry names it, so that an object begun goes on under any of these options."""
+    joined = [
+        load_with({**BARE, "input.layout": "confluent", **changes})
+        for changes in (
+            {},
+            {"restore.sidecars": "required", "restore.sidecars.wait.ms": "1"},
+            {"restore.tombstones": "after"},
+        )
+    ]
+
+    assert len({options_hash(each.format, each.routing) for each in joined}) == 1

@@ -10,9 +10,16 @@ from ingest.catalogue.alter_offsets import Offset
 from ingest.kafka.control_records import TargetState
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
-from ingest.model.positions import BlockPosition, BytePosition, ElementPosition, Position, RowPosition
+from ingest.model.positions import (
+    BlockPosition,
+    BytePosition,
+    ElementPosition,
+    JoinedPosition,
+    Position,
+    RowPosition,
+)
 from ingest.rest.port import Change, LedgerObject
-from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, has_offset
+from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, check_known, has_offset
 from ingest.settings.choices import InputFormat
 from tests.rest.recording_connector import READER, FakeConnector, ask
 
@@ -104,11 +111,15 @@ def test_an_object_in_slices_says_how_many_are_done() -> None:
     state=st.sampled_from([state for state in State if state is not State.NEW]),
     records=st.integers(0, 2**40),
     bad=st.integers(0, 9),
-    byte=st.none() | st.integers(0, 2**60),
+    position=st.none()
+    | st.builds(BytePosition, st.integers(0, 2**60))
+    | st.builds(
+        JoinedPosition, st.builds(BytePosition, st.integers(0, 9)), st.integers(0, 9), st.integers(0, 9)
+    ),
     reason=st.none() | st.text(max_size=5),
 )
 def test_what_get_shows_patch_takes_back(
-    state: State, records: int, bad: int, byte: int | None, reason: str | None
+    state: State, records: int, bad: int, position: BytePosition | JoinedPosition | None, reason: str | None
 ) -> None:
     """Law: a saved answer, sent again, sets what was saved."""
     entry = LedgerEntry(
@@ -116,8 +127,8 @@ def test_what_get_shows_patch_takes_back(
         reason=reason,
         records=records,
         bad=bad,
-        position=None if byte is None else BytePosition(byte),
-        options=None if byte is None else "abc",
+        position=position,
+        options=None if position is None else "abc",
         size=5,
         last_modified_ms=7,
         version_id="v",
@@ -324,3 +335,34 @@ def test_half_a_position_is_none(input_format: InputFormat, offset: dict[str, in
     item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
     with pytest.raises(InvalidOffsets, match=r"a position has to hold (byte or )?element and byte"):
         reader.read([item])
+
+
+@pytest.mark.parametrize(
+    ("offset", "wrong"),
+    [
+        ({"values": {"byte": 1}, "row": 1, "tombstones": -1}, "values, row and tombstones"),
+        ({"values": {"byte": "x"}, "row": 1, "tombstones": 0}, "values, row and tombstones"),
+        (
+            {"values": {"byte": 1}, "row": 1, "tombstones": 0, "byte": 1},
+            "values, row and tombstones|no 'byte'",
+        ),
+    ],
+)
+def test_a_joined_position_is_whole_or_none(offset: dict[str, Any], wrong: str) -> None:
+    """An object that is read with others goes on in all of them, or not at all."""
+    item = {"partition": {"bucket": A.bucket, "key": A.key, "etag": A.etag}, "offset": offset}
+
+    reader = OffsetsReader(bucket=A.bucket, input_format=InputFormat.AVRO, options="abc")
+    with pytest.raises(InvalidOffsets, match=wrong):
+        reader.read([item])
+
+
+def test_a_joined_position_needs_an_entry_that_names_the_others() -> None:
+    """Without it the object's keys would be left out from there on, in silence."""
+    offset = {"state": "partial", "values": {"byte": 1}, "row": 1, "tombstones": 0, "size": 5}
+    item = {"partition": {"bucket": A.bucket, "key": A.key, "etag": A.etag}, "offset": offset}
+    (change,) = READER.read([item])
+
+    with pytest.raises(InvalidOffsets, match="does not know with which objects"):
+        check_known(change, None)
+    check_known(change, LedgerObject(object=change.object, entry=LedgerEntry(state=State.PARTIAL)))

@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from ingest.catalogue.object_commands import Replay, Selection
 from ingest.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.positions import BytePosition, JoinedPosition
@@ -176,6 +177,13 @@ def test_what_is_not_proven_is_held_back_in_sight() -> None:
     )
     assert desk.catalogue.is_idle
 
+    replay = Replay(selection=Selection(key=_gone(1)))
+    desk.do(desk.catalogue.apply_command(replay, [listed(_gone(1))], desk.now))
+    desk.turn()
+    desk.turn(1000)
+    desk.answer(_places(1, {}, 0, own_from=0))
+    assert [key for key, _, _ in desk.read()] == [_gone(1)]
+
 
 @pytest.mark.parametrize("is_done", [True, False])
 def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:  # noqa: FBT001
@@ -255,3 +263,21 @@ def test_a_tombstone_object_that_is_gone_is_skipped() -> None:
 
     assert desk.reason(_gone(1)) == "missing"
     assert desk.catalogue.is_idle
+
+
+def test_a_thousand_values_wait_for_one_search() -> None:
+    """Whatever is known when it begins is answered by it; what comes meanwhile by the next."""
+    desk = _desk()
+    starts = range(0, 3000, 3)
+    desk.show(*_two(*starts))
+    assert desk.searches == (_FOLDER,)
+    desk.announce("m", event(_value(9001)), event(_value(9001, ".keys")))
+    desk.turn()
+    assert desk.searches == (_FOLDER,)
+
+    desk.answer()
+    # The listing was established without headers, so that the new object waits for the search alone.
+    assert desk.searches == (_FOLDER,)
+    desk.answer()
+    # A batch has a thousand at most.
+    assert [len(desk.read()), len(desk.read())] == [1000, 1]

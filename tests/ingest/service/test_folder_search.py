@@ -1,0 +1,150 @@
+"""Where the tombstones of a topic's folder stand: what is asked of the bucket, and what is said of it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pytest
+
+from ingest.catalogue.tombstones import FolderPlaces
+from ingest.errors import ObjectMissing
+from ingest.model.objects import S3Object
+from ingest.model.side_objects import RowPlace
+from ingest.service.folder_search import BucketCalls, FolderSearch
+from tests.ingest.catalogue.desk import listed
+from tests.ingest.settings.loading import load_with
+from tests.spark.formats.memory_source import MemorySource
+
+_FOLDER: Final = "topics/t/"
+
+
+def _value(start: int, side: str = "") -> str:
+    return f"{_FOLDER}partition=0/t+0+{start:010}{side}.json"
+
+
+def _gone(start: int, side: str = ".keys") -> str:
+    return f"{_FOLDER}tombstone/t+0+{start:010}{side}.json"
+
+
+def _keys(count: int) -> bytes:
+    return b'"k"\n' * count
+
+
+class _Bucket:
+    """Objects and tags in memory; counts what is asked."""
+
+    def __init__(
+        self, objects: Mapping[str, bytes], tags: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        self.objects = dict(objects)
+        self.tags = tags or {}
+        self.listings: list[str] = []
+        self.read: list[str] = []
+
+    def search(self, search: FolderSearch) -> FolderPlaces:
+        """What is found of the folder."""
+        return search.search(BucketCalls(self._listed, self._tags, self._source), _FOLDER)
+
+    def _listed(self, prefix: str) -> Iterable[S3Object]:
+        self.listings.append(prefix)
+        return [listed(key) for key in sorted(self.objects) if key.startswith(prefix)]
+
+    def _tags(self, seen: S3Object) -> Mapping[str, str]:
+        return self.tags.get(seen.id.key, {})
+
+    def _source(self, seen: S3Object) -> MemorySource:
+        self.read.append(seen.id.key)
+        return MemorySource(self.objects[seen.id.key], name=seen.id.url)
+
+
+def _search(mode: str = "proven") -> FolderSearch:
+    bare: dict[str, str | None] = {"topic": None, "file.name.template": None}
+    return FolderSearch(load_with({**bare, "input.layout": "confluent", "restore.tombstones": mode}))
+
+
+def test_a_folder_without_tombstones_is_one_request() -> None:
+    """Nothing of its values is listed or read."""
+    bucket = _Bucket({_value(0): b"{}\n", _value(0, ".keys"): _keys(1)})
+
+    assert bucket.search(_search()) == FolderPlaces(folder=_FOLDER)
+    assert (bucket.listings, bucket.read) == ([f"{_FOLDER}tombstone/"], [])
+
+
+def test_rows_are_counted_in_keys_once_and_not_where_tags_say_them() -> None:
+    """Keys are small; a search that follows counts only what is new."""
+    objects = {_value(start, side): _keys(2) for start in (0, 3) for side in ("", ".keys")}
+    bucket = _Bucket(
+        objects | {_gone(1): _keys(1), _gone(1, ".headers"): b""},
+        {_value(0): {"startOffset": "0", "endOffset": "2", "recordCount": "2"}},
+    )
+    search = _search()
+    (found,) = bucket.search(search).tombstones
+
+    assert found.inserts == {_value(0): (RowPlace(1, 0, 1),)}
+    assert (found.own_from, found.rows, found.unknown) == (1, 1, None)
+    assert found.headers is not None
+    assert [value.id.key for value in found.values] == [_value(0), _value(3)]
+    assert sorted(bucket.read) == [_value(3, ".keys"), _gone(1)]
+    bucket.search(search)
+    assert len(bucket.read) == 2
+
+
+def test_rows_behind_all_values_are_the_objects_own() -> None:
+    """Two of them stand before the second value object, one behind it."""
+    tags = {
+        _value(start): {"startOffset": str(start), "endOffset": str(start), "recordCount": "1"}
+        for start in (0, 3)
+    }
+    bucket = _Bucket({_value(0): b"{}\n", _value(3): b"{}\n", _gone(1): _keys(2), _gone(4): _keys(1)}, tags)
+    first, last = bucket.search(_search()).tombstones
+
+    assert (first.inserts, first.own_from) == ({_value(3): (RowPlace(0, 0, 2),)}, 2)
+    assert (last.inserts, last.own_from) == ({}, 0)
+
+
+@pytest.mark.parametrize("damage", [b'"k"', b"\x1f\x8b damaged"])
+def test_what_cannot_be_counted_is_said_of_all_of_the_partition(damage: bytes) -> None:
+    """One damaged object leaves the places of its neighbours open, and does not stop the search."""
+    bucket = _Bucket({_value(0): b"{}\n", _gone(1): _keys(1), _gone(3): damage})
+    found = bucket.search(_search()).tombstones
+
+    assert [each.object.id.key for each in found] == [_gone(1), _gone(3)]
+    assert all("is not proven" in (each.unknown or "") and _gone(3) in (each.unknown or "") for each in found)
+
+
+def test_what_is_gone_since_it_was_listed_is_searched_again() -> None:
+    """It is another folder by now."""
+
+    class _Gone(MemorySource):
+        def read_at(self, offset: int, length: int) -> bytes:
+            del offset, length
+            raise ObjectMissing("gone")
+
+    calls = BucketCalls(
+        lambda prefix: [listed(key) for key in (_gone(1),) if key.startswith(prefix)],
+        lambda _seen: {},
+        lambda seen: _Gone(b"x", name=seen.id.url),
+    )
+    with pytest.raises(ObjectMissing):
+        _search().search(calls, _FOLDER)
+
+
+@pytest.mark.parametrize(("rows", "is_placed"), [(1000, True), (1001, False)])
+def test_places_that_would_fill_the_ledger_are_held_back(rows: int, is_placed: bool) -> None:  # noqa: FBT001
+    """Each run of rows stands in the entry of its value object, so that there is a bound to them."""
+    # A value, a tombstone, a value ..: with one value object of all of them, each tombstone is a run.
+    tags = {"startOffset": "0", "endOffset": str(2 * rows), "recordCount": str(rows + 1)}
+    objects = {_value(0): b""} | {_gone(2 * row + 1): _keys(1) for row in range(rows)}
+    found = _Bucket(objects, {_value(0): tags}).search(_search()).tombstones
+
+    assert len(found) == rows
+    assert all(each.inserts for each in found)
+    assert {each.unknown is None for each in found} == {is_placed}
+
+
+def test_after_needs_no_counts() -> None:
+    """All rows are behind all values."""
+    bucket = _Bucket({_value(0): b"{}\n", _gone(1): _keys(3)})
+    (found,) = bucket.search(_search("after")).tombstones
+
+    assert (found.own_from, found.inserts, found.unknown) == (0, {}, None)
+    assert bucket.read == []
