@@ -8,6 +8,7 @@ from ingest.errors import AccessDenied, HeadraceError, ObjectError
 from ingest.key_routes import name_in
 from ingest.model.objects import S3Object
 from ingest.settings import Settings
+from ingest.settings.choices import RestoreSidecars
 from ingest.settings.settings import S3Settings
 from layouts.detect import layout_of_content
 from layouts.exactness import ContentFacts, exactness
@@ -69,6 +70,7 @@ class ArchiveSampler:
         self._s3 = settings.s3
         self._decoder = ArchiveDecoder(settings.format.restore)
         self._options = DecodeOptions(format=settings.format)
+        self._has_sides = settings.joining.sidecars is not RestoreSidecars.IGNORE
 
     def sample(self, wanted: S3Object, sides: frozenset[ObjectKind] = frozenset()) -> ArchiveSample:
         """What the object says of its rows, with these side objects. Blocks on a GET or two."""
@@ -81,7 +83,8 @@ class ArchiveSampler:
             return ArchiveSample(
                 url=source.name, layout=None, exactness=None, shown=shown, problem=str(error)
             )
-        facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=sides)
+        found = sides if self._has_sides else frozenset[ObjectKind]()
+        facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
         return ArchiveSample(
             url=source.name, layout=name.layout, exactness=exactness(name, facts), shown=shown
         )

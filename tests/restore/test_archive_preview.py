@@ -88,6 +88,13 @@ def test_side_objects_and_tombstones_are_counted() -> None:
     assert {each.part: each.grade for each in without.exactness}[Part.KEY] is Grade.ABSENT
 
 
+def test_side_objects_that_are_left_out_bring_no_keys() -> None:
+    """What the options leave out is said not to come back."""
+    (topic,) = _preview("confluent-kvh_json", restore__sidecars="ignore")[0].topics()
+
+    assert {each.part: each.grade for each in topic.exactness}[Part.KEY] is Grade.ABSENT
+
+
 def test_what_cannot_be_restored_as_it_is_told_is_said() -> None:
     """The sentence of the quarantine, before anything is quarantined."""
     preview, _ = _preview("lenses-csv", csv__header=None, csv__columns=None)
