@@ -12,8 +12,16 @@ _MAX_BYTES: Final = 2**31 - 1
 
 
 def arrow_binary(column: Column) -> Any:
-    """The column as a binary array of its own memory. Nulls are nulls. ValueError from 2 GiB on."""
+    """The column as a binary array, over its memory where that is possible. Nulls are nulls.
+
+    ValueError from 2 GiB on.
+    """
     count = len(column)
+    if count and len(column.buffer) <= _MAX_BYTES and _is_contiguous(column):
+        ends = np.append(column.starts, column.starts[-1] + column.lengths[-1]).astype(np.int32)
+        return pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(column.buffer)]
+        )
     nulls = column.lengths == NULL_LENGTH
     starts = np.where(nulls, 0, column.starts)
     lengths = np.where(nulls, 0, column.lengths)
@@ -38,6 +46,12 @@ def arrow_binary(column: Column) -> Any:
     places = np.empty(count, np.int64)
     places[order] = 2 * np.arange(count)
     return both.take(pa.array(places, mask=nulls))
+
+
+def _is_contiguous(column: Column) -> bool:
+    """True when there are no nulls and each value begins where the one before it ends."""
+    starts, lengths = column.starts, column.lengths
+    return bool((lengths >= 0).all() and (starts[1:] == starts[:-1] + lengths[:-1]).all())
 
 
 def column_of_arrow(array: Any) -> Column:

@@ -18,7 +18,7 @@ from spark.converters.json_inference import inferred
 from spark.converters.plain_converters import segment
 from spark.converters.segments import RowFaults, Segment
 from spark.converters.typed_columns import TypedColumn
-from spark.formats.encoding.json_kinds import JsonKind, compacted, json_kinds, null_texts, nulled
+from spark.formats.encoding.json_kinds import JsonKind, compacted, json_kinds, json_lines, null_texts, nulled
 
 _PAYLOAD: Final = b'"payload"'
 _SCHEMAS_KEPT: Final = 1000
@@ -62,6 +62,9 @@ class JsonConverter:
 
     def _checked(self, column: Column, faults: RowFaults) -> tuple[Column, Numbers]:
         """The column with its nulls and compact texts, and the rows that are JSON."""
+        lines = json_lines(column)
+        if lines is not None and not faults.found:
+            return lines, np.arange(len(lines))
         kinds = json_kinds(column)
         good = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
         nulls = null_texts(column, kinds)

@@ -75,11 +75,40 @@ def _part(column: Column, rows: slice) -> Column:
 
 
 def _is_all_json(column: Column) -> bool:
+    lines = _joined_lines(column)
+    return are_all_json(lines, _line_starts(column), column.lengths)
+
+
+def json_lines(column: Column) -> Column | None:
+    """The same texts as lines of one buffer, where each is JSON that may stand in a line and none is null.
+
+    None where one is not, or may not be.
+    """
+    if not len(column) or int(column.lengths.min()) <= 0:
+        return None
+    octets = np.frombuffer(column.buffer, np.uint8)
+    lengths = column.lengths
+    edges = octets[column.starts], octets[column.starts + lengths - 1]
+    if not _FIRST[edges[0]].all() or (edges[1] <= _BLANK).any() or (edges[0] == ord("n")).any():
+        return None
+    if _with_line_feeds(octets, column.starts, lengths).any():
+        return None
+    lines = _joined_lines(column)
+    starts = _line_starts(column)
+    return (
+        Column(buffer=lines, starts=starts, lengths=lengths) if are_all_json(lines, starts, lengths) else None
+    )
+
+
+def _joined_lines(column: Column) -> bytes:
     values = arrow_binary(column)
     lists = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    lines = pc.binary_join(lists, b"\n")[0].as_py()
-    starts = np.cumsum(column.lengths + 1) - column.lengths - 1
-    return are_all_json(lines, starts, column.lengths)
+    lines: bytes = pc.binary_join(lists, b"\n")[0].as_py()
+    return lines
+
+
+def _line_starts(column: Column) -> Numbers:
+    return np.cumsum(column.lengths + 1) - column.lengths - 1
 
 
 def compacted(column: Column, rows: Numbers) -> Column:

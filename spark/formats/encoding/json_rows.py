@@ -19,7 +19,7 @@ from spark.formats.encoding.json_members import (
     text_member,
     value_member,
 )
-from spark.formats.encoding.row_texts import Pieces, decimal_texts, joined, text_of
+from spark.formats.encoding.row_texts import Pieces, decimal_texts, joined, lines_of, text_of
 from spark.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, KafkaRecords
 
 # Which rows have a member: all, or those of a mask.
@@ -40,6 +40,10 @@ class JsonRows:
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""
         count = len(records)
+        if self._bare is OutputField.VALUE and self._ending == b"\n" and records.value.form is Form.JSON:
+            lines = lines_of(records.value.texts())
+            if lines is not None:
+                return lines
         if self._bare is not None:
             pieces = [*bare_pieces(records, self._bare), self._ending]
         else:

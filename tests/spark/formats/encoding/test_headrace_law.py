@@ -38,10 +38,10 @@ def _settings() -> FormatSettings:
     return load_with(config).format
 
 
-def _restored(content: bytes, name: str) -> list[RowBatch]:
+def _restored(content: bytes, records: KafkaRecords, name: str) -> list[RowBatch]:
     how = _settings()
     assert how.restore is not None
-    key = f"backup/orders/3/{0:020}.headrace{name}"
+    key = f"backup/{records.topic}/{records.partition}/{records.first_offset:020}.headrace{name}"
     return list(
         ArchiveDecoder(how.restore).decode(
             MemorySource(content, name=f"s3://archive/{key}"),
@@ -75,7 +75,7 @@ def test_every_byte_comes_back(wanted: OutputFormat, compression: Compression, r
     """Null and empty, any keys, headers twice, no time, order: through the source's own decoders."""
     how = output(wanted, compression=compression)
 
-    found = _parts(_restored(encoded(records, how), extension(how)))
+    found = _parts(_restored(encoded(records, how), records, extension(how)))
 
     assert found == [(key, value, headers, time) for key, value, headers, time, _ in kafka_records(records)]
 
@@ -97,4 +97,4 @@ def test_many_records_in_many_blocks_come_back(wanted: OutputFormat) -> None:
             assert encoder.buffered == 0
     content += encoder.finish()
 
-    assert [value for _, value, _, _ in _parts(_restored(content, extension(how)))] == values
+    assert [value for _, value, _, _ in _parts(_restored(content, run.records, extension(how)))] == values
