@@ -9,7 +9,7 @@ from archive.archive import Archive, ArchiveOptions
 from archive.condition import ArchiveCounts, PartitionStatus
 from archive.effects import FoundPartition, FoundTopics, GroupOffset, LostOffsets, SinkEffects, SinkWrite
 from archive.partitions import PartitionCondition
-from archive.starting import OffsetReset, Refused, mark_of
+from archive.starting import OffsetReset, Refused
 
 __all__ = [
     "Archive",
@@ -25,5 +25,4 @@ __all__ = [
     "Refused",
     "SinkEffects",
     "SinkWrite",
-    "mark_of",
 ]

@@ -50,6 +50,7 @@ def grant_of(
             EarlierGroups(options=old, done=done_of(above, topic_id=checkpoint.topic_id, options=old))
             for old in earlier
         ),
+        is_made_again=checkpoint.is_made_again,
     )
 
 

@@ -1,6 +1,6 @@
 """Where reading a partition begins: by the ledger, by the group's offset, by `auto.offset.reset`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -34,11 +34,6 @@ class Refused:
 
     reason: str
     sentence: str
-
-
-def mark_of(ledger: str, topic_id: str) -> str:
-    """The metadata of every offset that is committed for the connector's own group."""
-    return f"{_MARK} {ledger} {topic_id}"
 
 
 def start_of(
@@ -97,7 +92,7 @@ def _first_start(found: FoundPartition, *, ledger: str, group: str, reset: Offse
 def _made_again(found: FoundPartition, checkpoint: PartitionCheckpoint) -> Start:
     """Every record of the new life is new, whatever old entries, old offsets and `reset` say."""
     return Start(
-        checkpoint=_checkpoint(found, found.begin),
+        checkpoint=replace(_checkpoint(found, found.begin), is_made_again=True),
         is_new=True,
         warning=f"The topic {found.topic!r} was deleted and made again: {found.partition_of} begins at "
         f"{found.begin}; what was archived of the old one up to offset {checkpoint.offset} stays.",

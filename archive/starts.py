@@ -7,13 +7,14 @@ from archive.completions import LeaderCompletions
 from archive.effects import GroupOffset, SinkEffectsBuilder
 from archive.entries import LedgerEntries
 from archive.partitions import PartitionState
-from archive.starting import OffsetReset, Refused, Start, mark_of, start_of
+from archive.starting import OffsetReset, Refused, Start, start_of
 from ingest.model.sink_entries import (
     GroupingOptions,
     PartitionCheckpoint,
     SealedObject,
     TopicPartition,
     key_of,
+    offset_mark,
 )
 
 
@@ -75,7 +76,7 @@ class PartitionStarts:
                 topic=checkpoint.topic,
                 partition=checkpoint.partition,
                 offset=checkpoint.offset,
-                mark=mark_of(self._options.ledger, checkpoint.topic_id),
+                mark=offset_mark(self._options.ledger, checkpoint.topic_id),
             )
         )
 

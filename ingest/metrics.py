@@ -119,6 +119,47 @@ class Metrics:
             "When the last full listing was complete (seconds since 1970; 0: none yet).",
             registry=registry,
         )
+        self.sink_records = Counter(
+            "headrace_sink_records", "Records committed to objects, by topic.", ["topic"], registry=registry
+        )
+        self.sink_bytes = Counter(
+            "headrace_sink_bytes", "Bytes of the objects they are in.", registry=registry
+        )
+        self.sink_objects = Counter(
+            "headrace_sink_objects",
+            "Objects that became visible (complete), or never will (quarantined).",
+            ["state"],
+            registry=registry,
+        )
+        self.lost_offsets = Counter(
+            "headrace_lost_offsets",
+            "Records that Kafka deleted before they were read, by topic.",
+            ["topic"],
+            registry=registry,
+        )
+        self.sink_lag = Gauge(
+            "headrace_sink_lag",
+            "Records in Kafka that are not read yet, by topic.",
+            ["topic"],
+            registry=registry,
+        )
+        self.sink_open_objects = Gauge(
+            "headrace_sink_open_objects", "Objects that take records now.", registry=registry
+        )
+        self.sink_pending_objects = Gauge(
+            "headrace_sink_pending_objects", "Objects that are sealed and not completed.", registry=registry
+        )
+        self.sink_buffered_bytes = Gauge(
+            "headrace_sink_buffered_bytes",
+            "Bytes of open objects, in memory or on disk.",
+            ["where"],
+            registry=registry,
+        )
+        self.sink_oldest_open = Gauge(
+            "headrace_sink_oldest_open_seconds",
+            "For how long the oldest open object is open.",
+            registry=registry,
+        )
         self.set_mode(None)
         # There from the start, at 0: the rate of a series that begins with its first event misses that one.
         for outcome in OUTCOMES:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final, TypeVar
@@ -173,6 +173,101 @@ class KafkaAdmin:
         finally:
             consumer.close()
         return {place.topic: place.metadata for place in found if place.error is None and place.metadata}
+
+    def topics(self) -> set[str]:
+        """The names of all topics that this user may see."""
+        what = "the topics could not be listed"
+        try:
+            found = self._retried(lambda seconds: self._client.list_topics(timeout=seconds))
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+        return set(found.topics)
+
+    def describe_topics(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Each topic's id and number of partitions; a topic that is not there is left out."""
+        if not topics:
+            return {}
+        wanted = TopicCollection(sorted(topics))
+        what = f"topics {', '.join(sorted(topics))} could not be described"
+        found: dict[str, tuple[str, int]] = {}
+        futures = self._client.describe_topics(wanted, request_timeout=self._timeout)
+        for topic, future in futures.items():
+            try:
+                described = self._await(future, self._timeout + 1, what)
+            except KafkaException as error:
+                translated = self._translated(error, what)
+                if not isinstance(translated, TopicMissing):
+                    raise translated from error
+            else:
+                found[topic] = str(described.topic_id), len(described.partitions)
+        return found
+
+    def offset_ranges(
+        self, partitions: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """The first offset that is there and the high watermark of each partition."""
+        if not partitions:
+            return {}
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library types no static methods
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return {
+            place: (begin, end)
+            for (place, begin), end in zip(
+                self._offsets(partitions, earliest).items(),
+                self._offsets(partitions, latest).values(),
+                strict=True,
+            )
+        }
+
+    def _offsets(
+        self, partitions: Collection[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        what = "the offsets of the topics could not be read"
+        places = {place: TopicPartition(*place) for place in sorted(partitions)}
+
+        def ask(seconds: float) -> dict[tuple[str, int], int]:
+            futures = self._client.list_offsets(
+                dict.fromkeys(places.values(), spec),
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=seconds,
+            )
+            return {
+                place: int(self._await(futures[where], seconds + 1, what).offset)
+                for place, where in places.items()
+            }
+
+        try:
+            return self._retried(ask)
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+
+    def committed(
+        self, group: str, partitions: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, str]]:
+        """The group's committed offset and its metadata, of each of these partitions that has one.
+
+        Stable: a pending commit is waited for. Asked as `group_offsets` is.
+        """
+        what = f"the offsets of consumer group {group!r} could not be read"
+        consumer = new_consumer(self._properties, {"group.id": group, "isolation.level": "read_committed"})
+        places = [TopicPartition(*place) for place in sorted(partitions)]
+        try:
+            found = (
+                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+            )
+        except KafkaException as error:
+            raise self._refused(consumer, what) or translate(error, what=what) from error
+        finally:
+            consumer.close()
+        return {
+            (place.topic, place.partition): (place.offset, place.metadata or "")
+            for place in found
+            if place.error is None and place.offset >= 0
+        }
+
+    def members(self, group: str) -> set[str]:
+        """The ids of the group's active members."""
+        return set(self._holdings(group))
 
     def group_topics(self, group: str) -> set[str]:
         """The topics whose partitions members of the group hold now."""

@@ -31,7 +31,7 @@ from ingest.kafka.ledger_identity import (
 )
 from ingest.kafka.ledger_rows import collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity, LedgerTopic, describe_ledger_topic, prepare_ledger_topic
-from ingest.kafka.ledger_writer import LedgerWriter, Write
+from ingest.kafka.ledger_writer import GroupOffsets, LedgerWriter, Write
 from ingest.model.ledger_entry import ControlKey
 
 _log = structlog.get_logger(__name__)
@@ -178,7 +178,12 @@ class DriverLedger:
             self._slots = slots
 
     def commit(
-        self, writes: Sequence[Write], *, offsets: Sequence[TopicPartition] = (), timeout: float = 60.0
+        self,
+        writes: Sequence[Write],
+        *,
+        offsets: Sequence[TopicPartition] = (),
+        other: GroupOffsets | None = None,
+        timeout: float = 60.0,
     ) -> None:
         """Commit the driver's own writes in one transaction; return when that is certain. Blocks.
 
@@ -191,7 +196,7 @@ class DriverLedger:
             try:
                 with self._or_invalid_ledger():
                     self._writer.commit(
-                        writes, offsets=offsets, timeout=max(1.0, deadline - time.monotonic())
+                        writes, offsets=offsets, other=other, timeout=max(1.0, deadline - time.monotonic())
                     )
             except CommitUnknown as error:
                 # The next transaction's init decides the one in doubt, and nobody else writes these keys:

@@ -29,6 +29,11 @@ class GroupMetadata:
         return self.generation >= 0 and self.member != ""
 
 
+def memberless_metadata(group: str) -> bytes:
+    """What commits offsets of a group that has no members, in the form of `parse_group_metadata`."""
+    return _MAGIC + _GENERATION.pack(-1) + group.encode() + b"\0" + b"\0" + b"\1"
+
+
 def parse_group_metadata(raw: bytes) -> GroupMetadata:
     """The member in what `Consumer.consumer_group_metadata()` gave; ValueError when it is something else.
 

@@ -8,6 +8,7 @@ import msgspec
 from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import decode_control
 from ingest.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
+from ingest.model.sink_entries import decode_sink_entry, is_sink_key
 
 # What means "no split" in columns that are part of a primary key: the object's own row.
 WHOLE: Final = -1
@@ -57,7 +58,7 @@ def collect_rows(records: Iterable[tuple[bytes, bytes | None]]) -> LedgerRows:
         assert isinstance(key, ControlKey)
         value = controls[key.name] = entries.pop(raw_key)
         if value is not None:
-            decode_control(key, value)
+            _require_known(key, value)
     return LedgerRows(entries, controls)
 
 
@@ -84,3 +85,11 @@ def row_state(raw: bytes) -> str:
         decode_entry(raw)  # says what is wrong with it, and which version to run
         raise InvalidLedger(f"The ledger holds a value that is not Headrace's: {raw[:200]!r}.")
     return head.state
+
+
+def _require_known(key: ControlKey, raw: bytes) -> None:
+    """InvalidLedger for a control record of a newer version."""
+    if is_sink_key(key):
+        decode_sink_entry(key, raw)
+    else:
+        decode_control(key, raw)

@@ -5,6 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -27,6 +28,14 @@ _PAUSE_SECONDS: Final = 0.05
 
 Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 """A key with its new entry, a control record's bytes, or None for a tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """Offsets of a group without members, by its metadata (`memberless_metadata`)."""
+
+    group: bytes
+    offsets: tuple[TopicPartition, ...]
 
 
 class LedgerWriter:
@@ -61,11 +70,17 @@ class LedgerWriter:
             self._initialise(time.monotonic() + timeout)
 
     def commit(
-        self, writes: Sequence[Write], *, offsets: Sequence[TopicPartition] = (), timeout: float = 30.0
+        self,
+        writes: Sequence[Write],
+        *,
+        offsets: Sequence[TopicPartition] = (),
+        other: GroupOffsets | None = None,
+        timeout: float = 30.0,
     ) -> None:
         """Commit these writes, all or none; return when the broker has acknowledged it.
 
-        `offsets` are committed for the group beside. A transaction that is aborted is made again: the writes
+        `offsets` are committed for the group beside, `other` are those of another one. A transaction that is
+        aborted is made again: the writes
         say what is, so repeating them is harmless. LeadershipLost when another driver or generation took
         over; CommitUnknown when the commit was not answered within `timeout` seconds (`initialise` and read,
         then write again); Unavailable when no transaction could be made in that time; AccessDenied,
@@ -78,7 +93,7 @@ class LedgerWriter:
                 metadata = self._metadata()
                 producer = self._producer or self._initialise(deadline)
                 try:
-                    self._transact(producer, metadata, writes, offsets, deadline)
+                    self._transact(producer, metadata, writes, offsets, other, deadline)
                 except Fenced as error:
                     # By the group: a standby's arrival has raised the generation and its news has not come
                     # yet.
@@ -142,12 +157,15 @@ class LedgerWriter:
         metadata: bytes,
         writes: Sequence[Write],
         offsets: Sequence[TopicPartition],
+        other: GroupOffsets | None,
         deadline: float,
     ) -> None:
         try:
             producer.begin_transaction()
             # First of all, so that a driver of the past is refused before it has written anything.
             self._send_group_commit(producer, [*group_offsets(self._ledger_topic), *offsets], metadata)
+            if other is not None:
+                self._send_group_commit(producer, other.offsets, other.group)
             for key, entry in writes:
                 value = encode_entry(entry) if isinstance(entry, LedgerEntry) else entry
                 self._produce(producer, encode_key(key), value)

@@ -11,7 +11,7 @@ import msgspec
 
 from ingest.errors import InvalidLedger
 from ingest.model.fast_pickle import fast_pickle
-from ingest.model.ledger_entry import ControlKey
+from ingest.model.ledger_entry import VERSION, ControlKey
 
 _PARTITION: Final = "sink/partition/"
 _OBJECT: Final = "sink/object/"
@@ -114,6 +114,8 @@ class PartitionCheckpoint:
     highest: int = NONE_COVERED
     dead_letters: tuple[int, ...] = ()
     options: str = ""
+    is_made_again: bool = False
+    """Records of an earlier topic of this name were archived: names of this one's objects stand apart."""
 
     @property
     def partition_of(self) -> TopicPartition:
@@ -158,27 +160,64 @@ def partition_key(partition: TopicPartition) -> ControlKey:
     return ControlKey(f"{_PARTITION}{partition.topic}/{partition.partition}")
 
 
+def offset_mark(ledger: str, topic_id: str) -> str:
+    """The metadata of every offset that is committed for the connector's own group: whose it is."""
+    return f"headrace {ledger} {topic_id}"
+
+
 def is_sink_key(key: ControlKey) -> bool:
     """True for the keys of this module."""
     return key.name.startswith((_PARTITION, _OBJECT, _OPTIONS))
 
 
+class _Versioned(msgspec.Struct):
+    v: Any
+
+
+class _Sealed(msgspec.Struct):
+    entry: SealedObject
+    v: int = VERSION
+
+
+class _Checkpoint(msgspec.Struct):
+    entry: PartitionCheckpoint
+    v: int = VERSION
+
+
+class _Options(msgspec.Struct):
+    entry: GroupingOptions
+    v: int = VERSION
+
+
+_Shape = _Sealed | _Checkpoint | _Options
+
+
 def encode_sink_entry(entry: SinkEntry) -> bytes:
     """The entry as the ledger holds it."""
-    return msgspec.json.encode(entry)
+    match entry:
+        case SealedObject():
+            return msgspec.json.encode(_Sealed(entry))
+        case PartitionCheckpoint():
+            return msgspec.json.encode(_Checkpoint(entry))
+        case GroupingOptions():
+            return msgspec.json.encode(_Options(entry))
 
 
 def decode_sink_entry(key: ControlKey, raw: bytes) -> SinkEntry:
-    """The entry that `encode_sink_entry` gave; InvalidLedger for anything else."""
-    shape: Any = PartitionCheckpoint
+    """The entry that `encode_sink_entry` gave; InvalidLedger for a newer version's, and for anything else."""
+    shape: type[_Shape] = _Checkpoint
     if key.name.startswith(_OBJECT):
-        shape = SealedObject
+        shape = _Sealed
     elif key.name.startswith(_OPTIONS):
-        shape = GroupingOptions
+        shape = _Options
     try:
-        entry: SinkEntry = msgspec.json.decode(raw, type=shape)
+        version = msgspec.json.decode(raw, type=_Versioned).v
+        if version != VERSION:
+            raise InvalidLedger(
+                f"The ledger holds the record {key.name!r} in format {version!r}, which this version does "
+                "not know. Run the newer version of Headrace that wrote it."
+            )
+        found: _Shape = msgspec.json.decode(raw, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidLedger(
-            f"The ledger holds a record {key.name!r} that this version does not read: run the newer version."
-        ) from error
-    return entry
+        raise InvalidLedger(f"The ledger's record {key.name!r} is not Headrace's: {raw[:200]!r}.") from error
+    return found.entry

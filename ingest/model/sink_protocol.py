@@ -46,7 +46,7 @@ class PartitionGrant:
 
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
     dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
-    than those in force: a record is archived if any of them covers it.
+    than those in force: a record is archived if any of them covers it. `is_made_again` as in the checkpoint.
     """
 
     topic: str
@@ -57,6 +57,7 @@ class PartitionGrant:
     highest: int = NONE_COVERED
     dead_letters: tuple[int, ...] = ()
     earlier: tuple[EarlierGroups, ...] = ()
+    is_made_again: bool = False
 
     @property
     def partition_of(self) -> TopicPartition:

@@ -61,6 +61,57 @@ class EventToCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedObject:
+    """One of the last objects of a sink that became visible, or never will; its key is made printable."""
+
+    key: str
+    state: str
+    reason: str | None
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    bytes: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPartition:
+    """A topic-partition of a sink. `offset` is what is committed, `position` what is read."""
+
+    topic: str
+    partition: int
+    state: str
+    slot: int | None
+    offset: int | None
+    position: int | None
+    end: int | None
+    lag: int
+    pending_objects: int
+    quarantined_objects: int
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatus:
+    """What only a sink shows."""
+
+    lag: int = 0
+    open_objects: int = 0
+    pending_objects: int = 0
+    quarantined_objects: int = 0
+    objects_total: int = 0
+    bytes_total: int = 0
+    buffered_bytes: int = 0
+    spilled_bytes: int = 0
+    oldest_open_seconds: float = 0.0
+    oldest_pending_seconds: float = 0.0
+    partitions: tuple[SinkPartition, ...] = ()
+    recent: tuple[ArchivedObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
 
@@ -95,6 +146,8 @@ class Snapshot:
     reading: tuple[ReadingObject, ...] = ()
     recent: tuple[RecentObject, ...] = ()
     quarantined: tuple[QuarantinedObject, ...] = ()
+    sink: SinkStatus | None = None
+    """None for a source."""
 
     def without_leadership(self) -> Self:
         """This process while it does not lead: what it counted, and nothing of what a leader knows."""
@@ -114,6 +167,7 @@ class Snapshot:
             problems={},
             reading=(),
             quarantined=(),
+            sink=None if self.sink is None else SinkStatus(),
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -19,9 +19,11 @@ from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.rest.server import rest_server
 from ingest.service.endpoints import endpoints
-from ingest.service.leadership_phase import LeadershipPhase
+from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.rest_adapter import RestAdapter
+from ingest.service.sink.sink_leader import SinkLeader
+from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.source_leader import SourceLeader
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.standby import InstanceConnector, OpenLedger, StandbyLedger
@@ -80,6 +82,7 @@ class _Composition:
         )
         self._metrics = Metrics(lambda: self._snapshot_holder.snapshot.objects)
         self._statistics = Statistics(self._metrics)
+        self._sink_statistics = SinkStatistics(self._metrics)
         self._connector = RestAdapter(self._snapshot_holder)
         self._deadline = time.monotonic() + options.startup_seconds
         kafka = settings.kafka
@@ -131,7 +134,7 @@ class _Composition:
         while True:
             began = time.monotonic()
             try:
-                return LeadershipPhase(process, past, SourceLeader).run()
+                return LeadershipPhase(process, past, self._new_leader).run()
             except TakenOver:
                 raise
             except LeadershipLost as error:
@@ -145,6 +148,11 @@ class _Composition:
             # Two that take the lead from each other over and over must not be busy with that alone.
             short = short + 1 if time.monotonic() - began < _SHORT_SECONDS else 0
             self._stop.asked.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**short))
+
+    def _new_leader(self, taken: TakenLead) -> Leader:
+        """What leads in this configuration's direction."""
+        sink = self._settings.sink
+        return SourceLeader(taken) if sink is None else SinkLeader(taken, sink, self._sink_statistics)
 
     def _log_start(self) -> None:
         settings = self._settings

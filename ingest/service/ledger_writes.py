@@ -3,16 +3,16 @@
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from ingest.catalogue.effects import LedgerWrite
 from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, TransactionAborted, Unavailable
 from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.ledger_writer import Write
+from ingest.kafka.ledger_writer import GroupOffsets, Write
 from ingest.model.ledger_entry import ControlKey
 from ingest.service.service_events import ComponentProblem, Fatal, OwnEvent, Written
 from ingest.threads import start_thread
@@ -27,20 +27,21 @@ _MAX_RECORDS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Records that go into one transaction; `control` is a command's own record beside them."""
+    """Records that go into one transaction, offsets of another group beside, and what is posted then."""
 
-    writes: tuple[LedgerWrite, ...]
-    control: tuple[ControlKey, bytes | None] | None = None
+    records: tuple[Write, ...]
+    other: GroupOffsets | None
+    written: object
 
 
 class LedgerWrites:
-    """Takes records and posts `Written` for each request once the broker has acknowledged them.
+    """Takes records and posts what was given with them once the broker has acknowledged them.
 
     Requests are committed in the order in which they came, all records of one in one transaction. While the
     broker is away they wait: nothing of theirs is planned in the meantime.
     """
 
-    def __init__(self, ledger: DriverLedger, post: Callable[[OwnEvent], None]) -> None:
+    def __init__(self, ledger: DriverLedger, post: Callable[[Any], None]) -> None:
         self._ledger = ledger
         self._post = post
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
@@ -50,11 +51,20 @@ class LedgerWrites:
     def submit(
         self, writes: tuple[LedgerWrite, ...], control: tuple[ControlKey, bytes | None] | None = None
     ) -> None:
-        """Have these records committed together, `control` with them. Does not block."""
-        self._requests.put(_Request(writes, control))
+        """Have these records committed together, `control` with them: `Written` follows. Does not block."""
+        records: list[Write] = [(write.key, write.entry) for write in writes]
+        if control is not None:
+            records.append(control)
+        self.submit_records(records, Written(writes, is_command=control is not None))
+
+    def submit_records(
+        self, records: Sequence[Write], written: object, *, other: GroupOffsets | None = None
+    ) -> None:
+        """Have these committed together: `written` is posted then. Does not block."""
+        self._requests.put(_Request(tuple(records), other, written))
 
     def close(self, seconds: float) -> None:
-        """Commit what was submitted, as far as `seconds` allow; `Written` comes for that alone.
+        """Commit what was submitted, as far as `seconds` allow; events come for that alone.
 
         What is left out is asked for again by the next leadership, which reads the ledger.
         """
@@ -71,7 +81,7 @@ class LedgerWrites:
         try:
             while (requests := self._next()) is not None and self._commit(requests):
                 for request in requests:
-                    self._post(Written(request.writes, is_command=request.control is not None))
+                    self._post(request.written)
         except HeadraceError as error:
             self._post(Fatal(error))
 
@@ -80,7 +90,7 @@ class LedgerWrites:
         first = self._requests.get()
         if first is None:
             return None
-        together, records = [first], len(first.writes)
+        together, records = [first], len(first.records)
         while records < _MAX_RECORDS:
             try:
                 more = self._requests.get_nowait()
@@ -90,20 +100,17 @@ class LedgerWrites:
                 self._requests.put(None)
                 break
             together.append(more)
-            records += len(more.writes)
+            records += len(more.records)
         return together
 
     def _commit(self, requests: list[_Request]) -> bool:
         """True once the broker has acknowledged all of them; False when an end came first."""
-        writes: list[Write] = []
-        for request in requests:
-            writes += [(write.key, write.entry) for write in request.writes]
-            if request.control is not None:
-                writes.append(request.control)
+        writes = [record for request in requests for record in request.records]
+        other = _joined([request.other for request in requests if request.other is not None])
         failed = False
         while True:
             try:
-                self._ledger.commit(writes)
+                self._ledger.commit(writes, other=other)
             except (LeadershipLost, InvalidLedger):
                 raise
             except (Unavailable, TransactionAborted) as error:
@@ -116,6 +123,14 @@ class LedgerWrites:
                 if failed:
                     self._post(ComponentProblem(_PART, None))
                 return True
+
+
+def _joined(others: Sequence[GroupOffsets]) -> GroupOffsets | None:
+    """Offsets of one group as one commit: of each partition the newest."""
+    if not others:
+        return None
+    newest = {(offset.topic, offset.partition): offset for other in others for offset in other.offsets}
+    return GroupOffsets(others[0].group, tuple(newest.values()))
 
 
 class LedgerMonitor:

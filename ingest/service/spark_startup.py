@@ -11,9 +11,12 @@ from ingest.settings import Settings
 from ingest.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_session, is_local
+from spark.sink.slot_work import SinkWork
+from spark.sink.task_settings import sink_task_settings
 from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
 from spark.source.slot_work import SourceWork
 from spark.source.task_settings import task_settings
+from spark.task.entry import SlotWork
 
 # What a cluster that is well takes to accept an application, however short --startup-timeout is.
 _LEAST_SECONDS: Final = 20.0
@@ -97,12 +100,13 @@ class SparkStartup:
 
     def _lanes(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> SlotPool:
         settings = self._settings
-        return SlotPool(
-            jobs,
-            SourceWork(task_settings(settings, slots=self.slots)),
-            post,
-            linger_seconds=settings.jobs.linger_ms / 1000,
-        )
+        return SlotPool(jobs, self._work(), post, linger_seconds=settings.jobs.linger_ms / 1000)
+
+    def _work(self) -> SlotWork:
+        settings = self._settings
+        if settings.sink is not None:
+            return SinkWork(sink_task_settings(settings, settings.sink))
+        return SourceWork(task_settings(settings, slots=self.slots))
 
     def _new_jobs(self) -> Jobs:
         spark, name = self._settings.spark, self._settings.name

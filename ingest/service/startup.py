@@ -90,7 +90,9 @@ class Startup:
         """
         topics = self._patiently(self._require_topics)
         ledger = self._patiently(self._prepare_ledger)
-        now_by_s3_ms, uploads = self._patiently(self._ask_s3)
+        now_by_s3_ms, uploads = (
+            (0, None) if self._settings.sink is not None else self._patiently(self._ask_s3)
+        )
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.fencing import initialise, slot_id
@@ -91,18 +91,7 @@ class TransactionalProducer:
         self._written.clear()
         self._call(self._producer.begin_transaction, "begin")
         self.is_open = True
-        offsets = group_offsets(self._ledger_topic)
-        deadline = time.monotonic() + _GROUP_COMMIT_SECONDS
-        while True:
-            try:
-                send_group_commit(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
-            except KafkaException as error:
-                if self.is_void():
-                    raise SlotRevoked from error
-                if not is_unanswered(error) or time.monotonic() >= deadline:
-                    raise self._translated(error, "the group commit") from error
-            else:
-                return
+        self._send_offsets(group_offsets(self._ledger_topic), group, "the group commit")
 
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
@@ -116,6 +105,15 @@ class TransactionalProducer:
         """Queue one record."""
         self._written.add(topic)
         self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group: bytes) -> None:
+        """Commit offsets of another group, whose metadata this is, in the open transaction; blocks."""
+        self._send_offsets(offsets, group, "the offsets")
+
+    def write_ledger(self, key: bytes, value: bytes | None) -> None:
+        """Queue one record of the ledger, in the open transaction."""
+        self._written.add(self._ledger_topic)
+        self._ordinary.produce(self._ledger_topic, value, key, 0, {})
 
     def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Write the checkpoints and commit; repeats the commit until it is answered or the slot is void."""
@@ -168,6 +166,19 @@ class TransactionalProducer:
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         # Not `Producer.close`, which aborts what is open: a commit that is in doubt must never be aborted.
         del self._path, self._ordinary, self._topics, self._window, self._producer
+
+    def _send_offsets(self, offsets: Sequence[TopicPartition], group: bytes, what: str) -> None:
+        deadline = time.monotonic() + _GROUP_COMMIT_SECONDS
+        while True:
+            try:
+                send_group_commit(self._producer, offsets, group, _CALL_SECONDS, on_stuck=self.on_stuck)
+            except KafkaException as error:
+                if self.is_void():
+                    raise SlotRevoked from error
+                if not is_unanswered(error) or time.monotonic() >= deadline:
+                    raise self._translated(error, what) from error
+            else:
+                return
 
     def _call(self, call: Callable[[], None], what: str) -> None:
         try:

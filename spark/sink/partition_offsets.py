@@ -170,6 +170,7 @@ class PartitionOffsets:
                 highest=max([self._highest, *covered, *self._new_dead_letters]),
                 dead_letters=tuple(sorted(one for one in letters if one >= offset)),
                 options=self._options,
+                is_made_again=self._grant.is_made_again,
             ),
         )
 

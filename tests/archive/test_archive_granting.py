@@ -1,12 +1,13 @@
 import pytest
 
-from archive import FoundTopics, OffsetReset, Refused, mark_of
+from archive import FoundTopics, OffsetReset, Refused
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
     PartitionCheckpoint,
     TopicPartition,
     decode_sink_entry,
+    offset_mark,
     partition_key,
 )
 from ingest.model.sink_protocol import EarlierGroups, GroupWanted, PartitionStopped, SinkCommitted
@@ -64,7 +65,7 @@ class TestStart:
 
     @pytest.mark.parametrize(
         ("mark", "reason"),
-        [(mark_of("other", "id1"), "foreign_offsets"), (mark_of("ledger", "id0"), "other_topic_id")],
+        [(offset_mark("other", "id1"), "foreign_offsets"), (offset_mark("ledger", "id0"), "other_topic_id")],
     )
     def test_a_foreign_mark_refuses_the_partition(self, mark: str, reason: str) -> None:
         """Until somebody has decided whose offsets these are."""
@@ -80,7 +81,7 @@ class TestStart:
     def test_another_headrace_in_the_group_is_refused_though_the_ledger_has_a_checkpoint(self) -> None:
         """Two of them would take each other's place in every tool that shows the lag."""
         one = leader(checkpoint(4))
-        one.topics(*found({0: 10}, group_offset=4, mark=mark_of("other", "id1")))
+        one.topics(*found({0: 10}, group_offset=4, mark=offset_mark("other", "id1")))
         assert granted(one) == {}
         assert "the ledger 'other'" in one.archive.problems(0)[0]
 
@@ -277,7 +278,7 @@ def test_offsets_are_committed_for_the_group_once_a_day() -> None:
     day = 24 * 3600 * 1000
     (offset,) = one.archive.tick(1).offsets
     assert (offset.topic, offset.partition, offset.offset) == ("t", 0, 4)
-    assert offset.mark == mark_of("ledger", "id1")
+    assert offset.mark == offset_mark("ledger", "id1")
     assert one.archive.tick(day).offsets == ()
     assert len(one.archive.tick(day + 1).offsets) == 1
 

@@ -20,6 +20,9 @@ CONTRACT = {
 BESIDE = {
     "headrace_pending_bytes", "headrace_ready", "headrace_slots", "headrace_target",
     "headrace_last_full_listing_timestamp_seconds", "headrace_restore_inexact_total",
+    "headrace_sink_records_total", "headrace_sink_bytes_total", "headrace_sink_objects_total",
+    "headrace_sink_lag", "headrace_sink_open_objects", "headrace_sink_pending_objects",
+    "headrace_sink_buffered_bytes", "headrace_sink_oldest_open_seconds", "headrace_lost_offsets_total",
 }  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def test_no_label_could_hold_an_object() -> None:
     """A label's values live as long as the process, and buckets hold millions of keys."""
     names = {name for found in labels(Metrics(dict)).values() for name in found}
 
-    assert names == {"state", "reason", "topic", "outcome", "mode", "target", "what"}
+    assert names == {"state", "reason", "topic", "outcome", "mode", "target", "what", "where"}
 
 
 def test_objects_by_state_are_asked_for_at_the_scrape() -> None:

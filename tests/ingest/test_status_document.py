@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from ingest.model.snapshot import EventToCommit, QuarantinedObject, ReadingObject, RecentObject, Snapshot
+from ingest.model.snapshot import (
+    ArchivedObject,
+    EventToCommit,
+    QuarantinedObject,
+    ReadingObject,
+    RecentObject,
+    SinkPartition,
+    SinkStatus,
+    Snapshot,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "status.md"
 
@@ -35,6 +44,9 @@ def test_every_field_of_the_snapshot_is_documented() -> None:
         ("recent", RecentObject),
         ("quarantined", QuarantinedObject),
         ("event_to_commit", EventToCommit),
+        ("sink", SinkStatus),
+        ("sink", SinkPartition),
+        ("sink", ArchivedObject),
     ],
 )
 def test_and_every_field_of_what_is_inside(field: str, shape: type) -> None:

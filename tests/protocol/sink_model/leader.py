@@ -9,9 +9,9 @@ from dataclasses import replace
 from archive.archived import grant_of, pending_of, removable
 from archive.completions import LeaderCompletions
 from archive.effects import FoundPartition
-from archive.starting import OffsetReset, Start, mark_of, start_of
+from archive.starting import OffsetReset, Start, start_of
 from ingest.model.sink_completion import MADE_AGAIN, UPLOAD_GONE, Verdict
-from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject
+from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
 from ingest.model.sink_protocol import PartitionGrant
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.task import ended
@@ -260,5 +260,5 @@ def _found(scenario: Scenario, world: World) -> FoundPartition:
         begin=0,
         end=world.produced,
         group_offset=world.group_offset,
-        group_mark="" if world.group_offset is None else mark_of("ledger", life),
+        group_mark="" if world.group_offset is None else offset_mark("ledger", life),
     )

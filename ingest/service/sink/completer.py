@@ -1,0 +1,125 @@
+"""Completes the uploads that slots have left pending, beside the thread that decides."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import structlog
+
+from ingest.clock import wall_ms
+from ingest.errors import HeadraceError
+from ingest.model.sink_completion import CompletionAnswer, NameHolder, UploadAge, Verdict, verdict_of
+from ingest.model.sink_entries import SealedObject, Upload
+from ingest.service.service_events import ComponentProblem
+from ingest.service.sink.sink_events import CompletionEnded
+from spark.s3.completion import Completion, CompletionState
+from spark.s3.upload_calls import UploadCalls
+
+_log = structlog.get_logger(__name__)
+
+_THREADS: Final = 8
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 15.0
+_PART: Final = "completion"
+
+
+class Completer:
+    """Tries each object until it has an end; `CompletionEnded` follows.
+
+    `is_later` tells whether an id is of a later entry of the ledger, which a recurring name may show.
+    `expiry_ms` is the age from which the bucket ends unfinished uploads (None: it has no such rule).
+    """
+
+    def __init__(
+        self,
+        calls: UploadCalls,
+        post: Callable[[CompletionEnded | ComponentProblem], None],
+        *,
+        expiry_ms: int | None,
+        is_later: Callable[[SealedObject, str], bool],
+    ) -> None:
+        self._calls = calls
+        self._post = post
+        self._expiry_ms = expiry_ms
+        self._is_later = is_later
+        self._closing = threading.Event()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="completer")
+
+    def submit(self, sealed: SealedObject) -> None:
+        """Complete the object's uploads in their order. Does not block."""
+        self._pool.submit(self._complete, sealed)
+
+    def close(self) -> None:
+        """Begin nothing more; the next leader completes what is left."""
+        self._closing.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _complete(self, sealed: SealedObject) -> None:
+        verdict = Verdict.COMPLETE
+        for upload in sealed.uploads:
+            found = self._complete_one(sealed, upload)
+            if found is None:
+                return
+            verdict = found
+            if verdict is not Verdict.COMPLETE:
+                _log.error(
+                    "object_quarantined",
+                    key=upload.key,
+                    reason=verdict.value,
+                    object_id=sealed.id,
+                    first_offset=sealed.first_offset,
+                    last_offset=sealed.last_offset,
+                )
+                break
+        self._post(CompletionEnded(sealed, verdict))
+
+    def _complete_one(self, sealed: SealedObject, upload: Upload) -> Verdict | None:
+        """The verdict on one upload; None when this leader ends before there is one."""
+        pause, times_gone, failed = _FIRST_PAUSE, 0, False
+        while not self._closing.is_set():
+            try:
+                found = self._calls.complete(
+                    sealed.bucket, upload, object_id=sealed.id, overwrites=sealed.overwrites
+                )
+            except HeadraceError as error:
+                answer, holder = CompletionAnswer.FAILED, NameHolder.UNKNOWN
+                sentence = f"s3://{sealed.bucket}/{upload.key} cannot be completed: {error}"
+                self._post(ComponentProblem(_PART, sentence))
+                if not failed:
+                    _log.warning("completion_failed", error=sentence, detail="it is tried again")
+                failed = True
+            else:
+                answer, holder = self._read(sealed, found)
+                if failed:
+                    self._post(ComponentProblem(_PART, None))
+                    failed = False
+            times_gone += answer is CompletionAnswer.NO_SUCH_UPLOAD
+            age = UploadAge(upload_ms=wall_ms() - upload.started_ms, expiry_ms=self._expiry_ms)
+            verdict = verdict_of(sealed, answer, holder, age, times_gone=times_gone)
+            if verdict is not Verdict.RETRY:
+                return verdict
+            self._closing.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return None
+
+    def _read(self, sealed: SealedObject, found: Completion) -> tuple[CompletionAnswer, NameHolder]:
+        """What S3 has said, in the words of the verdict."""
+        other = (
+            NameHolder.LATER
+            if found.other_id and self._is_later(sealed, found.other_id)
+            else NameHolder.OTHER
+        )
+        match found.state:
+            case CompletionState.COMPLETED:
+                return CompletionAnswer.COMPLETED, NameHolder.OURS
+            case CompletionState.NAME_TAKEN:
+                return CompletionAnswer.NAME_TAKEN, other
+            case CompletionState.SUPERSEDED:
+                return CompletionAnswer.NO_SUCH_UPLOAD, other
+            case CompletionState.UPLOAD_MISSING:
+                return CompletionAnswer.NO_SUCH_UPLOAD, NameHolder.NOBODY
+            case CompletionState.UNPROVEN:
+                return CompletionAnswer.NO_SUCH_UPLOAD, NameHolder.UNKNOWN
+            case CompletionState.PARTS_DIFFER:
+                return CompletionAnswer.FAILED, NameHolder.UNKNOWN

@@ -1,0 +1,37 @@
+"""What the threads of a sink's leader tell the one that decides."""
+
+import queue
+from dataclasses import dataclass
+
+from archive import FoundTopics, SinkWrite
+from ingest.kafka.ledger_follower import Applied
+from ingest.model.sink_completion import Verdict
+from ingest.model.sink_entries import SealedObject
+from ingest.service.service_events import OwnEvent
+from spark.slots import SlotEvent
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWritten:
+    """A transaction of the leader was acknowledged, with these records."""
+
+    writes: tuple[SinkWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSurveyed:
+    """The brokers have answered."""
+
+    topics: FoundTopics
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionEnded:
+    """A completion of the leader's has its end."""
+
+    sealed: SealedObject
+    verdict: Verdict
+
+
+SinkEvent = OwnEvent | SlotEvent | SinkWritten | TopicsSurveyed | CompletionEnded | tuple[Applied, ...]
+SinkInbox = queue.SimpleQueue[SinkEvent]

@@ -1,0 +1,302 @@
+"""The sink's leadership: the archive's decisions over the ledger, and what carries them out."""
+
+import gc
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from archive import Archive, ArchiveOptions, OffsetReset
+from ingest import clock
+from ingest.errors import HeadraceError, LeadershipLost
+from ingest.exits import Exit
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.kafka.topic_survey import TopicSurvey
+from ingest.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
+from ingest.model.snapshot import SinkPartition, SinkStatus
+from ingest.service.lead_wait import show_standby
+from ingest.service.leadership_phase import TakenLead
+from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
+from ingest.service.recovery import Recovery
+from ingest.service.sink.completer import Completer
+from ingest.service.sink.sink_events import SinkInbox
+from ingest.service.sink.sink_loop import SinkLoop, SinkParts
+from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
+from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.slot_states import SlotState
+from ingest.settings.sink_settings import SinkSettings
+from ingest.threads import start_thread
+from spark.s3.client import new_s3_client
+from spark.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
+from spark.s3.upload_calls import new_upload_calls
+from spark.sink.task_settings import grouping_hash, grouping_options
+
+_log = structlog.get_logger(__name__)
+
+# A clean stop closes, commits and completes what is open; what S3 does not take in this time is read again.
+_CLOSE_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """What runs while this process leads, and has to be ended in order."""
+
+    loop: SinkLoop
+    archive: Archive
+    slots: SinkSlots
+    recovery: Recovery
+    writes: LedgerWrites
+    watch: LedgerMonitor
+    topics: TopicWatch
+    completer: Completer
+
+
+class SinkLeader:
+    """See `ingest.service.leadership_phase.Leader`."""
+
+    def __init__(self, taken: TakenLead, sink: SinkSettings, statistics: SinkStatistics) -> None:
+        self._taken = taken
+        self._process = taken.process
+        self._settings = taken.process.settings
+        self._sink = sink
+        self._statistics = statistics
+        self._inbox: SinkInbox = taken.inbox
+
+    def lead(self) -> Exit:
+        """See `Leader.lead`."""
+        with self._taken.leading_again_later():
+            running = self._compose()
+        self._process.metrics.leader.set(1)
+        try:
+            gc.freeze()
+            running.loop.run(lambda: self._publish(running))
+        except LeadershipLost as error:
+            self._abandon(running, error)
+            raise
+        except BaseException:
+            self._close(running)
+            raise
+        finally:
+            gc.unfreeze()
+        self._close(running)
+        quarantined = running.archive.counts(clock.wall_ms()).quarantined_objects
+        return Exit.QUARANTINED if self._process.until_idle and quarantined else Exit.DONE
+
+    def _compose(self) -> _Running:
+        settings, process, sink = self._settings, self._process, self._sink
+        ledger, slots = self._taken.ledger, process.spark_startup.slots
+        archive = Archive.from_ledger(ledger.cache.controls().items(), self._archive_options(slots))
+        writes = LedgerWrites(ledger, self._inbox.put)
+        recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
+        topics = TopicWatch(self._survey(), self._inbox.put)
+        calls = new_upload_calls(settings.s3, sink.upload)
+        completer = Completer(
+            calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), is_later=_LaterEntries(ledger.cache)
+        )
+        loop = SinkLoop(
+            self._inbox,
+            SinkParts(
+                archive=archive,
+                writes=writes,
+                completer=completer,
+                topics=topics,
+                statistics=self._statistics,
+                group=sink.group_id,
+            ),
+            stop=process.stop,
+            failures=process.failures,
+            until_idle=process.until_idle,
+            patience_seconds=process.startup_seconds,
+        )
+        loop.slots = SinkSlots(
+            SinkSlotParts(
+                archive=archive,
+                cache=ledger.cache,
+                slot_pool=self._taken.slot_pool,
+                recovery=recovery,
+                statistics=self._statistics,
+                metadata=self._taken.leadership.metadata,
+                apply=loop.apply,
+            ),
+            slots=slots,
+        )
+        return _Running(
+            loop=loop,
+            archive=archive,
+            slots=loop.slots,
+            recovery=recovery,
+            writes=writes,
+            watch=LedgerMonitor(ledger, self._inbox.put),
+            topics=topics,
+            completer=completer,
+        )
+
+    def _archive_options(self, slots: int) -> ArchiveOptions:
+        settings, sink = self._settings, self._sink
+        reset = settings.kafka.client("consumer").get("auto.offset.reset", "earliest")
+        return ArchiveOptions(
+            slots=slots,
+            ledger=settings.kafka.ledger_topic,
+            group=sink.group_id,
+            reset=OffsetReset.LATEST if reset in {"latest", "largest", "end"} else OffsetReset.EARLIEST,
+            grouping=GroupingOptions(hash=grouping_hash(sink), options=grouping_options(sink)),
+        )
+
+    def _survey(self) -> TopicSurvey:
+        settings = self._settings
+        dead = settings.errors.dead_letter
+        ours = {settings.kafka.ledger_topic} | ({dead.topic} if dead is not None else set())
+        return TopicSurvey(
+            self._process.clients.admin,
+            group=self._sink.group_id,
+            names=self._sink.topics.names,
+            pattern=self._sink.topics.pattern,
+            ignored=frozenset(ours),
+        )
+
+    def _upload_expiry_ms(self) -> int | None:
+        """The age at which the bucket ends unfinished uploads; None where no rule does.
+
+        Where the rules may not be read it is a day, the shortest that S3 has.
+        """
+        s3 = self._settings.s3
+        try:
+            return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, self._sink.names.prefix)
+        except HeadraceError as error:
+            _log.warning(
+                "lifecycle_not_read",
+                error=str(error),
+                detail="an upload older than a day that is gone counts as ended by the bucket",
+                remedy=f"allow s3:GetLifecycleConfiguration on arn:aws:s3:::{s3.bucket}",
+            )
+            return SHORTEST_EXPIRY_MS
+
+    def _publish(self, running: _Running) -> None:
+        process, now_ms = self._process, clock.wall_ms()
+        archive, statistics, metrics = running.archive, self._statistics, process.metrics
+        counts, sums = archive.counts(now_ms), statistics.sums()
+        partitions = archive.partitions()
+        lag: dict[str, int] = defaultdict(int)
+        for one in partitions:
+            lag[one.topic] += one.lag
+        for topic, records in lag.items():
+            metrics.sink_lag.labels(topic).set(records)
+        oldest_open = 0.0 if sums.oldest_open_ms is None else max(0.0, (now_ms - sums.oldest_open_ms) / 1000)
+        metrics.sink_open_objects.set(sums.open_objects)
+        metrics.sink_pending_objects.set(counts.pending_objects)
+        metrics.sink_buffered_bytes.labels("memory").set(sums.buffered_bytes)
+        metrics.sink_buffered_bytes.labels("disk").set(sums.spilled_bytes)
+        metrics.sink_oldest_open.set(oldest_open)
+        doing = {state.name.lower(): len(running.slots.slots.of(state)) for state in SlotState}
+        for state, count in doing.items():
+            metrics.slots.labels(state).set(count)
+        records_rate, bytes_rate = statistics.rates()
+        sentences = archive.problems(now_ms)
+        problems = {f"archive {number}": sentence for number, sentence in enumerate(sentences, 1)}
+        process.snapshot_holder.show(
+            replace(
+                process.snapshot_holder.snapshot,
+                role="leader",
+                ready=not (statistics.problems or sentences),
+                target="paused" if archive.is_paused else "running",
+                at_ms=now_ms,
+                slots=doing,
+                records_total=statistics.records,
+                records_per_second=round(records_rate, 1),
+                bytes_per_second=round(bytes_rate, 1),
+                transactions_total=statistics.transactions,
+                bad_records=dict(statistics.bad_records),
+                problems={**statistics.problems, **problems},
+                last_error=statistics.last_error,
+                sink=SinkStatus(
+                    lag=counts.lag,
+                    open_objects=sums.open_objects,
+                    pending_objects=counts.pending_objects,
+                    quarantined_objects=counts.quarantined_objects,
+                    objects_total=statistics.objects,
+                    bytes_total=statistics.bytes,
+                    buffered_bytes=sums.buffered_bytes,
+                    spilled_bytes=sums.spilled_bytes,
+                    oldest_open_seconds=round(oldest_open, 1),
+                    oldest_pending_seconds=round((counts.oldest_pending_ms or 0) / 1000, 1),
+                    partitions=tuple(
+                        SinkPartition(
+                            topic=one.topic,
+                            partition=one.partition,
+                            state=one.condition.value,
+                            slot=one.slot,
+                            offset=one.offset,
+                            position=one.position,
+                            end=one.end,
+                            lag=one.lag,
+                            pending_objects=one.pending_objects,
+                            quarantined_objects=one.quarantined_objects,
+                            detail=one.detail,
+                        )
+                        for one in partitions
+                    ),
+                    recent=tuple(statistics.recent),
+                ),
+            )
+        )
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _close(self, running: _Running) -> None:
+        """Have slots close, commit and complete what is open; release the rest."""
+        process = self._process
+        stop = process.stop
+        process.metrics.leader.set(0)
+        process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
+        seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
+        ending = start_thread(partial(self._taken.slot_pool.close, seconds), name="slots-close")
+        running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
+        running.topics.close()
+        running.completer.close()
+        running.recovery.close()
+        running.watch.close()
+        running.loop.drain(lambda: True)
+        running.writes.close(2.0)
+        running.loop.drain(lambda: True)
+        self._taken.give_up()
+
+    def _abandon(self, running: _Running, error: LeadershipLost) -> None:
+        """Void everything at once; return when nothing of this leadership is at work in this process."""
+        process = self._process
+        self._taken.give_up()
+        process.metrics.stand_by()
+        self._statistics.leadership_ended()
+        process.statistics.trouble("lead", str(error))
+        show_standby(process, ready=False)
+        self._taken.slot_pool.close(0.0)
+        running.topics.close()
+        running.completer.close()
+        running.recovery.close()
+        running.watch.close()
+        running.writes.close(0.0)
+        for part in (running.recovery, running.watch, running.writes, running.topics):
+            while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
+                pass
+
+
+class _LaterEntries:
+    """Whether an id is of a later entry of the same partition, by the ledger's cache. Thread-safe."""
+
+    def __init__(self, cache: LedgerCache) -> None:
+        self._cache = cache
+
+    def __call__(self, sealed: SealedObject, other_id: str) -> bool:
+        key = object_key(other_id)
+        raw = self._cache.controls().get(key)
+        if raw is None:
+            return False
+        other = decode_sink_entry(key, raw)
+        return (
+            isinstance(other, SealedObject)
+            and other.partition_of == sealed.partition_of
+            and other.first_offset > sealed.first_offset
+        )

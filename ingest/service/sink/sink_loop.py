@@ -1,0 +1,233 @@
+"""The sink's deciding thread: takes one event after the other, and carries out what the archive decides."""
+
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from confluent_kafka import TopicPartition
+
+from archive import Archive, GroupOffset, SinkEffects
+from ingest import clock
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, Unavailable
+from ingest.kafka.group_metadata import memberless_metadata
+from ingest.kafka.ledger_writer import GroupOffsets, Write
+from ingest.model.sink_completion import Verdict
+from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.service_events import (
+    ComponentProblem,
+    Fatal,
+    LedgerEndBlocked,
+    Recovered,
+    RunInServiceThread,
+)
+from ingest.service.sink.completer import Completer
+from ingest.service.sink.sink_events import CompletionEnded, SinkEvent, SinkInbox, SinkWritten, TopicsSurveyed
+from ingest.service.sink.sink_slots import SinkSlots
+from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.slot_states import SlotState
+from ingest.service.stop import Stop
+from ingest.threads import ThreadFailures
+from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotReported
+
+_log = structlog.get_logger(__name__)
+
+_IDLE_SECONDS: Final = 0.25
+_TICK_SECONDS: Final = 1.0
+_SURVEY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkParts:
+    """What the loop works with; all of it is running. `slots` is set by the loop's composer."""
+
+    archive: Archive
+    writes: LedgerWrites
+    completer: Completer
+    topics: TopicWatch
+    statistics: SinkStatistics
+    group: str
+
+
+class SinkLoop:
+    """The loop of one leadership of the sink. `run` blocks; everybody else posts into `inbox`."""
+
+    def __init__(
+        self,
+        inbox: SinkInbox,
+        parts: SinkParts,
+        *,
+        stop: Stop,
+        failures: ThreadFailures,
+        until_idle: bool = False,
+        patience_seconds: float = 60.0,
+    ) -> None:
+        self._inbox = inbox
+        self._parts = parts
+        self._stop = stop
+        self._failures = failures
+        self._until_idle = until_idle
+        self._patience_seconds = patience_seconds
+        self._idle_since: float | None = None
+        self._active_at = time.monotonic()
+        self._tick_at = self._survey_at = 0.0
+        self._has_surveyed = False
+        self.slots: SinkSlots | None = None
+        """Set before `run`: they need `apply`."""
+
+    def run(self, publish: Callable[[], None]) -> None:
+        """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot go on."""
+        published = 0.0
+        self.apply(self._parts.archive.begin())
+        while not self._stop.asked.is_set():
+            self._failures.raise_first()
+            self._take(self._wait_seconds())
+            self._act()
+            now = time.monotonic()
+            if now - published >= _IDLE_SECONDS:
+                published = now
+                publish()
+                if self._until_idle and self._is_over(now):
+                    return
+
+    def drain(self, is_over: Callable[[], bool]) -> None:
+        """Take what still comes, granting nothing new, until `is_over`; for the time of stopping."""
+        while not is_over():
+            try:
+                self._take(0.02)
+            except LeadershipLost as error:
+                _log.info("leadership_lost_while_stopping", error=str(error))
+
+    def _slots(self) -> SinkSlots:
+        assert self.slots is not None, "set before the loop runs"
+        return self.slots
+
+    def _wait_seconds(self) -> float:
+        now = time.monotonic()
+        return min(_IDLE_SECONDS, max(0.0, self._tick_at - now), max(0.0, self._survey_at - now))
+
+    def _take(self, seconds: float) -> None:
+        try:
+            self._handle(self._inbox.get(timeout=max(0.001, seconds)))
+            for _ in range(1000):
+                self._handle(self._inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _act(self) -> None:
+        now = time.monotonic()
+        if now >= self._survey_at:
+            self._survey()
+        if now >= self._tick_at:
+            self._tick_at = now + _TICK_SECONDS
+            self.apply(self._parts.archive.tick(clock.wall_ms()))
+        self._slots().plan()
+
+    def _survey(self) -> None:
+        self._survey_at = time.monotonic() + _SURVEY_SECONDS
+        self._parts.topics.request(self._parts.archive.request_topics())
+
+    def _handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
+        archive = self._parts.archive
+        match event:
+            case SlotReady() | SlotReported() | BatchFinished() | SlotEnded():
+                self._slots().on_event(event)
+            case TopicsSurveyed(topics):
+                self._has_surveyed = True
+                self.apply(archive.on_topics(topics))
+            case SinkWritten(writes):
+                self.apply(archive.on_written(writes))
+            case CompletionEnded(sealed, verdict):
+                done = verdict is Verdict.COMPLETE
+                self._parts.statistics.object_ended(
+                    sealed.id, "complete" if done else "quarantined", None if done else verdict.value
+                )
+                self.apply(archive.on_completion(sealed.id, verdict))
+            case Recovered(slots):
+                for slot in slots:
+                    self._slots().recovered(slot)
+            case LedgerEndBlocked(slots):
+                self._slots().void_all(slots)
+            case ComponentProblem(part, sentence):
+                self._parts.statistics.trouble(part, sentence)
+            case RunInServiceThread(act):
+                act()
+            case Fatal(error):
+                raise _ending(error)
+            case _:
+                # Records of the ledger as they are read back: what they say was told by whoever wrote them.
+                pass
+
+    # -- what follows ----------------------------------------------------------------------------------------
+
+    def apply(self, effects: SinkEffects) -> None:
+        """Carry out what the archive has decided; does not block."""
+        parts = self._parts
+        if effects.writes or effects.offsets:
+            records: list[Write] = [(write.key, write.raw) for write in effects.writes]
+            parts.writes.submit_records(
+                records, SinkWritten(effects.writes), other=self._offsets(effects.offsets)
+            )
+        for sealed in effects.completions:
+            parts.completer.submit(sealed)
+        for batch in effects.groups:
+            self._slots().answer_group(batch)
+        for slot in effects.slots_to_end:
+            self._slots().end(slot)
+        for slot in effects.slots_to_revoke:
+            self._slots().void(slot)
+        if effects.topics_wanted:
+            self._survey()
+        for lost in effects.lost_offsets:
+            parts.statistics.offsets_lost(lost.topic, lost.partition, lost.first, lost.end)
+        for warning in effects.warnings:
+            _log.warning("archive_warned", warning=warning)
+
+    def _offsets(self, offsets: tuple[GroupOffset, ...]) -> GroupOffsets | None:
+        if not offsets:
+            return None
+        return GroupOffsets(
+            memberless_metadata(self._parts.group),
+            tuple(TopicPartition(one.topic, one.partition, one.offset, one.mark) for one in offsets),
+        )
+
+    def _is_over(self, now: float) -> bool:
+        """`--until-idle`: everything that is in Kafka has been read."""
+        parts = self._parts
+        # What is open is closed by the stop that follows.
+        if not self._has_surveyed or not self.busy_slots or parts.archive.counts(clock.wall_ms()).lag:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        if parts.archive.problems(clock.wall_ms()) or parts.statistics.problems:
+            if now - self._active_at > self._patience_seconds:
+                raise Unavailable(
+                    f"--until-idle: what is left waits for something outside: {self._first_problem()}"
+                )
+        else:
+            self._active_at = now
+        return self._idle_since is not None and now - self._idle_since >= 1.0
+
+    def _first_problem(self) -> str:
+        sentences = [
+            *self._parts.statistics.problems.values(),
+            *self._parts.archive.problems(clock.wall_ms()),
+        ]
+        return "; ".join(sentences)
+
+    @property
+    def busy_slots(self) -> int:
+        """Slots that have partitions."""
+        return len(self._slots().slots.of(SlotState.BUSY))
+
+
+def _ending(error: HeadraceError) -> HeadraceError:
+    """What an error ends: a ledger that is lost the process, any other this leadership."""
+    if isinstance(error, InvalidLedger | LeadershipLost):
+        return error
+    lost = LeadershipLost(f"The lead is given up: {error}")
+    lost.__cause__ = error
+    return lost

@@ -1,0 +1,187 @@
+"""The sink's slots as the deciding thread drives them: started, given partitions, voided and recovered."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from archive import Archive, SinkEffects
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.model.sink_protocol import (
+    GroupWanted,
+    LeaderGroup,
+    PartitionStopped,
+    SinkBatch,
+    SinkCommitted,
+    SinkCompleted,
+    SinkProgress,
+    SinkReport,
+)
+from ingest.model.slot_protocol import BatchOutcome
+from ingest.service.recovery import Recovery
+from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.slot_states import SlotState, SlotStates
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotPool, SlotReady, SlotReported
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSlotParts:
+    """What the slots are driven with."""
+
+    archive: Archive
+    cache: LedgerCache
+    slot_pool: SlotPool
+    recovery: Recovery
+    statistics: SinkStatistics
+    metadata: Callable[[], bytes]
+    """The leader's group metadata of the moment; LeadershipLost without the lead."""
+    apply: Callable[[SinkEffects], None]
+
+
+class SinkSlots:
+    """Owned by the thread that decides."""
+
+    def __init__(self, parts: SinkSlotParts, *, slots: int) -> None:
+        self._parts = parts
+        self._batches = 0
+        self._asked_to_end: set[int] = set()
+        self.slots = SlotStates(slots)
+
+    # -- what slots tell -------------------------------------------------------------------------------------
+
+    def on_event(self, event: SlotEvent) -> None:
+        """Act on a slot's event; one of a start that was voided in the meantime means nothing."""
+        if not self.slots.is_current(event.slot, event.start):
+            return
+        match event:
+            case SlotReady(slot=slot):
+                self.slots.move(slot, SlotState.READY)
+            case SlotReported(report=report):
+                self._parts.apply(self._reported(event.slot, report))
+            case BatchFinished():
+                self._finished(event)
+            case SlotEnded():
+                self._ended(event)
+            case BatchCommitted():
+                raise AssertionError("a slot of the sink reports its commits itself")
+
+    def _reported(self, slot: int, report: SinkReport) -> SinkEffects:
+        archive, statistics = self._parts.archive, self._parts.statistics
+        match report:
+            case GroupWanted():
+                return archive.on_group_wanted(report)
+            case SinkCommitted():
+                statistics.committed(report)
+                return archive.on_committed(report)
+            case SinkCompleted():
+                statistics.completed(report)
+                return archive.on_completed(report)
+            case PartitionStopped():
+                statistics.stopped(report)
+                return archive.on_stopped(report)
+            case SinkProgress():
+                statistics.progress(slot, report)
+                return archive.on_progress(report)
+            case _:
+                raise AssertionError(f"unknown report {type(report).__name__}")
+
+    def answer_group(self, batch: int) -> None:
+        """Send the leader's group metadata of the moment to the slot of a batch that has asked for it."""
+        for slot in self.slots.of(SlotState.BUSY):
+            state = self.slots[slot]
+            if state.plan == batch and state.start is not None:
+                answer = LeaderGroup(group=self._parts.metadata())
+                self._parts.slot_pool.send(slot, state.start, answer)
+
+    def _finished(self, event: BatchFinished) -> None:
+        slot, finished = event.slot, event.finished
+        self._parts.statistics.batch_finished(slot, finished)
+        if finished.outcome is BatchOutcome.CLEAN:
+            self._parts.apply(self._parts.archive.on_finished(finished.batch))
+            self.slots.move(slot, SlotState.ENDING if slot in self._asked_to_end else SlotState.READY)
+        else:
+            # SlotEnded follows; whatever it says, what was committed is read from the ledger.
+            _log.warning("batch_ended", slot=slot, outcome=finished.outcome.value, error=finished.error)
+            self.void(slot)
+
+    def _ended(self, event: SlotEnded) -> None:
+        self._asked_to_end.discard(event.slot)
+        if event.clean and self.slots[event.slot].state is not SlotState.BUSY:
+            self.slots.move(event.slot, SlotState.FREE)
+            return
+        _log.warning(
+            "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started again"
+        )
+        self.void(event.slot)
+
+    # -- void, fence, read -----------------------------------------------------------------------------------
+
+    def void(self, slot: int) -> None:
+        """Void, then fence, then read: nothing of the slot's partitions is granted before that."""
+        if self.slots[slot].state is SlotState.RECOVERING:
+            return
+        self._parts.slot_pool.void(slot)
+        self._asked_to_end.discard(slot)
+        batch = self.slots[slot].plan
+        if batch is not None:
+            self._parts.apply(self._parts.archive.on_lost(batch))
+        self.slots.move(slot, SlotState.RECOVERING)
+        self._parts.statistics.slot_lost(slot)
+        self._parts.recovery.submit(slot)
+
+    def void_all(self, recovering: tuple[int, ...]) -> None:
+        """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
+        for slot in range(self.slots.count):
+            if slot in recovering:
+                self._parts.recovery.submit(slot)
+            else:
+                self.void(slot)
+
+    def recovered(self, slot: int) -> None:
+        """The slot is fenced and the ledger was read since: it may be started again."""
+        if self.slots[slot].state is not SlotState.RECOVERING:
+            return
+        self._parts.slot_pool.forget_worker(slot)
+        self.slots.move(slot, SlotState.FREE)
+        controls = self._parts.cache.controls().items()
+        self._parts.apply(self._parts.archive.on_recovered(slot, controls))
+
+    # -- what slots are given --------------------------------------------------------------------------------
+
+    def end(self, slot: int) -> None:
+        """Ask a slot to close, commit and complete what it has, and to end its batch."""
+        self._asked_to_end.add(slot)
+        self._parts.slot_pool.end(slot)
+
+    def plan(self) -> None:
+        """Give ready slots partitions, and start as many free ones as there are partitions left for."""
+        ready = self.slots.of(SlotState.READY)
+        for slot in ready:
+            self._grant(slot)
+        wanted = self._parts.archive.ready() - len(self.slots.of(SlotState.READY, SlotState.STARTING))
+        for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
+            self.slots.started(slot, self._parts.slot_pool.start(slot))
+
+    def _grant(self, slot: int) -> None:
+        parts, number = self._parts, self._batches + 1
+        metadata = parts.metadata()
+        grants = parts.archive.next_batch(slot, number)
+        if not grants:
+            return
+        self._batches = number
+        batch = SinkBatch(
+            number=number,
+            slot=slot,
+            group=metadata,
+            partitions=grants,
+            earlier=parts.archive.earlier_options(grants),
+        )
+        self.slots.granted(slot, number, time.monotonic())
+        if parts.slot_pool.grant(slot, batch):
+            _log.info("partitions_granted", slot=slot, partitions=[str(one.partition_of) for one in grants])
+        else:
+            # Its task has just ended: nothing was granted, but nothing is known to be over either.
+            self.void(slot)

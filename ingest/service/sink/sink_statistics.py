@@ -1,0 +1,197 @@
+"""What happens in a sink, counted once for metrics, `/status` and log."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from ingest.metrics import Metrics
+from ingest.model.sink_entries import SealedObject
+from ingest.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
+from ingest.model.slot_protocol import Finished
+from ingest.model.snapshot import ArchivedObject
+from ingest.sanitize import printable
+
+_log = structlog.get_logger(__name__)
+
+_RATE_SECONDS: Final = 10.0
+_RECENT: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotSums:
+    """Sums of the slots' latest reports; ages in ms since 1970."""
+
+    open_objects: int
+    pending_objects: int
+    buffered_bytes: int
+    spilled_bytes: int
+    oldest_open_ms: int | None
+
+
+class SinkStatistics:
+    """Used by the thread that decides; nothing in it blocks."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._problems: dict[str, str] = {}
+        self._progress: dict[int, SinkProgress] = {}
+        self._window: deque[tuple[float, int, int]] = deque()
+        self._committed: dict[str, SealedObject] = {}
+        self.records = 0
+        self.bytes = 0
+        self.objects = 0
+        self.transactions = 0
+        self.bad_records: Counter[str] = Counter()
+        self.last_error: str | None = None
+        self.recent: deque[ArchivedObject] = deque(maxlen=_RECENT)
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """A sentence for each part that fails at present, those of slots among them."""
+        of_slots = {
+            f"slot {slot} {part}": sentence
+            for slot, progress in self._progress.items()
+            for part, sentence in progress.problems.items()
+        }
+        return {**self._problems, **of_slots}
+
+    def trouble(self, part: str, sentence: str | None) -> None:
+        """A part fails, or works again."""
+        if sentence is None:
+            self._problems.pop(part, None)
+        else:
+            self._problems[part] = self.last_error = sentence
+
+    def leadership_ended(self) -> None:
+        """Forget what belonged to a leadership; what was counted since the start stays."""
+        self._problems.clear()
+        self._progress.clear()
+        self._committed.clear()
+
+    # -- slots -----------------------------------------------------------------------------------------------
+
+    def committed(self, report: SinkCommitted) -> None:
+        """A transaction was acknowledged."""
+        self.transactions += 1
+        self._metrics.transactions.labels("committed").inc()
+        records = sum(report.records_by_topic.values())
+        size = sum(one.bytes for one in report.objects)
+        self.records += records
+        self.bytes += size
+        for topic, count in report.records_by_topic.items():
+            self._metrics.sink_records.labels(topic).inc(count)
+        self._metrics.sink_bytes.inc(size)
+        for reason, count in report.bad_by_reason.items():
+            self.bad_records[reason] += count
+            self._metrics.bad_records.labels(reason).inc(count)
+        self._window.append((time.monotonic(), records, size))
+        for one in report.objects:
+            self._committed[one.id] = one
+
+    def completed(self, report: SinkCompleted) -> None:
+        """A slot has completed objects, or found that it cannot."""
+        for object_id in report.ids:
+            self.object_ended(object_id, "complete", None)
+        for object_id, reason in report.quarantined:
+            self.object_ended(object_id, "quarantined", reason)
+
+    def object_ended(self, object_id: str, state: str, reason: str | None) -> None:
+        """An object is visible, or will never be."""
+        one = self._committed.pop(object_id, None)
+        self.objects += state == "complete"
+        self._metrics.sink_objects.labels(state).inc()
+        if one is None:
+            return
+        self.recent.appendleft(
+            ArchivedObject(
+                key=printable(one.main.key),
+                state=state,
+                reason=reason,
+                topic=one.topic,
+                partition=one.partition,
+                first_offset=one.first_offset,
+                last_offset=one.last_offset,
+                records=one.records,
+                bytes=one.bytes,
+                at_ms=one.sealed_ms,
+            )
+        )
+        log = _log.info if state == "complete" else _log.error
+        log(
+            "object_archived" if state == "complete" else "object_quarantined",
+            key=one.main.key,
+            topic=one.topic,
+            partition=one.partition,
+            first_offset=one.first_offset,
+            last_offset=one.last_offset,
+            records=one.records,
+            bytes=one.bytes,
+            reason=reason,
+        )
+
+    def stopped(self, report: PartitionStopped) -> None:
+        """A partition stands at a record."""
+        _log.error(
+            "partition_stopped",
+            topic=report.topic,
+            partition=report.partition,
+            offset=report.offset,
+            reason=report.reason,
+            error=report.message,
+        )
+
+    def progress(self, slot: int, report: SinkProgress) -> None:
+        """A slot says where it is."""
+        self._progress[slot] = report
+        for topic, partition, first, end in report.lost_offsets:
+            self.offsets_lost(topic, partition, first, end)
+
+    def offsets_lost(self, topic: str, partition: int, first: int, end: int) -> None:
+        """Kafka deleted records before they were read."""
+        self._metrics.lost_offsets.labels(topic).inc(end - first)
+        _log.warning(
+            "offsets_lost",
+            topic=topic,
+            partition=partition,
+            first=first,
+            end=end,
+            detail="Kafka deleted these records before they were read; reading goes on behind them",
+        )
+
+    def batch_finished(self, slot: int, finished: Finished) -> None:
+        """The slot's batch is over."""
+        self._progress.pop(slot, None)
+        if finished.error is not None:
+            self.last_error = finished.error
+            self._metrics.transactions.labels(finished.outcome.value).inc()
+
+    def slot_lost(self, slot: int) -> None:
+        """The slot was voided."""
+        self._progress.pop(slot, None)
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def sums(self) -> SlotSums:
+        """Sums over the slots' latest reports."""
+        reports = self._progress.values()
+        return SlotSums(
+            open_objects=sum(one.open_objects for one in reports),
+            pending_objects=sum(one.pending_objects for one in reports),
+            buffered_bytes=sum(one.buffered_bytes for one in reports),
+            spilled_bytes=sum(one.spilled_bytes for one in reports),
+            oldest_open_ms=min(
+                (one.oldest_open_ms for one in reports if one.oldest_open_ms is not None), default=None
+            ),
+        )
+
+    def rates(self) -> tuple[float, float]:
+        """Records and bytes a second, lately."""
+        begin = time.monotonic() - _RATE_SECONDS
+        while self._window and self._window[0][0] < begin:
+            self._window.popleft()
+        records = sum(records for _, records, _ in self._window)
+        return records / _RATE_SECONDS, sum(size for _, _, size in self._window) / _RATE_SECONDS

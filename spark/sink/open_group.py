@@ -1,0 +1,63 @@
+"""One open object of a partition, and one that is closed and waits to be committed."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from ingest.model.sink_entries import Upload
+from spark.converted_records import ConvertedRecords
+from spark.formats.encoding import RowSchema
+from spark.kafka_records import NO_TIMESTAMP
+from spark.sink.open_object import OpenObject
+from spark.sink.rotation import OpenFacts
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenGroup:
+    """An object that takes records of one group. Times are ms since 1970; offsets are of its records."""
+
+    group: str
+    id: str
+    object: OpenObject
+    schema: RowSchema
+    opened_ms: int
+    first_offset: int
+    last_offset: int = -1
+    records: int = 0
+    first_timestamp_ms: int = NO_TIMESTAMP
+
+    def facts(self) -> OpenFacts:
+        """What decides when it closes."""
+        return OpenFacts(
+            records=self.records,
+            bytes=self.object.size,
+            opened_ms=self.opened_ms,
+            first_timestamp_ms=self.first_timestamp_ms,
+        )
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Take these, which come after those that it has."""
+        self.object.add(records)
+        if not self.records:
+            self.first_timestamp_ms = int(records.records.timestamps_ms[0])
+        self.records += len(records)
+        self.last_offset = records.records.last_offset
+
+
+@dataclass(slots=True, kw_only=True)
+class ClosedGroup:
+    """An object that takes no more records.
+
+    `name` is None where the object had its key when it was opened. `upload` comes when S3 has all parts; it
+    is None while an earlier object of a recurring name is not completed. `is_sealed` once that was noticed.
+    """
+
+    open: OpenGroup
+    name: str | None
+    upload: Future[Upload] | None = None
+    is_sealed: bool = False
+
+    @property
+    def has_all_parts(self) -> bool:
+        """True once S3 has them; an upload that has failed never has."""
+        upload = self.upload
+        return upload is not None and upload.done() and not upload.cancelled() and upload.exception() is None

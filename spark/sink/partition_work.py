@@ -1,0 +1,205 @@
+"""One topic-partition in a slot of the sink: records come, are grouped and written, and are committed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingest.columns import Numbers
+from ingest.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
+from ingest.model.sink_protocol import PartitionGrant
+from ingest.settings.choices import Tolerance
+from spark.converted_records import ConvertedRecords, RecordFault
+from spark.kafka_records import KafkaRecords
+from spark.sink.dead_letters import DeadLetter
+from spark.sink.grouping import GroupRows
+from spark.sink.partition_objects import PartitionObjects
+from spark.sink.partition_offsets import PartitionOffsets
+from spark.sink.slot_tools import SlotTools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The partition stands at `offset`: nothing from there on is written until an operator has helped."""
+
+    offset: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What one partition has for a transaction. Without `is_urgent` it can wait for a later one."""
+
+    objects: tuple[SealedObject, ...]
+    checkpoint: PartitionCheckpoint
+    dead_letters: tuple[DeadLetter, ...]
+    is_urgent: bool
+
+
+class PartitionWork:
+    """Used by the slot's thread only. Offsets are Kafka's, times ms since 1970."""
+
+    def __init__(self, grant: PartitionGrant, tools: SlotTools) -> None:
+        self.partition: TopicPartition = grant.partition_of
+        self.stop: Stop | None = None
+        self._tools = tools
+        self._offsets = PartitionOffsets(grant, options=tools.settings.options)
+        self._letters: dict[int, DeadLetter | None] = {}
+        self._adding: KafkaRecords | None = None
+        self._has_written_beyond_stop = False
+        self.objects = PartitionObjects(grant, tools, self._offsets, self._refuse)
+
+    @property
+    def position(self) -> int:
+        """The next record to read."""
+        return self._offsets.position
+
+    @property
+    def committed_offset(self) -> int:
+        """Where reading would go on after a crash."""
+        return self._offsets.committed_offset
+
+    @property
+    def is_at_stop(self) -> bool:
+        """True once everything before the record at which it stops is read."""
+        return self.stop is not None and self._offsets.position >= self.stop.offset
+
+    def failure(self) -> str | None:
+        """Why the partition has to be read again from its checkpoint; None where it has not."""
+        if self._has_written_beyond_stop:
+            return "it stops at a record behind which others are written already"
+        for one in self.objects.uncommitted():
+            if one.object.failure is not None:
+                return str(one.object.failure)
+        return None
+
+    # -- records come ----------------------------------------------------------------------------------------
+
+    def add(self, records: KafkaRecords, now_ms: int) -> None:
+        """Write these records, which follow those before; objects that are full on the way are closed.
+
+        Raises SourceUnavailable and AccessDenied of the schema registry: then nothing of them is written.
+        """
+        wanted = self._unread(records)
+        if len(wanted):
+            conversion = self._tools.converter.convert(wanted)
+            groups = [(run, self._tools.grouping.split(run)) for run in conversion.runs]
+            faults = [*conversion.faults, *(fault for _, found in groups for fault in found.faults)]
+            self._adding = wanted
+            self._settle(faults)
+            all(
+                self.objects.write(group, part, now_ms)
+                for run, found in groups
+                for group, part in self._unarchived(run, found.parts)
+            )
+            self._adding = None
+        end = records.last_offset + 1
+        if self.stop is not None:
+            end = min(end, self.stop.offset)
+        if end > self._offsets.position:
+            self._offsets.advance(end)
+
+    def _unread(self, records: KafkaRecords) -> KafkaRecords:
+        mask = self._offsets.unread(records.offsets)
+        if mask is not None:
+            records = records.take(np.flatnonzero(mask))
+        if self.stop is not None:
+            records = records.take(slice(0, int(np.searchsorted(records.offsets, self.stop.offset))))
+        return records
+
+    def _unarchived(
+        self, run: ConvertedRecords, parts: Iterable[GroupRows]
+    ) -> Iterator[tuple[str, ConvertedRecords]]:
+        """The records of each group that are in no object yet, and stand before a stop."""
+        archived = self._archived_by_earlier_options(run) if self._offsets.is_replaying else None
+        for group, rows in parts:
+            part = run if rows is None else run.take(rows)
+            mask = self._offsets.unarchived(group, part.records.offsets)
+            if archived is not None:
+                fresh = ~np.isin(part.records.offsets, archived)
+                mask = fresh if mask is None else mask & fresh
+            if mask is not None:
+                part = part.take(np.flatnonzero(mask))
+            if self.stop is not None:
+                part = part.slice(0, int(np.searchsorted(part.records.offsets, self.stop.offset)))
+            if len(part):
+                yield group, part
+
+    def _archived_by_earlier_options(self, run: ConvertedRecords) -> Numbers | None:
+        """The offsets that objects of options no longer in force cover; None where there are none."""
+        covered: list[Numbers] = []
+        for options in self._offsets.earlier:
+            for group, rows in self._tools.earlier[options].split(run).parts:
+                offsets = run.records.offsets if rows is None else run.records.offsets[rows]
+                mask = self._offsets.unarchived(group, offsets, options=options)
+                if mask is not None:
+                    covered.append(offsets[~mask])
+        return np.concatenate(covered) if covered else None
+
+    # -- bad records -----------------------------------------------------------------------------------------
+
+    def _refuse(self, part: ConvertedRecords, reason: str, message: str) -> bool:
+        """No object can take these records; False when the partition stops at them."""
+        return self._settle(
+            [
+                RecordFault(offset=offset, reason=reason, message=message)
+                for offset in part.records.offsets.tolist()
+            ]
+        )
+
+    def _settle(self, faults: list[RecordFault]) -> bool:
+        """Make dead letters of bad records, or stop at the first; False when the partition stops."""
+        if not faults:
+            return True
+        assert self._adding is not None, "only what is being added is refused"
+        changed = self._offsets.refuse_changed(fault.offset for fault in faults)
+        for fault in sorted(faults, key=lambda one: one.offset):
+            if fault.offset == changed:
+                # It was written before, and is bad now: nobody knows in which object it is, if in any.
+                message = f"a record that was archived before a crash is read otherwise now: {fault.message}"
+                self._stop_at(fault.offset, "replay_changed", message)
+                return False
+            if self._tools.settings.errors.tolerance is not Tolerance.ALL:
+                self._stop_at(fault.offset, fault.reason, fault.message)
+                return False
+            self._letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
+            self._offsets.add_dead_letter(fault.offset)
+        return True
+
+    def _stop_at(self, offset: int, reason: str, message: str) -> None:
+        if self.stop is None or offset < self.stop.offset:
+            self.stop = Stop(offset=offset, reason=reason, message=message)
+        self._has_written_beyond_stop = any(one.last_offset > offset for one in self.objects.uncommitted())
+
+    # -- what is committed -----------------------------------------------------------------------------------
+
+    def transaction(self, now_ms: int) -> Transaction | None:
+        """What may be committed now; None where that is nothing."""
+        self.objects.note_sealed()
+        if not self._offsets.is_behind:
+            return None
+        commit = self._offsets.commit()
+        letters = (self._letters[offset] for offset in commit.dead_letters)
+        return Transaction(
+            objects=self.objects.entries(commit.objects, now_ms),
+            checkpoint=commit.checkpoint,
+            dead_letters=tuple(letter for letter in letters if letter is not None),
+            is_urgent=bool(commit.objects or commit.dead_letters),
+        )
+
+    def committed(self, transaction: Transaction) -> None:
+        """The broker has acknowledged it: nothing was read, closed or sealed since it was made."""
+        commit = self._offsets.commit()
+        assert commit.checkpoint == transaction.checkpoint, "the transaction is of another moment"
+        self._offsets.committed(commit)
+        for offset in commit.dead_letters:
+            del self._letters[offset]
+        self.objects.committed(commit.objects)
+
+    def abandon(self) -> None:
+        """Give up everything that is not committed: reading goes on at the checkpoint, up to a stop."""
+        self.objects.abandon()
+        self._letters.clear()
+        self._offsets.abandon()
+        self._has_written_beyond_stop = False

@@ -1,0 +1,349 @@
+"""One batch of a slot of the sink: its partitions are read until it is asked to end, or cannot go on."""
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from ingest.clock import wall_ms
+from ingest.errors import AccessDenied, Fenced, HeadraceError, SourceUnavailable
+from ingest.kafka.kafka_errors import CommitUnknown
+from ingest.model.sink_entries import GroupingOptions, SealedObject, TopicPartition
+from ingest.model.sink_protocol import PartitionStopped, SinkBatch, SinkCompleted, SinkProgress
+from ingest.model.slot_protocol import BatchOutcome, Finished
+from ingest.settings.sink_settings import NameTimeSource, SinkSettings
+from spark.consumer.partition_reader import PartitionReader
+from spark.consumer.reader_events import LostOffsets, PartitionFault
+from spark.converters import RecordConverter
+from spark.formats.encoding import extension
+from spark.producer import SlotRevoked, TransactionalProducer
+from spark.s3.completion import Completion, CompletionState
+from spark.s3.upload_calls import new_upload_calls
+from spark.sink.dead_letters import DeadLetters
+from spark.sink.grouping import Grouping
+from spark.sink.names import ObjectNames
+from spark.sink.partition_work import PartitionWork, Stop, Transaction
+from spark.sink.recurring_names import RecurringNames
+from spark.sink.rotation import Rotation
+from spark.sink.sink_transaction import SinkTransactions
+from spark.sink.slot_tools import SlotTools
+from spark.sink.slot_uploads import SlotUploads
+from spark.sink.small_files import SmallFiles
+from spark.sink.task_settings import SinkTaskSettings
+from spark.task.driver_connection import DriverConnection
+
+_log = structlog.get_logger(__name__)
+
+_FETCH_RECORDS: Final = 10_000
+# The longest wait for records: how soon an end, a void slot and a finished upload are noticed.
+_FETCH_SECONDS: Final = 0.2
+_FULL_SECONDS: Final = 0.1
+_PROGRESS_SECONDS: Final = 1.0
+# Entries of one transaction: below what a broker takes at once, and soon completed.
+_OBJECTS_AT_ONCE: Final = 500
+# Sealed objects that are not completed: beyond these, filling stops.
+_MAX_PENDING: Final = 2_000
+# Offsets that moved without an object (records that are not written) are committed this often.
+_QUIET_COMMIT_SECONDS: Final = 10.0
+_FETCH_BUDGET_BYTES: Final = 32 * 1024 * 1024
+
+
+class SinkRun:
+    """One batch, run once."""
+
+    def __init__(
+        self,
+        batch: SinkBatch,
+        *,
+        producer: TransactionalProducer,
+        link: DriverConnection,
+        settings: SinkTaskSettings,
+    ) -> None:
+        sink = settings.sink
+        self._batch = batch
+        self._link = link
+        self._producer = producer
+        self._transactions = SinkTransactions(batch, producer=producer, link=link, settings=settings)
+        self._uploads = SlotUploads(
+            new_upload_calls(settings.s3, sink.upload),
+            part_bytes=sink.upload.part_bytes,
+            max_bytes=sink.buffer.max_bytes,
+            directory=sink.buffer.directory,
+        )
+        self._reader = PartitionReader(
+            settings.kafka.client("consumer"), group_id=sink.group_id, budget_bytes=_FETCH_BUDGET_BYTES
+        )
+        names = ObjectNames(sink.names, extension(sink.output))
+        self._tools = SlotTools(
+            settings=settings,
+            converter=RecordConverter(sink.converters, sink.output),
+            grouping=Grouping(names),
+            earlier={one.hash: earlier_grouping(one, sink) for one in batch.earlier},
+            names=names,
+            rotation=Rotation(sink.rotation, names),
+            uploads=self._uploads,
+            dead_letters=DeadLetters(settings.name, batch.slot, settings.errors),
+            recurring=RecurringNames(),
+            small_files=SmallFiles(),
+        )
+        self._work = {grant.partition_of: PartitionWork(grant, self._tools) for grant in batch.partitions}
+        self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
+        self._reported_stops: set[TopicPartition] = set()
+        self._lost: list[tuple[str, int, int, int]] = []
+        self._progress_at = 0.0
+        self._quiet_commit_at = time.monotonic()
+        self._problems: dict[str, str] = {}
+
+    def run(self) -> Finished:
+        """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
+        try:
+            self._reader.assign({work.partition: work.position for work in self._work.values()})
+            while not self._link.is_ending():
+                self._step(_FETCH_SECONDS)
+            self._end()
+        except SlotRevoked:
+            self._abort_if_known()
+            raise
+        except CommitUnknown as error:
+            return self._finished(BatchOutcome.UNKNOWN, error)
+        except Fenced as error:
+            self._abort_if_known()
+            return self._finished(BatchOutcome.FENCED, error)
+        except HeadraceError as error:
+            known = self._abort_if_known()
+            return self._finished(BatchOutcome.ABORTED if known else BatchOutcome.UNKNOWN, error)
+        finally:
+            # Uploads that a transaction has named stay for whoever completes them; the others end by the
+            # bucket's own rule.
+            self._uploads.close()
+            self._reader.close()
+        return self._finished(BatchOutcome.CLEAN, None)
+
+    # -- one round -------------------------------------------------------------------------------------------
+
+    def _step(self, seconds: float) -> None:
+        self._link.beat()
+        if self._link.is_void():
+            raise SlotRevoked
+        if self._uploads.is_full or len(self._completing) >= _MAX_PENDING:
+            self._uploads.wait(_FULL_SECONDS)
+        else:
+            self._fetch(seconds)
+        now_ms = wall_ms()
+        for work in self._work.values():
+            work.objects.close_due(now_ms)
+        self._close_oldest()
+        self._uploads.balance()
+        self._commit(now_ms)
+        self._collect()
+        self._rewind_failed()
+        self._report()
+
+    def _fetch(self, seconds: float) -> None:
+        try:
+            for records in self._reader.poll(_FETCH_RECORDS, self._patience(seconds)):
+                work = self._work[TopicPartition(records.topic, records.partition)]
+                work.add(records, wall_ms())
+                self._note_stop(work)
+                if work.is_at_stop:
+                    self._reader.pause([work.partition])
+        except (SourceUnavailable, AccessDenied) as error:
+            # The schema registry is away, or refuses us: what was fetched is read again from the checkpoint.
+            self._problems["converter"] = str(error)
+            self._rewind(self._work.values())
+            self._uploads.wait(1.0)
+        else:
+            self._problems.pop("converter", None)
+        for event in self._reader.drain_events():
+            self._on_event(event)
+
+    def _patience(self, seconds: float) -> float:
+        """How long to wait for records: until the next object closes by time, or an upload is answered."""
+        if self._completing or any(work.objects.closed_count for work in self._work.values()):
+            return 0.005
+        dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
+        if not dues:
+            return seconds
+        return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000))
+
+    def _on_event(self, event: LostOffsets | PartitionFault) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        if isinstance(event, LostOffsets):
+            self._lost.append((event.topic, event.partition, event.first, event.end))
+            return
+        work = self._work[partition]
+        work.stop = Stop(offset=event.offset, reason=event.reason, message=event.message)
+        self._note_stop(work)
+
+    def _note_stop(self, work: PartitionWork) -> None:
+        if work.stop is None or work.partition in self._reported_stops:
+            return
+        self._reported_stops.add(work.partition)
+        self._link.send(
+            PartitionStopped(
+                batch=self._batch.number,
+                topic=work.partition.topic,
+                partition=work.partition.partition,
+                offset=work.stop.offset,
+                reason=work.stop.reason,
+                message=work.stop.message,
+            )
+        )
+
+    def _close_oldest(self) -> None:
+        """Close what is open for the longest time where more objects are open than may be."""
+        excess = self._uploads.open_objects - self._tools.settings.sink.buffer.max_open_objects
+        while excess > 0:
+            oldest = min(
+                (work for work in self._work.values() if work.objects.oldest_open_ms is not None),
+                key=lambda work: work.objects.oldest_open_ms or 0,
+            )
+            oldest.objects.close_oldest()
+            excess -= 1
+
+    # -- what is committed, and completed --------------------------------------------------------------------
+
+    def _commit(self, now_ms: int) -> None:
+        """Commit what is sealed, all partitions together."""
+        quiet = time.monotonic() - self._quiet_commit_at >= _QUIET_COMMIT_SECONDS
+        commits: list[tuple[PartitionWork, Transaction]] = []
+        objects = 0
+        for work in self._work.values():
+            commit = work.transaction(now_ms)
+            if commit is None or not (commit.is_urgent or quiet):
+                continue
+            commits.append((work, commit))
+            objects += len(commit.objects)
+            if objects >= _OBJECTS_AT_ONCE:
+                break
+        if not commits:
+            return
+        self._quiet_commit_at = time.monotonic()
+        report = self._transactions.commit(
+            [one for _, commit in commits for one in commit.objects],
+            [commit.checkpoint for _, commit in commits],
+            [letter for _, commit in commits for letter in commit.dead_letters],
+        )
+        for work, commit in commits:
+            work.committed(commit)
+            for one in commit.objects:
+                self._completing[one.id] = one, self._uploads.complete(one)
+        self._link.send(report)
+
+    def _collect(self) -> None:
+        """Tell the leader of uploads that are completed, or that cannot be."""
+        done = [object_id for object_id, (_, future) in self._completing.items() if future.done()]
+        if not done:
+            return
+        completed: list[str] = []
+        quarantined: list[tuple[str, str]] = []
+        for object_id in done:
+            _, future = self._completing.pop(object_id)
+            try:
+                state = future.result().state
+            except CancelledError:
+                continue
+            if state is CompletionState.COMPLETED:
+                completed.append(object_id)
+                self._tools.recurring.release(object_id)
+            elif state in (CompletionState.NAME_TAKEN, CompletionState.SUPERSEDED):
+                quarantined.append((object_id, "name_taken"))
+                self._tools.recurring.release(object_id)
+            # What is not proven stays pending in the ledger: the leader completes it.
+        self._link.send(
+            SinkCompleted(batch=self._batch.number, ids=tuple(completed), quarantined=tuple(quarantined))
+        )
+
+    # -- starting over ---------------------------------------------------------------------------------------
+
+    def _rewind_failed(self) -> None:
+        failed = [work for work in self._work.values() if work.failure() is not None]
+        for work in failed:
+            _log.warning(
+                "partition_read_again",
+                partition=str(work.partition),
+                offset=work.committed_offset,
+                reason=work.failure(),
+            )
+        if failed:
+            self._rewind(failed)
+
+    def _rewind(self, works: Iterable[PartitionWork]) -> None:
+        """Give up what of these is not committed, and read them again from their checkpoints."""
+        for work in works:
+            work.abandon()
+        self._reader.assign({one.partition: one.position for one in self._work.values()})
+        self._reader.pause(one.partition for one in self._work.values() if one.is_at_stop)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """Close, commit and complete everything that is open."""
+        for work in self._work.values():
+            work.objects.close_all()
+        while self._completing or any(work.objects.closed_count for work in self._work.values()):
+            self._link.beat()
+            if self._link.is_void():
+                raise SlotRevoked
+            self._commit(wall_ms())
+            self._collect()
+            if any(work.failure() is not None for work in self._work.values()):
+                # It is read again by whoever has the partition next.
+                break
+            self._uploads.wait(_FULL_SECONDS)
+        self._quiet_commit_at = 0.0
+        self._commit(wall_ms())
+        self._collect()
+
+    def _abort_if_known(self) -> bool:
+        """Abort what is open, unless its commit was sent; True once nothing is in doubt."""
+        if self._producer.is_in_doubt:
+            return False
+        return self._producer.abort()
+
+    def _finished(self, outcome: BatchOutcome, error: HeadraceError | None) -> Finished:
+        return Finished(
+            batch=self._batch.number, outcome=outcome, error=None if error is None else str(error)
+        )
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now < self._progress_at:
+            return
+        self._progress_at = now + _PROGRESS_SECONDS
+        lost, self._lost = tuple(self._lost), []
+        works = self._work.values()
+        self._link.send(
+            SinkProgress(
+                batch=self._batch.number,
+                positions=dict(self._reader.positions()),
+                ends=dict(self._reader.high_watermarks()),
+                open_objects=sum(work.objects.open_count for work in works),
+                pending_objects=len(self._completing) + sum(work.objects.closed_count for work in works),
+                buffered_bytes=self._uploads.buffered_bytes,
+                spilled_bytes=self._uploads.spilled_bytes,
+                oldest_open_ms=min(
+                    (one for work in works if (one := work.objects.oldest_open_ms) is not None), default=None
+                ),
+                problems={**self._reader.problems(), **self._uploads.problems(), **self._problems},
+                lost_offsets=lost,
+            )
+        )
+
+
+def earlier_grouping(options: GroupingOptions, sink: SinkSettings) -> Grouping:
+    """What grouped records by options that are no longer in force."""
+    source, _, path = options.options["file.name.timestamp.source"].partition(":")
+    names = replace(
+        sink.names,
+        template=options.options["file.name.template"],
+        time_source=NameTimeSource(source),
+        value_path=tuple(path.split(".")) if path else (),
+        timezone=options.options["file.name.timestamp.timezone"],
+    )
+    return Grouping(ObjectNames(names, extension(sink.output)))

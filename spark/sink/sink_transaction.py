@@ -1,0 +1,115 @@
+"""One transaction of a slot of the sink: offsets, ledger records and dead letters, all or none."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaException, TopicPartition
+
+from ingest.errors import Fenced, HeadraceError
+from ingest.kafka.group_metadata import memberless_metadata
+from ingest.kafka.kafka_errors import CommitUnknown
+from ingest.model.ledger_entry import encode_key
+from ingest.model.sink_entries import (
+    PartitionCheckpoint,
+    SealedObject,
+    SinkEntry,
+    encode_sink_entry,
+    key_of,
+    offset_mark,
+)
+from ingest.model.sink_protocol import SinkBatch, SinkCommitted
+from spark.producer import SlotRevoked, TransactionalProducer
+from spark.sink.dead_letters import DeadLetter
+from spark.sink.task_settings import SinkTaskSettings
+from spark.task.driver_connection import DriverConnection
+
+_log = structlog.get_logger(__name__)
+
+# A refused or aborted transaction is made again so long, with everything that was to be in it.
+_REPEAT_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.1
+
+
+class SinkTransactions:
+    """Makes the transactions of one batch; blocks. Raises SlotRevoked, Fenced, CommitUnknown, HeadraceError.
+
+    After any of these nothing may be committed by this producer again, and what was to be committed is in
+    doubt only with CommitUnknown.
+    """
+
+    def __init__(
+        self,
+        batch: SinkBatch,
+        *,
+        producer: TransactionalProducer,
+        link: DriverConnection,
+        settings: SinkTaskSettings,
+    ) -> None:
+        self._batch = batch
+        self._producer = producer
+        self._link = link
+        self._ledger_topic = settings.kafka.ledger_topic
+        self._group = memberless_metadata(settings.sink.group_id)
+
+    def commit(
+        self,
+        objects: Sequence[SealedObject],
+        checkpoints: Sequence[PartitionCheckpoint],
+        letters: Sequence[DeadLetter],
+    ) -> SinkCommitted:
+        """Commit these together; what the leader is to be sent. Repeated while it can be, for a minute."""
+        deadline = time.monotonic() + _REPEAT_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                self._transact(objects, checkpoints, letters)
+            except (SlotRevoked, CommitUnknown):
+                raise
+            except HeadraceError as error:
+                if not self._may_repeat(error) or time.monotonic() > deadline:
+                    raise
+                _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                records: Counter[str] = Counter()
+                for one in objects:
+                    records[one.topic] += one.records
+                return SinkCommitted(
+                    batch=self._batch.number,
+                    objects=tuple(objects),
+                    checkpoints=tuple(checkpoints),
+                    records_by_topic=dict(records),
+                    bad_by_reason=dict(Counter(letter.reason for letter in letters)),
+                    seconds=time.monotonic() - began,
+                )
+
+    def _transact(
+        self,
+        objects: Sequence[SealedObject],
+        checkpoints: Sequence[PartitionCheckpoint],
+        letters: Sequence[DeadLetter],
+    ) -> None:
+        producer = self._producer
+        # Asked for each time: a standby's arrival raises the generation.
+        producer.begin(self._link.leader_group(self._batch.number))
+        producer.send_offsets([self._offset(one) for one in checkpoints], self._group)
+        for letter in letters:
+            producer.send_record(letter.topic, key=letter.key, value=letter.value, headers=letter.headers)
+        entries: list[SinkEntry] = [*objects, *checkpoints]
+        for entry in entries:
+            producer.write_ledger(encode_key(key_of(entry)), encode_sink_entry(entry))
+        producer.commit(())
+
+    def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
+        mark = offset_mark(self._ledger_topic, checkpoint.topic_id)
+        return TopicPartition(checkpoint.topic, checkpoint.partition, checkpoint.offset, mark)
+
+    def _may_repeat(self, error: HeadraceError) -> bool:
+        """True once the transaction is aborted for certain, and this producer is still the slot's newest."""
+        cause = error.__cause__
+        if isinstance(error, Fenced) and isinstance(cause, KafkaException) and cause.args[0].fatal():
+            return False
+        return not self._producer.is_in_doubt and self._producer.abort() and not self._link.is_void()

@@ -1,0 +1,29 @@
+"""What all partitions of a slot of the sink work with."""
+
+from dataclasses import dataclass
+
+from spark.converters import RecordConverter
+from spark.sink.dead_letters import DeadLetters
+from spark.sink.grouping import Grouping
+from spark.sink.names import ObjectNames
+from spark.sink.recurring_names import RecurringNames
+from spark.sink.rotation import Rotation
+from spark.sink.slot_uploads import SlotUploads
+from spark.sink.small_files import SmallFiles
+from spark.sink.task_settings import SinkTaskSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTools:
+    """What all partitions of a slot work with. `earlier` groups by options that are no longer in force."""
+
+    settings: SinkTaskSettings
+    converter: RecordConverter
+    grouping: Grouping
+    earlier: dict[str, Grouping]
+    names: ObjectNames
+    rotation: Rotation
+    uploads: SlotUploads
+    dead_letters: DeadLetters
+    recurring: RecurringNames
+    small_files: SmallFiles

@@ -1,0 +1,150 @@
+"""Kafka to S3 on real parts: every record in exactly one object, whatever the grouping; and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ingest.clock import wall_ms
+from ingest.exits import Exit
+from tests.sink.archive_account import Archive, new_archive, value_of
+from tests.support import aws, kafka
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """An empty bucket and an empty topic."""
+    return new_archive(tmp_path)
+
+
+def group_offsets(group: str, topic: str, partitions: int) -> dict[int, int]:
+    """What ordinary tools show as committed."""
+    consumer = Consumer({"bootstrap.servers": kafka.address(), "group.id": group})
+    try:
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        return {place.partition: place.offset for place in consumer.committed(places, timeout=20)}
+    finally:
+        consumer.close()
+
+
+def test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets(archive: Archive) -> None:
+    """All records once, in names by their first offset; a second run writes nothing more."""
+    name = aws.unique("sink")
+    archive.produce({"value": b'{"n":%d}' % number, "key": b"%d" % number} for number in range(5000))
+    sink = archive.service(name, rotate__records=1000)
+    archive.run(sink)
+    assert archive.account() == (0, 0)
+    for key, row in archive.rows():
+        assert key.startswith(f"{archive.topic}/{row['partition']}/")
+        assert value_of(row) == b'{"n":%d}' % json.loads(json.dumps(row["value"]))["n"]
+    ends = dict.fromkeys(range(2), 0)
+    for partition, offset in archive.in_kafka():
+        ends[partition] = max(ends[partition], offset + 1)
+    assert group_offsets(name, archive.topic, 2) == ends
+
+    before = archive.keys()
+    again = archive.service(name, rotate__records=1000)
+    archive.run(again)
+    assert archive.keys() == before
+
+
+def test_records_are_grouped_by_a_field_of_their_values(archive: Archive) -> None:
+    """Each object has one group only, whose name is in its key."""
+    regions = ("eu", "us", "ap/south", "")
+    archive.produce(
+        {"value": json.dumps({"region": regions[number % 4], "n": number}).encode()} for number in range(2000)
+    )
+    sink = archive.service(
+        aws.unique("sink"),
+        file__name__template="region={{value:region}}/{{topic}}/{{partition}}/"
+        "{{start_offset:padding=true}}.headrace{{extension}}",
+        value__converter="org.apache.kafka.connect.json.JsonConverter",
+        value__converter__schemas__enable="false",
+    )
+    archive.run(sink)
+    assert archive.account() == (0, 0)
+    groups = {key.split(f"/{archive.topic}/")[0]: row["value"]["region"] for key, row in archive.rows()}
+    assert len(groups) == len(set(groups.values())) == len(regions)
+
+
+def test_a_backup_restored_by_the_source_is_equal_to_the_byte(archive: Archive) -> None:
+    """Keys, values, headers, timestamps, order; null and empty told apart."""
+    begun = wall_ms() - 3_600_000
+    archive.produce(
+        {
+            "value": value,
+            "key": key,
+            "partition": number % 2,
+            "timestamp": begun + number,
+            "headers": headers,
+        }
+        for number, (key, value, headers) in enumerate(
+            [
+                (b"k", b'{"a": 1}', []),
+                (None, b"", [("h", b"1"), ("h", b"2")]),
+                (b"", None, [("none", None)]),
+                (b"\xff\x00", b"\x00\x01binary\xfe", [("bytes", b"\xff")]),
+                ("ü".encode(), "text ü".encode(), []),
+                (b"k", b"17", []),
+                (b"k", b'"quoted"', []),
+                (b"k", b"null", []),
+                (b"k", b"{not json", []),
+            ]
+            * 50
+        )
+    )
+    sink = archive.service(aws.unique("sink"), rotate__records=40)
+    archive.run(sink)
+
+    restored = kafka.new_topic("restored", partitions=2)
+    source = archive.service(
+        aws.unique("source"),
+        connector__class="HeadraceSource",
+        topics=None,
+        topic=restored,
+        input__layout="headrace",
+        ordering="partition",
+    )
+    archive.run(source)
+
+    assert list(kafka.committed(restored)) == list(kafka.committed(archive.topic))
+
+
+def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Archive) -> None:
+    """With errors.tolerance=none it stands there, visibly; everything else of the topic is archived."""
+    archive.produce({"value": b'{"n":1}', "partition": 0} for _ in range(10))
+    archive.produce([{"value": b"not json", "partition": 0}, {"value": b'{"n":2}', "partition": 0}])
+    archive.produce({"value": b'{"n":3}', "partition": 1} for _ in range(10))
+    options = {
+        "value__converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value__converter__schemas__enable": "false",
+        "rotate__age__ms": 1000,
+    }
+    name = aws.unique("sink")
+    sink = archive.service(name, **options)
+    stopped = archive.in_kafka() - {(0, 10), (0, 11)}
+    try:
+        sink.start()
+        until_sync(lambda: set(archive.archived()) == stopped, seconds=90, what="all but the refused record")
+        until_sync(lambda: not sink.is_ready(), seconds=30, what="readiness that says no")
+        problems = " ".join(sink.status()["problems"].values())
+        assert f"{archive.topic}-0 stands at offset 10" in problems
+    finally:
+        assert sink.stop() == Exit.DONE
+
+    letters = kafka.new_topic("letters")
+    tolerant = archive.service(
+        name,
+        errors__tolerance="all",
+        errors__deadletterqueue__topic__name=letters,
+        **options,
+    )
+    archive.run(tolerant)
+    assert set(archive.archived()) == archive.in_kafka() - {(0, 10)}
+    (letter,) = kafka.committed(letters)
+    assert letter.value == b"not json"
+    assert dict(letter.headers)["__connect.errors.offset"] == b"10"

@@ -1,0 +1,121 @@
+"""Kills with -9 while records come: no record is lost, none is in two objects."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from bench.stage import Service
+from tests.faults.processes import kill, workers
+from tests.sink.archive_account import Archive, new_archive
+from tests.support import aws, kafka
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+
+
+class Load:
+    """Produces a few hundred records a second, each different, until it is stopped."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": kafka.address(), "linger.ms": 5})
+        number = 0
+        while not self._stop.wait(0.05):
+            for _ in range(40):
+                producer.produce(self._topic, b'{"group":"g%d","n":%d}' % (number % 20, number))
+                number += 1
+            producer.poll(0)
+        assert not producer.flush(60)
+
+    def stop(self) -> None:
+        """End, once everything is acknowledged."""
+        self._stop.set()
+        self._thread.join()
+
+
+def settle(archive: Archive, sink: Service) -> None:
+    """Have the rest archived by a run that ends by itself."""
+    sink.stop()
+    archive.run(sink)
+    assert archive.account() == (0, 0)
+
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "by records": {"rotate__records": 200},
+    "by wall clock": {
+        "rotate__age__ms": 700,
+        "file__name__template": "{{topic}}/{{date:yyyy-MM-dd/HH}}/{{partition}}/"
+        "{{start_offset:padding=true}}.headrace{{extension}}",
+        "file__name__timestamp__source": "wallclock",
+    },
+    "by field": {
+        "rotate__age__ms": 1500,
+        "file__name__template": "{{value:group}}/{{topic}}/{{partition}}/"
+        "{{start_offset:padding=true}}.headrace{{extension}}",
+        "value__converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value__converter__schemas__enable": "false",
+    },
+}
+
+
+def kill_a_worker(sink: Service) -> None:
+    """One of Spark's Python workers."""
+    kill(workers(sink.pid)[:1])
+
+
+def kill_the_driver(sink: Service) -> None:
+    """The whole process, and start it again."""
+    sink.kill()
+    sink.start()
+
+
+@pytest.mark.parametrize("rotation", ["by field"])
+def test_a_killed_worker_and_a_killed_driver_lose_and_repeat_nothing(tmp_path: Path, rotation: str) -> None:
+    """One of each, in the middle of the load."""
+    archive = new_archive(tmp_path)
+    sink = archive.service(aws.unique("sink"), **OPTIONS[rotation])
+    load = Load(archive.topic)
+    try:
+        sink.start()
+        for act in (kill_a_worker, kill_the_driver):
+            seen = len(archive.keys())
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=90, what="more objects")  # type: ignore[misc]  # a lambda's default
+            act(sink)
+    finally:
+        load.stop()
+        if not sink.is_running:
+            sink.start()
+    settle(archive, sink)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("rotation", sorted(OPTIONS))
+def test_twenty_kills_at_random_moments(tmp_path: Path, rotation: str) -> None:
+    """Workers and drivers, in turn and at random moments."""
+    chance = random.Random(rotation)  # moments, no secrets
+    archive = new_archive(tmp_path, partitions=3)
+    sink = archive.service(aws.unique("sink"), **OPTIONS[rotation])
+    load = Load(archive.topic)
+    acts: list[Callable[[Service], None]] = [kill_a_worker, kill_a_worker, kill_the_driver]
+    try:
+        sink.start()
+        for number in range(20):
+            seen = len(archive.keys())
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=120, what="more objects")  # type: ignore[misc]  # as above
+            ends = time.monotonic() + chance.random()
+            until_sync(lambda ends=ends: time.monotonic() >= ends, seconds=5, what="a random moment")  # type: ignore[misc]  # as above
+            acts[number % len(acts)](sink)
+    finally:
+        load.stop()
+    settle(archive, sink)
