@@ -1,20 +1,22 @@
 """The real archive with slots that use the real arithmetic, a ledger and a bucket, at random."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
 import pytest
 
 from archive import Archive, FoundTopics, SinkEffects
+from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_completion import Verdict
-from ingest.model.sink_entries import PartitionCheckpoint, SealedObject
+from ingest.model.sink_entries import GroupingOptions, PartitionCheckpoint, SealedObject
 from ingest.model.sink_protocol import GroupWanted, PartitionGrant, SinkCommitted, SinkCompleted
 from spark.sink.partition_offsets import PartitionOffsets
 from tests.archive.sink_entries import NOW, Leader, controls, found, options, sealed
 
 SLOTS = 2
+OTHER = GroupingOptions(hash="other", options={"file.name.template": "{{start_offset}}"})
 # The group of each record by its offset, None for a bad one.
 RECORDS: dict[int, list[str | None]] = {
     0: ["a", "b", "a", None, "b", "a"],
@@ -23,10 +25,16 @@ RECORDS: dict[int, list[str | None]] = {
 }
 
 
+def _group(options: str, letter: str) -> str:
+    """The group of a record: by itself, or by the other options one for all."""
+    return letter if options == NOW.hash else "all"
+
+
 @dataclass
 class Held:
     """A partition in a slot."""
 
+    options: str
     offsets: PartitionOffsets
     open: dict[str, tuple[str, list[int]]] = field(default_factory=dict)
     sealed: set[str] = field(default_factory=set)
@@ -36,13 +44,16 @@ class Held:
         offset = self.offsets.position
         if offset >= len(RECORDS[partition]):
             return
-        alone, group = np.array([offset]), RECORDS[partition][offset]
+        alone, letter = np.array([offset]), RECORDS[partition][offset]
         if self.offsets.unread(alone) is None:
-            if group is None:
+            if letter is None:
                 assert self.offsets.refuse_changed([offset]) is None
                 self.offsets.add_dead_letter(offset)
-            elif self.offsets.unarchived(group, alone) is None:
-                self._add(group, offset, next_id)
+            elif all(
+                self.offsets.unarchived(_group(options, letter), alone, options=options) is None
+                for options in (self.options, *self.offsets.earlier)
+            ):
+                self._add(_group(self.options, letter), offset, next_id)
         self.offsets.advance(offset + 1)
 
     def _add(self, group: str, offset: int, next_id: str) -> None:
@@ -82,10 +93,12 @@ class Sink:
         self.uploads: dict[str, list[tuple[int, int]]] = {}
         self.batches = 0
         self.ids = 0
-        self.leader = Leader(Archive.from_ledger([], options(SLOTS)))
-        self._lead()
+        self.options = NOW
+        self._lead({})
 
-    def _lead(self) -> None:
+    def _lead(self, ledger: dict[ControlKey, bytes]) -> None:
+        made = replace(options(SLOTS), grouping=self.options)
+        self.leader = Leader(Archive.from_ledger(ledger.items(), made), ledger.items())
         self.slots: dict[int, Slot] = {}
         self.leaders: list[SealedObject] = list(self.leader.effects.completions)
         self._describe()
@@ -114,9 +127,8 @@ class Sink:
         """One step of somebody; with `calm` nobody fails."""
         roll = self.random.random()
         if not calm and roll < 0.02:
-            ledger = self.leader.ledger
-            self.leader = Leader(Archive.from_ledger(ledger.items(), options(SLOTS)), ledger.items())
-            self._lead()
+            self.options = self.random.choice([NOW, OTHER])
+            self._lead(self.leader.ledger)
         elif self.leaders and roll < 0.2:
             self._complete(self.leaders.pop(self.random.randrange(len(self.leaders))), None)
         elif not self.slots or roll < 0.3:
@@ -134,8 +146,13 @@ class Sink:
         self.batches += 1
         grants = self.leader.archive.next_batch(number, self.batches)
         if grants:
-            held = {grant.partition: Held(_offsets(grant)) for grant in grants}
+            held = {grant.partition: self._held(grant) for grant in grants}
             self.slots[number] = Slot(number, self.batches, held)
+
+    def _held(self, grant: PartitionGrant) -> Held:
+        options = self.options.hash
+        assert {one.options for one in grant.earlier} <= {NOW.hash, OTHER.hash} - {options}
+        return Held(options, PartitionOffsets(grant, options=options))
 
     def _lose(self, slot: Slot) -> None:
         del self.slots[slot.number]
@@ -184,7 +201,16 @@ class Sink:
                 group, records = held.open.pop(object_id)
                 held.sealed.discard(object_id)
                 self.uploads[object_id] = [(partition, offset) for offset in records]
-                objects.append(sealed(object_id, records[0], records[-1], group=group, partition=partition))
+                objects.append(
+                    sealed(
+                        object_id,
+                        records[0],
+                        records[-1],
+                        group=group,
+                        partition=partition,
+                        options=held.options,
+                    )
+                )
             self.lettered.update((partition, offset) for offset in commit.dead_letters)
             held.offsets.committed(commit)
             checkpoints.append(commit.checkpoint)
@@ -209,13 +235,9 @@ class Sink:
             self._follow(self.leader.archive.on_completed(told))
 
 
-def _offsets(grant: PartitionGrant) -> PartitionOffsets:
-    return PartitionOffsets(grant, options=NOW.hash)
-
-
 @pytest.mark.parametrize("seed", range(80))
 def test_each_record_is_archived_or_lettered_once(seed: int) -> None:
-    """Slots are lost, leaders change; then all is calm, the connector is paused, and everything is there."""
+    """Slots are lost, leaders and options change; then all is calm and paused, and everything is there."""
     sink = Sink(seed)
     for _ in range(400):
         sink.act()
@@ -233,4 +255,5 @@ def test_each_record_is_archived_or_lettered_once(seed: int) -> None:
     assert sink.archived == Counter(record for record, group in every.items() if group is not None)
     assert sink.lettered == Counter(record for record, group in every.items() if group is None)
     assert sink.leader.objects() == {}
+    assert sink.leader.options() == [sink.options.hash]
     assert [one.lag for one in sink.leader.archive.partitions()] == [0, 0, 0]
