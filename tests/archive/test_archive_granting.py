@@ -173,7 +173,7 @@ class TestGrant:
 
     def test_options_that_the_ledger_has_not_refuse_the_partition(self) -> None:
         """Nobody could tell what is archived above its offset."""
-        one = leader(checkpoint(4), sealed("c", 5, 8, group="x", state=COMPLETE, options="unknown"))
+        one = leader(checkpoint(4), sealed("c", 3, 4, group="x", state=COMPLETE, options="unknown"))
         one.topics(*found({0: 20}))
         assert granted(one) == {}
         assert "not in the ledger" in one.archive.problems(0)[0]
