@@ -20,6 +20,7 @@ from ingest.cli.cli_options import (
 )
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import progress
+from ingest.cli.sink_plan import sink_plan
 from ingest.clock import wall_ms
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry
@@ -69,9 +70,13 @@ def plan(
     beside a running service. Use it before the first start: a key under "left out" is one that `run` will
     never touch. Opens no object, unless it is an archive (input.layout): then the beginnings of a few objects
     of each topic say what comes back exactly and what does not, and names and tags where offsets are missing.
+    Of a sink: what of its topics is not archived yet, by topic and partition.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
+    if settings.sink is not None:
+        sink_plan(settings, as_json=as_json, startup_timeout=startup_timeout)
+        return
     reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
         clients = aws_clients(settings)

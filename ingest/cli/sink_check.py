@@ -1,17 +1,19 @@
-"""`headrace check` for a sink: bucket and uploads, then ledger and transactions."""
+"""`headrace check` for a sink: bucket and uploads, topics and group, then ledger and transactions."""
 
 from collections.abc import Iterator
 
 from ingest.checks.finding import Finding, unusable
 from ingest.checks.sink_findings import upload_findings
+from ingest.checks.sink_topic_findings import topics_findings
 from ingest.errors import HeadraceError
 from ingest.probes.aws_clients import aws_clients
+from ingest.probes.sink_topics import topics_facts
 from ingest.probes.sink_uploads import probe_uploads
 from ingest.settings import Settings
 
 
 def sink_findings(settings: Settings) -> Iterator[Finding]:
-    """The findings about the bucket. Blocks."""
+    """The findings about bucket and topics. Blocks."""
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
@@ -21,3 +23,4 @@ def sink_findings(settings: Settings) -> Iterator[Finding]:
             yield from upload_findings(settings, probe_uploads(settings, clients))
         finally:
             clients.close()
+    yield from topics_findings(settings, topics_facts(settings))

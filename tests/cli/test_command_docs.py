@@ -16,6 +16,7 @@ from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
 from ingest.cli.sink_explain import RecordExplainer, sample_record
 from ingest.cli.sink_explain import shape_of as record_shape_of
+from ingest.cli.sink_plan import shape_of as sink_plan_shape_of
 from ingest.commands.selection import SelectedObject
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
@@ -25,6 +26,7 @@ from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
 from ingest.object_selection import key_template, object_filter_of
 from ingest.probes.archive_preview import ArchivePreview
 from ingest.probes.preview import Preview
+from ingest.probes.sink_topics import Backlog
 from ingest.probes.status_reader import entry_shape
 from ingest.setup import Step
 from layouts.exactness import Exactness, Grade, Part
@@ -102,6 +104,12 @@ def _explain() -> Any:
     return explained(key_template(settings).explain, settings, "orders-3-42").as_dict()
 
 
+def _sink_plan() -> Any:
+    settings = configured({"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"})
+    backlog = Backlog(topic="t", partition=3, begin=0, end=100, archived=42, pending=1)
+    return sink_plan_shape_of(settings, [backlog], has_ledger=True)
+
+
 def _sink_explain() -> Any:
     settings = configured({"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"})
     return record_shape_of(RecordExplainer(settings).explained(sample_record(settings, '{"value":1}')))
@@ -113,6 +121,7 @@ ACTUAL = {
     "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
     "explain": _explain,
     "sinkexplain": _sink_explain,
+    "sinkplan": _sink_plan,
     "setup": lambda: step_shape_of(Step(sentence="create it", apply=lambda: None), done=True),
     "plan": _plan,
     "replay": _replay,

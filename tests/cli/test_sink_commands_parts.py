@@ -11,6 +11,11 @@ from typer.testing import CliRunner
 
 from ingest.cli.check import check
 from ingest.cli.explain import explain
+from ingest.cli.plan import plan
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.ledger_topic import prepare_ledger_topic
+from ingest.model.ledger_entry import encode_key
+from ingest.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
 from tests.support import aws, kafka
 
 pytestmark = pytest.mark.parts
@@ -59,6 +64,7 @@ def test_check_tries_an_upload_and_leaves_nothing(tmp_path: Path) -> None:
     assert found["bucket"]["verdict"] == "ok"
     assert "takes uploads" in found["bucket"]["sentence"]
     assert found["lifecycle"]["verdict"] == "warn"
+    assert found["topic"]["sentence"] == f"1 topic with 2 partitions to read: {topic}"
     assert found["transactions"]["verdict"] == "ok"
     assert "Uploads" not in aws.s3().list_multipart_uploads(Bucket=bucket)
     assert aws.s3().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
@@ -86,3 +92,28 @@ def test_explain_reads_a_record(tmp_path: Path) -> None:
     (found,) = _run(explain, file, "--topic", topic, "--partition", "0", "--offset", "2")
 
     assert found["key"] == f"2/k/{topic}-0-2.jsonl.gz"
+
+
+def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
+    """By the ledger where it says something, else from the beginning."""
+    topic = _topic(5)
+    file = _config(tmp_path, "bucket", topics=topic)
+
+    (before,) = _run(plan, file)
+    assert (before["ledger"], before["lag"]) == (None, 5)
+    assert [(part["partition"], part["archived"], part["end"]) for part in before["partitions"]] == [
+        (0, None, 5),
+        (1, None, 0),
+    ]
+
+    ledger = f"{json.loads(file.read_text())['name']}-offsets"
+    admin = KafkaAdmin({"bootstrap.servers": kafka.address()})
+    prepare_ledger_topic(admin, ledger)
+    entry = PartitionCheckpoint(topic=topic, partition=0, topic_id=admin.topic_id(topic), offset=3)
+    producer = Producer({"bootstrap.servers": kafka.address()})
+    producer.produce(ledger, key=encode_key(key_of(entry)), value=encode_sink_entry(entry))
+    assert producer.flush(30) == 0
+
+    (behind,) = _run(plan, file)
+    assert (behind["ledger"], behind["lag"]) == (ledger, 2)
+    assert behind["partitions"][0]["archived"] == 3

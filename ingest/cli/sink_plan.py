@@ -1,0 +1,91 @@
+"""`headrace plan` for a sink: what of its topics is not archived yet, by topic and partition."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import typer
+
+from ingest.probes.ledger_reader import open_ledger_reader
+from ingest.probes.sink_topics import Backlog, backlog_of, survey_topics
+from ingest.sanitize import json_text
+from ingest.settings import Settings
+
+_MAX_PLACES: Final = 40
+_HEADINGS: Final = ("topic", "partition", "archived to", "end", "lag", "pending", "quarantined")
+
+
+def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> None:
+    """Print what `run` would read. Blocks; reads the ledger if there is one, and no record."""
+    reading = open_ledger_reader(settings, timeout=startup_timeout)
+    try:
+        backlog = backlog_of(survey_topics(settings), None if reading is None else reading.cache)
+    finally:
+        if reading is not None:
+            reading.close()
+    if as_json:
+        typer.echo(json_text(shape_of(settings, backlog, has_ledger=reading is not None)))
+    else:
+        typer.echo("\n".join(lines_of(settings, backlog, has_ledger=reading is not None)))
+
+
+def shape_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool) -> dict[str, Any]:
+    """The JSON shape (docs/commands.md)."""
+    return {
+        "bucket": settings.s3.bucket,
+        "prefix": settings.s3.prefix,
+        "group": "" if settings.sink is None else settings.sink.group_id,
+        "ledger": settings.kafka.ledger_topic if has_ledger else None,
+        "lag": sum(part.lag for part in backlog),
+        "partitions": [
+            {
+                "topic": part.topic,
+                "partition": part.partition,
+                "begin": part.begin,
+                "archived": part.archived,
+                "end": part.end,
+                "lag": part.lag,
+                "pending": part.pending,
+                "quarantined": part.quarantined,
+            }
+            for part in backlog
+        ],
+    }
+
+
+def lines_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool) -> Iterator[str]:
+    """What people are shown."""
+    yield (
+        f"ledger {settings.kafka.ledger_topic}: "
+        + ("read" if has_ledger else "not there yet, so all that the topics hold is to be archived")
+    )
+    yield ""
+    rows: list[tuple[str, ...]] = [_HEADINGS, *map(_row, backlog[:_MAX_PLACES]), _total(backlog)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if len(backlog) > _MAX_PLACES:
+        yield f".. {len(backlog) - _MAX_PLACES} more partitions are in the total; --json shows all"
+
+
+def _row(part: Backlog) -> tuple[str, ...]:
+    archived = "-" if part.archived is None else f"{part.archived:,}"
+    return (
+        part.topic,
+        str(part.partition),
+        archived,
+        f"{part.end:,}",
+        *map(_number, (part.lag, part.pending, part.quarantined)),
+    )
+
+
+def _total(backlog: Sequence[Backlog]) -> tuple[str, ...]:
+    sums = (
+        sum(part.lag for part in backlog),
+        sum(part.pending for part in backlog),
+        sum(part.quarantined for part in backlog),
+    )
+    return ("total", "", "", "", *map(_number, sums))
+
+
+def _number(number: int) -> str:
+    return f"{number:,}" if number else "-"
