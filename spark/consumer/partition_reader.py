@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import confluent_kafka
 import numpy as np
@@ -30,6 +30,8 @@ from spark.kafka_records import KafkaRecords
 _KAFKA: Final = "kafka"
 _ASK_SECONDS: Final = 5.0
 _ASK_AGAIN_SECONDS: Final = 2.0
+# librdkafka says nothing of a topic that this user may not even describe.
+_SILENT_SECONDS: Final = 15.0
 # librdkafka repeats what goes on failing; what it has not repeated for so long is over.
 _PROBLEM_SECONDS: Final = 60.0
 
@@ -60,6 +62,8 @@ class PartitionReader:
         self._out_of_range: dict[TopicPartition, float] = {}
         # When it is asked next which topics there are; None: there is no doubt.
         self._topics_due: float | None = None
+        # Since when nothing has come of partitions, not even that they are at their end.
+        self._silent: dict[TopicPartition, float] = {}
         self._events: list[ReaderEvent] = []
         self._problems: dict[str, tuple[float, str]] = {}
 
@@ -70,6 +74,7 @@ class PartitionReader:
         with _translated("assign"):
             self._consumer.assign(places)
         self._positions = dict(starts)
+        self._silent = dict.fromkeys(starts, time.monotonic())
         self._faulty.clear()
         self._out_of_range.clear()
         self._problems.clear()
@@ -82,6 +87,8 @@ class PartitionReader:
             fetched = self._fetch.fetch(max_records, seconds)
         faults = self._faults(fetched.news)
         found = [self._kept(records, faults) for records in fetched.records]
+        for partition in fetched.partitions() if self._silent else ():
+            self._silent.pop(partition, None)
         for news in fetched.news:
             self._on_news(news)
         for partition, news in faults.items():
@@ -215,22 +222,38 @@ class PartitionReader:
                 self._go_on(partition, low, high)
 
     def _ask_topics(self) -> None:
-        """Find out which topics are not there any more; blocks while a broker is asked."""
-        if self._topics_due is None or self._topics_due > time.monotonic():
+        """Find out which topics are gone, and why nothing comes; blocks while a broker is asked."""
+        now = time.monotonic()
+        silent = {one for one, since in self._silent.items() if now - since >= _SILENT_SECONDS}
+        is_doubted = self._topics_due is not None and self._topics_due <= now
+        if not is_doubted and not silent:
             return
-        try:
-            there = self._consumer.list_topics(timeout=_ASK_SECONDS).topics
-        except KafkaException as error:
-            self._topics_due = time.monotonic() + _ASK_AGAIN_SECONDS
-            self._problems[_KAFKA] = (time.monotonic(), str(translate(error, what="The list of topics")))
-            return
+        asked = (set(self._positions) if is_doubted else silent) - self._faulty
         self._topics_due = None
-        for partition in set(self._positions) - self._faulty:
-            found = there.get(partition.topic)
-            if found is None or found.error is not None or partition.partition not in found.partitions:
+        self._silent |= dict.fromkeys(silent, now)
+        for topic in {one.topic for one in asked}:
+            try:
+                found = self._consumer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
+            except KafkaException as error:
+                self._topics_due = time.monotonic() + _ASK_AGAIN_SECONDS
+                self._problems[_KAFKA] = (time.monotonic(), str(translate(error, what=f"topic {topic}")))
+                return
+            self._on_topic(found, {one for one in asked if one.topic == topic})
+
+    def _on_topic(self, found: Any, asked: set[TopicPartition]) -> None:
+        """What the broker says of a topic: these partitions are gone, or something is wrong with it."""
+        for partition in asked:
+            error = found.error
+            if error is None and partition.partition not in found.partitions:
+                error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            if error is None:
+                continue
+            if fault_of(error) is FaultReason.TOPIC_DELETED:
                 reason, position = FaultReason.TOPIC_DELETED, self._positions[partition]
-                missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-                self._report(partition, reason, fault_message(str(partition), reason, position, missing))
+                self._report(partition, reason, fault_message(str(partition), reason, position, error))
+            else:
+                sentence = str(translate(error, what=str(partition)))
+                self._problems[str(partition)] = (time.monotonic(), sentence)
 
     def _go_on(self, partition: TopicPartition, low: int, high: int) -> None:
         """From the earliest record when earlier ones are deleted; not at all from above the end."""
