@@ -64,7 +64,9 @@ class PartitionStarts:
             if pending := state.pending:
                 # Until they are completed nobody may write anything that could have their names.
                 self._complete(pending)
-            elif state.found is not None and not self._entries.is_unwritten(state.key):
+            elif state.found is None:
+                state.refused = None
+            elif not self._entries.is_unwritten(state.key):
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()

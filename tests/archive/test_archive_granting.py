@@ -84,6 +84,8 @@ class TestStart:
         one.topics(*found({0: 10}, group_offset=4, mark=offset_mark("other", "id1")))
         assert granted(one) == {}
         assert "the ledger 'other'" in one.archive.problems(0)[0]
+        one.topics()
+        assert one.archive.problems(0) == ()
 
     def test_an_offset_above_the_end_stops_once_kafka_was_asked_after_it(self) -> None:
         """An answer from before the last commit proves nothing."""
