@@ -18,7 +18,14 @@ from ingest.model.ledger_entry import (
     encode_key,
 )
 from ingest.model.objects import ObjectId
-from ingest.model.positions import BlockPosition, BytePosition, ElementPosition, RowPosition
+from ingest.model.positions import (
+    BlockPosition,
+    BytePosition,
+    ElementPosition,
+    JoinedPosition,
+    RowPosition,
+)
+from ingest.model.side_objects import PlacedTombstones, RowPlace, SideObject
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 COUNT = st.integers(0, 2**63 - 1)
@@ -26,12 +33,16 @@ IDS = st.builds(ObjectId, TEXT, TEXT, TEXT)
 KEYS: st.SearchStrategy[LedgerKey] = st.one_of(
     IDS, st.builds(SplitKey, IDS, COUNT, COUNT), st.builds(ControlKey, TEXT)
 )
-POSITIONS = st.one_of(
+PLAIN_POSITIONS = st.one_of(
     st.builds(BytePosition, COUNT),
     st.builds(ElementPosition, COUNT, COUNT),
     st.builds(BlockPosition, COUNT, COUNT),
     st.builds(RowPosition, COUNT, COUNT),
 )
+POSITIONS = PLAIN_POSITIONS | st.builds(JoinedPosition, st.none() | PLAIN_POSITIONS, COUNT, COUNT)
+SIDES = st.builds(SideObject, TEXT, TEXT, COUNT, st.none() | TEXT)
+PLACES = st.lists(st.builds(RowPlace, COUNT, COUNT, COUNT), max_size=3).map(tuple)
+TOMBSTONES = st.builds(PlacedTombstones, SIDES, st.none() | SIDES, PLACES)
 
 
 @st.composite
@@ -55,6 +66,8 @@ def entries(draw: st.DrawFn) -> LedgerEntry:
         last_modified_ms=draw(COUNT),
         updated_ms=draw(COUNT),
         cuts=cuts,
+        sides=draw(st.lists(SIDES, max_size=2).map(tuple)),
+        tombstones=draw(st.lists(TOMBSTONES, max_size=2).map(tuple)),
     )
 
 

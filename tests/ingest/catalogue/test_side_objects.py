@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.positions import BytePosition, JoinedPosition
+from ingest.model.side_objects import SideObject
 from ingest.object_selection import object_filter_of
 from ingest.planner import BatchLimits
 from ingest.settings.choices import Ordering
@@ -272,6 +273,39 @@ def test_a_begun_object_goes_on_with_what_it_was_begun_with() -> None:
     again.tick()
     assert _reasons(again, *_three(0)) == ["done", "joined", "joined"]
     assert again.catalogue.is_idle
+
+
+def test_a_begun_object_takes_no_more_than_it_was_begun_with() -> None:
+    """Its headers came after its first rows were read without: the rest goes on without waiting for them."""
+    ledger = FakeLedger()
+    sides = (SideObject(_key(0, ".keys"), "1", 10),)
+    position = JoinedPosition(BytePosition(10), 2)
+    ledger.commit(
+        listed(_key(0)).id, LedgerEntry(state=State.PARTIAL, position=position, sides=sides, size=10)
+    )
+    desk = _desk(ledger)
+    assert _planned(desk) == {_key(0): [_key(0, ".keys")]}
+
+    desk.observe(page(*(listed(key) for key in sorted(_three(0)))))
+    desk.tick()
+    desk.tick()
+    assert _reasons(desk, *_three(0)) == ["done", "joined", "side_object_late"]
+
+
+def test_a_restart_counts_what_is_missing() -> None:
+    """The listing shows that the topic had keys, all of them joined: one without is not as it was."""
+    ledger = FakeLedger()
+    desk = _desk(ledger)
+    _announce(desk, *_three(0))
+    _planned(desk)
+    desk = _desk(ledger)
+    desk.observe(page(*(listed(key) for key in sorted(_three(0)))))
+    _announce(desk, _key(3))
+    desk.tick()
+    desk.tick(_WAIT_MS)
+    desk.planner.ready(desk.now)
+
+    assert dict(desk.tick().inexact) == {"side_object_missing": 1}
 
 
 def test_a_restart_learns_again_what_the_topic_has() -> None:
