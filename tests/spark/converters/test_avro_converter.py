@@ -114,6 +114,17 @@ def test_neighbours_that_fit_only_together_are_faults() -> None:
     assert _texts(found) == [{"s": "good"}]
 
 
+def test_a_datum_that_goes_on_behind_its_record_is_a_fault() -> None:
+    """What stands between the records is no part of either, wherever reading meets the next one again."""
+    one = registry()
+    octets = {"type": "record", "name": "O", "fields": [{"name": "o", "type": "bytes"}]}
+    head = framed(one, octets, {"o": b""})[:5]
+
+    found = _convert(fetched([head + b"\x04a", head + b"X\x02b"]), converters(avro(one)))
+
+    assert _faults(found) == [(0, "not_avro"), (1, "not_avro")]
+
+
 def test_an_id_that_the_registry_does_not_know_is_a_fault() -> None:
     """Asked for once in a while, not for each record."""
     with http_registry({}) as (one, asked):

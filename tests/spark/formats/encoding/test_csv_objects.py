@@ -93,6 +93,14 @@ def test_members_are_columns() -> None:
     assert list(found["none"]) == ["", "x"]
 
 
+def test_a_row_without_anything_is_a_row() -> None:
+    """One column that is null: many readers pass over an empty line."""
+    content = encoded(fetched([b'{"a":null}', b'{"a":1}']), bare(_CSV), converters(ConverterKind.JSON))
+
+    assert _rows(content) == [["a"], [""], ["1"]]
+    assert content == b'a\r\n""\r\n1\r\n'
+
+
 def test_options_of_the_dialect() -> None:
     """Another delimiter and quote, and no line of names."""
     how = output(_CSV, fields=_FIELDS, csv=CsvSettings(delimiter=b";", quote=b"'", header=False))

@@ -160,6 +160,14 @@ def test_one_field_alone(field: OutputField, rows: list[bytes]) -> None:
     assert encoded(records, bare(OutputFormat.JSON, field)) == b"[\n" + b",\n".join(rows) + b"\n]\n"
 
 
+@pytest.mark.parametrize("values", [[b'{"a":\n1}'], [b'{"a":\n1}'] * 3, [b"{}", b'{"a":\n1}']])
+def test_a_value_is_one_line(values: list[bytes]) -> None:
+    """Where all span lines as well as where some do."""
+    rows = encoded(fetched(values), bare()).splitlines()
+
+    assert rows == [value.replace(b"\n", b"") for value in values]
+
+
 @pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.JSON])
 def test_bare_values_that_are_no_json_are_faults(wanted: OutputFormat) -> None:
     """Named by their offsets; the others are written, and the sentence holds no content."""
@@ -239,6 +247,22 @@ def test_a_full_block_is_compressed_without_being_asked() -> None:
     assert encoder.buffered < 100_000
     assert len(gzip.decompress(encoder.drain())) > 5 * 1024 * 1024
     assert encoder.buffered == 0
+
+
+@pytest.mark.parametrize(
+    "wanted", [OutputFormat.JSONL, OutputFormat.CSV, OutputFormat.AVRO, OutputFormat.PARQUET]
+)
+def test_a_thousand_open_objects_hold_what_they_say(wanted: OutputFormat) -> None:
+    """Once they are spilled, next to nothing: no state of a compressor stays."""
+    how = output(wanted, compression=Compression.ZSTD)
+    (run,) = converted(fetched([b'{"id":1}'] * 10), how)
+    encoders = [new_encoder(how, schema_of(how, run)) for _ in range(1000)]
+    for encoder in encoders:
+        encoder.add(run)
+
+    assert sum(encoder.buffered for encoder in encoders) < 5_000_000
+    assert all(encoder.drain(end_block=True) for encoder in encoders)
+    assert sum(encoder.buffered for encoder in encoders) == 0
 
 
 @pytest.mark.parametrize(
