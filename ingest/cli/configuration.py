@@ -52,3 +52,9 @@ def _assignment(text: str) -> tuple[str, str]:
     if not found or not name.strip():
         raise InvalidConfiguration(f"--set {text!r}: expected option=value.")
     return name.strip(), value
+
+
+def refuse_sink(settings: Settings, why: str) -> None:
+    """InvalidConfiguration for a sink; `why` says what of a source the command is about."""
+    if settings.sink is not None:
+        raise InvalidConfiguration(f"{settings.name!r} is a sink, and {why}.")

@@ -13,7 +13,7 @@ from ingest.cli.cli_options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Until, Yes, carry_out
 from ingest.commands.selection import SelectedObject, moment_ms, objects_to_mark
 from ingest.kafka.driver_ledger import prepare_ledger
@@ -44,6 +44,7 @@ def mark(
     takes up the rest. `headrace replay --from-start` undoes it. Works beside a running service too.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    refuse_sink(settings, "this command is about the objects that a source reads")
     logs.configure(level=log_level.value, style=log_format.value)
     selection = Selection(
         key=key,

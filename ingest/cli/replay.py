@@ -17,7 +17,7 @@ from ingest.cli.cli_options import (
     StartupTimeout,
     WorkerConfig,
 )
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Since, Until, Yes, carry_out
 from ingest.commands.selection import moment_ms, objects_to_replay, states_of
 from ingest.errors import InvalidConfiguration
@@ -67,6 +67,7 @@ def replay(
     transaction, and without one.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    refuse_sink(settings, "this command is about the objects that a source reads")
     logs.configure(level=log_level.value, style=log_format.value)
     selection = Selection(
         key=key,

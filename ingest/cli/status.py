@@ -19,7 +19,8 @@ from ingest.cli.cli_options import (
     WorkerConfig,
 )
 from ingest.cli.completion import ledger_states
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_settings, refuse_sink
+from ingest.cli.sink_status import sink_lines
 from ingest.cli.status_watch import watch as watch_status
 from ingest.commands.selection import states_of
 from ingest.probes.status_reader import Shape, StatusReader
@@ -72,6 +73,8 @@ def status(
     reader = StatusReader(settings, timeout=startup_timeout)
     states = states_of(state or ())
     lists = bool(states) or key is not None
+    if lists:
+        refuse_sink(settings, "--state and --key are about the objects that a source reads")
 
     def ask() -> Shape:
         shape = reader.status()
@@ -96,6 +99,19 @@ def lines_of(shape: Shape) -> Iterator[str]:
     if shape.get("mode"):
         reason = shape.get("mode_reason")
         yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
+    if shape.get("sink") is not None:
+        yield from sink_lines(shape)
+    else:
+        yield from _source_lines(shape)
+    for part, sentence in shape["problems"].items():
+        yield f"problem   {printable(part)}: {printable(sentence)}"
+    if shape.get("last_error"):
+        yield f"error     {printable(shape['last_error'])}"
+    if "entries" in shape:
+        yield from _entries(shape["entries"])
+
+
+def _source_lines(shape: Shape) -> Iterator[str]:
     yield f"objects   {_counts(shape['objects'])}"
     yield f"backlog   {_backlog(shape)}"
     if shape["source"] == "service":
@@ -109,12 +125,6 @@ def lines_of(shape: Shape) -> Iterator[str]:
             f"{counted(shape['transactions_total'], 'transaction')} since the start"
         )
         yield f"listed    {_moment(shape['last_full_listing_ms'])}"
-    for part, sentence in shape["problems"].items():
-        yield f"problem   {printable(part)}: {printable(sentence)}"
-    if shape.get("last_error"):
-        yield f"error     {printable(shape['last_error'])}"
-    if "entries" in shape:
-        yield from _entries(shape["entries"])
 
 
 def _source(shape: Shape) -> str:

@@ -1,5 +1,6 @@
 """How an ingester is: as its service says, or else as far as its ledger does."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
@@ -8,9 +9,16 @@ from ingest.clock import wall_ms
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.kafka.quarantined import newest_quarantined
-from ingest.model.ledger_entry import State
+from ingest.model.ledger_entry import ControlKey, State
 from ingest.model.positions import position_as_dict
-from ingest.model.snapshot import Snapshot
+from ingest.model.sink_entries import (
+    ObjectState,
+    PartitionCheckpoint,
+    SealedObject,
+    decode_sink_entry,
+    is_sink_key,
+)
+from ingest.model.snapshot import SinkPartition, SinkStatus, Snapshot
 from ingest.probes.ledger_reader import LedgerReader, client_properties, has_leader, open_ledger_reader
 from ingest.probes.running_service import NoAnswer, read_running_status
 from ingest.settings import Settings
@@ -65,6 +73,8 @@ class StatusReader:
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
         counts = {} if cache is None else cache.counts()
+        if self._settings.sink is not None:
+            return self._sink_from_ledger(role, cache)
         snapshot = Snapshot(
             name=self._settings.name,
             version=version("headrace"),
@@ -77,6 +87,45 @@ class StatusReader:
             quarantined=() if cache is None else newest_quarantined(cache),
         )
         return snapshot.as_dict()
+
+    def _sink_from_ledger(self, role: str, cache: LedgerCache | None) -> Shape:
+        status = SinkStatus() if cache is None else sink_status(cache.controls().items())
+        snapshot = Snapshot(
+            name=self._settings.name,
+            version=version("headrace"),
+            role=role,
+            at_ms=wall_ms(),
+            sink=status,
+        )
+        return snapshot.as_dict()
+
+
+def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
+    """What the ledger says of a sink: offsets, and objects that are not visible yet. Ends are not known."""
+    entries = [decode_sink_entry(key, raw) for key, raw in controls if is_sink_key(key)]
+    states = Counter((one.partition_of, one.state) for one in entries if isinstance(one, SealedObject))
+    partitions = tuple(
+        SinkPartition(
+            topic=one.topic,
+            partition=one.partition,
+            state="known",
+            slot=None,
+            offset=one.offset,
+            position=None,
+            end=None,
+            lag=0,
+            pending_objects=states[one.partition_of, ObjectState.PENDING],
+            quarantined_objects=states[one.partition_of, ObjectState.QUARANTINED],
+            detail=None,
+        )
+        for one in entries
+        if isinstance(one, PartitionCheckpoint)
+    )
+    return SinkStatus(
+        pending_objects=sum(one.pending_objects for one in partitions),
+        quarantined_objects=sum(one.quarantined_objects for one in partitions),
+        partitions=tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),
+    )
 
 
 def entry_shape(known: CachedEntry) -> Shape:
