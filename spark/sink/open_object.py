@@ -5,36 +5,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from ingest.errors import HeadraceError
 from ingest.model.sink_entries import Upload
+from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.encoder import ObjectEncoder
 from spark.s3.upload_calls import UploadCalls
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.in_flight import InFlight
 from spark.sink.part_buffer import Part, PartBuffer
 from spark.sink.send_pool import SendPool
-
-
-class Encoder(Protocol):
-    """What an open object needs of its encoder."""
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        ...
-
-    def add(self, records: Any) -> None:
-        """Append records."""
-        ...
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The bytes that are final now; with `end_block` next to nothing is held afterwards."""
-        ...
-
-    def finish(self) -> bytes:
-        """The rest of the object."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +38,7 @@ class OpenObject:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: ObjectEncoder,
         target: ObjectTarget,
         *,
         calls: UploadCalls,
@@ -102,7 +82,7 @@ class OpenObject:
         held = sum(part.memory_bytes for part in self._held)
         return self._encoder.buffered + self._buffer.memory_bytes + held
 
-    def add(self, records: Any) -> None:
+    def add(self, records: ConvertedRecords) -> None:
         """Encode records; parts that are full by it are sent beside."""
         self._encoder.add(records)
         self._append(self._encoder.drain())

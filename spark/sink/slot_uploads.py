@@ -9,10 +9,11 @@ from typing import Final
 import structlog
 
 from ingest.model.sink_entries import SealedObject
+from spark.formats.encoding.encoder import ObjectEncoder
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import UploadCalls
 from spark.sink.in_flight import InFlight
-from spark.sink.open_object import Encoder, ObjectTarget, OpenObject
+from spark.sink.open_object import ObjectTarget, OpenObject
 from spark.sink.part_buffer import PartBuffer, part_size
 from spark.sink.send_pool import SendPool
 from spark.sink.spill import SpillDirectory
@@ -73,7 +74,7 @@ class SlotUploads:
 
     def open(
         self,
-        encoder: Encoder,
+        encoder: ObjectEncoder,
         *,
         object_id: str,
         bucket: str,

@@ -8,7 +8,7 @@ import pytest
 
 from spark.s3.completion import CompletionState
 from spark.sink.slot_uploads import SlotUploads
-from tests.spark.sink.bytes_encoder import BytesEncoder
+from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.spark.sink.test_slot_uploads import sealed_object
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
@@ -38,7 +38,7 @@ def fill(bucket: str, directory: Path, max_bytes: int, answers: Any) -> None:
     ]
     for turn in range(ROUNDS):
         for number, one in enumerate(opened):
-            one.add(bytes([turn]) * CHUNK)
+            one.add(as_records(bytes([turn]) * CHUNK))
             if number % 50 == 0:
                 uploads.balance()
     spilled = uploads.spilled_bytes

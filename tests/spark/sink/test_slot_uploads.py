@@ -10,7 +10,7 @@ from ingest.model.sink_entries import SealedObject, Upload
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.slot_uploads import SlotUploads
-from tests.spark.sink.bytes_encoder import BytesEncoder
+from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
 from tests.support.proxy import Answer, Proxy, Request, Slow
@@ -54,7 +54,7 @@ def test_round_trip(tmp_path: Path, *, is_late: bool, max_bytes: int) -> None:
     }
     for name, data in content.items():
         for begin in range(0, len(data), MIB):
-            opened[name].add(data[begin : begin + MIB])
+            opened[name].add(as_records(data[begin : begin + MIB]))
             uploads.balance()
     assert (uploads.spilled_bytes > 0) == (max_bytes == 1)
     sealed = {name: one.seal(key=name if is_late else None) for name, one in opened.items()}
@@ -98,7 +98,7 @@ def test_a_slow_s3_bounds_what_waits_for_it(tmp_path: Path, proxy: Proxy) -> Non
         while uploads.is_full:
             pauses += 1
             uploads.wait(0.2)
-        opened.add(content[begin : begin + step])
+        opened.add(as_records(content[begin : begin + step]))
         uploads.balance()
         most = max(most, uploads.buffered_bytes)
     upload = opened.seal().result(60)
@@ -120,7 +120,7 @@ def test_an_s3_that_is_away_is_waited_for_visibly(tmp_path: Path, proxy: Proxy) 
     sealed = {}
     for number in range(12):
         opened = uploads.open(BytesEncoder(), object_id=f"{number}", bucket=bucket, key=f"{number}")
-        opened.add(b"row\n" * number)
+        opened.add(as_records(b"row\n" * number))
         sealed[number] = opened.seal()
     until_sync(lambda: "could not be written for now" in uploads.problems().get("s3", ""))
     assert not any(future.done() for future in sealed.values())
@@ -143,11 +143,11 @@ def test_an_upload_that_was_ended_cannot_be_sealed(tmp_path: Path) -> None:
     bucket = aws.new_bucket()
     uploads = SlotUploads(upload_calls(bucket), part_bytes=5 * MIB, max_bytes=MIB, directory=tmp_path)
     opened = uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key="ended")
-    opened.add(bytes(5 * MIB))
+    opened.add(as_records(bytes(5 * MIB)))
     until_sync(lambda: not uploads.is_full)
     (upload,) = aws.s3().list_multipart_uploads(Bucket=bucket)["Uploads"]
     aws.s3().abort_multipart_upload(Bucket=bucket, Key="ended", UploadId=upload["UploadId"])
-    opened.add(b"rest")
+    opened.add(as_records(b"rest"))
     with pytest.raises(UploadEnded):
         opened.seal().result(30)
     assert isinstance(opened.failure, UploadEnded)
@@ -163,10 +163,10 @@ def test_what_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
         uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key=key) for key in ("begun", "not", None)
     ]
     for one, size in zip(opened, (7 * MIB, MIB, 6 * MIB), strict=True):
-        one.add(bytes(size))
+        one.add(as_records(bytes(size)))
         uploads.balance()
     kept = uploads.open(BytesEncoder(), object_id="kept", bucket=bucket, key="kept")
-    kept.add(b"kept")
+    kept.add(as_records(b"kept"))
     for one in opened:
         one.abandon()
     until_sync(lambda: uploads.buffered_bytes == 4 and uploads.spilled_bytes == 0)
@@ -188,10 +188,10 @@ def test_a_disk_that_refuses_is_a_problem_that_passes(tmp_path: Path) -> None:
     calls = upload_calls("nobody", endpoint="http://127.0.0.1:1")
     uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=1000, directory=directory)
     opened = uploads.open(BytesEncoder(), object_id="id", bucket="nobody", key=None)
-    opened.add(bytes(900))
+    opened.add(as_records(bytes(900)))
     uploads.balance()
     assert (uploads.problems(), uploads.is_full) == ({}, False)
-    opened.add(bytes(900))
+    opened.add(as_records(bytes(900)))
     uploads.balance()
     assert f"buffer.dir = {directory} takes no more bytes (" in uploads.problems()["disk"]
     assert uploads.is_full
@@ -211,7 +211,7 @@ def test_the_least_active_are_spilled_first(tmp_path: Path) -> None:
         uploads.open(BytesEncoder(10_000), object_id=f"{n}", bucket="nobody", key=f"{n}") for n in range(10)
     ]
     for one in (*opened, opened[0]):
-        one.add(bytes(100))
+        one.add(as_records(bytes(100)))
     uploads.balance()
     assert [one.memory_bytes for one in opened] == [200, 0, 0, 0, 0, *[100] * 5]
     assert (uploads.buffered_bytes, uploads.spilled_bytes) == (700, 400)
