@@ -119,7 +119,9 @@ def _cpu(runs: Sequence[Run]) -> str:
 
 def _workload(archive: Archive, objects: int) -> Workload:
     changes = {option.replace(".", "__"): text for option, text in archive.given.items()}
-    changes |= {"input__layout": "aiven", "file__name__template": "in/{{start_offset:padding=false}}"}
+    # As in an archive, all records of an object are of one partition.
+    changes |= {"input__layout": "aiven", "file__name__template": "in/{{partition:padding=false}}"}
+    changes["restore__partition"] = "modulo"
     return Workload(
         name=archive.name.replace(" ", "-"),
         title=archive.name,
