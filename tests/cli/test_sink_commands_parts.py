@@ -117,3 +117,19 @@ def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
     (behind,) = _run(plan, file)
     assert (behind["ledger"], behind["lag"]) == (ledger, 2)
     assert behind["partitions"][0]["archived"] == 3
+
+
+def test_plan_finds_topics_by_their_pattern(tmp_path: Path) -> None:
+    """The whole name has to match; the sink's own ledger is no data."""
+    topic, other = _topic(1), _topic(1)
+    file = _config(tmp_path, "bucket", topics_regex=f"{topic}|{other[:-1]}|.*-offsets")
+    prepare_ledger_topic(
+        KafkaAdmin({"bootstrap.servers": kafka.address()}), f"{json.loads(file.read_text())['name']}-offsets"
+    )
+
+    (found,) = _run(plan, file)
+
+    topics = {part["topic"] for part in found["partitions"]}
+    assert topic in topics
+    assert other not in topics
+    assert found["ledger"] not in topics
