@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
-from layouts.arrow import arrow_binary
+from layouts.arrow import arrow_binary, column_of_arrow
 from spark.formats.json_check import are_all_json, fault
 
 _BLANK: Final = 0x20
@@ -18,6 +18,8 @@ _LINE_FEED: Final = 0x0A
 _FIRST: Final = np.isin(np.arange(256), np.frombuffer(b'{["-0123456789tfn', np.uint8))
 # As few rows are looked at one by one at once; more are cut in halves.
 _SINGLY: Final = 16
+# How many times larger than its values a buffer may be for it to be searched as a whole.
+_SPARSE: Final = 4
 
 
 class JsonKind(IntEnum):
@@ -31,6 +33,7 @@ class JsonKind(IntEnum):
 def json_kinds(column: Column) -> npt.NDArray[np.int8]:
     """The JsonKind of each value; a null is NONE."""
     kinds = np.zeros(len(column), np.int8)
+    column = _packed(column)
     rows = np.flatnonzero(column.lengths > 0)
     if not len(rows):
         return kinds
@@ -44,6 +47,13 @@ def json_kinds(column: Column) -> npt.NDArray[np.int8]:
     likely = rows[~loose & _FIRST[octets[starts]]]
     kinds[_json_rows(picked(column, likely), likely)] = JsonKind.PLAIN
     return kinds
+
+
+def _packed(column: Column) -> Column:
+    """The column side by side, where it is few rows of a large buffer, which would be searched as a whole."""
+    if len(column.buffer) <= _SPARSE * int(np.maximum(column.lengths, 0).sum()):
+        return column
+    return column_of_arrow(arrow_binary(column))
 
 
 def _with_line_feeds(
@@ -86,6 +96,7 @@ def json_lines(column: Column) -> Column | None:
     """
     if not len(column) or int(column.lengths.min()) <= 0:
         return None
+    column = _packed(column)
     octets = np.frombuffer(column.buffer, np.uint8)
     lengths = column.lengths
     edges = octets[column.starts], octets[column.starts + lengths - 1]
