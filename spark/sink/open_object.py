@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ingest.clock import wall_ms
 from ingest.errors import HeadraceError
 from ingest.model.sink_entries import Upload
 from spark.converted_records import ConvertedRecords
@@ -58,6 +59,7 @@ class OpenObject:
         self._changed = changed
         self._held: list[Part] = []
         self._begun: Future[str] | None = None
+        self._started_ms = 0
         self._sent: list[Future[str]] = []
         self._sealed: Future[Upload] | None = None
         self._lock = threading.Lock()
@@ -160,6 +162,8 @@ class OpenObject:
 
     def _begin(self, key: str) -> "Future[str]":
         if self._begun is None:
+            # Before it is asked for: by S3's reckoning the upload is no older.
+            self._started_ms = wall_ms()
             self._begun = self._pool.submit(lambda: self._begin_upload(key))
         return self._begun
 
@@ -205,7 +209,7 @@ class OpenObject:
         assert self._begun is not None
         # Sent in the order of their numbers.
         parts = tuple(sent.result() for sent in self._sent)
-        return Upload(key=self._key, upload_id=self._begun.result(), parts=parts)
+        return Upload(key=self._key, upload_id=self._begun.result(), parts=parts, started_ms=self._started_ms)
 
     def _abort(self) -> None:
         assert self._key is not None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.clock import wall_ms
 from ingest.model.sink_entries import SealedObject, Upload
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
@@ -60,6 +61,8 @@ def test_round_trip(tmp_path: Path, *, is_late: bool, max_bytes: int) -> None:
     sealed = {name: one.seal(key=name if is_late else None) for name, one in opened.items()}
     found = {name: future.result(30) for name, future in sealed.items()}
     assert {name: len(upload.parts) for name, upload in found.items()} == {"large": 3, "small": 1}
+    # By S3's clock and ours an upload that is gone is told from one that cannot have expired.
+    assert all(0 <= wall_ms() - upload.started_ms < 60_000 for upload in found.values())
     assert uploads.buffered_bytes == uploads.spilled_bytes == uploads.open_objects == 0
     assert aws.s3().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     for name, upload in found.items():
