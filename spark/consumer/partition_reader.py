@@ -161,8 +161,10 @@ class PartitionReader:
         if partition not in self._positions or partition in self._faulty:
             return None
         if partition in faults:
-            # librdkafka goes on behind a batch that it cannot decode: nothing from there on is given out.
-            records = records.take(np.flatnonzero(records.offsets < faults[partition].offset))
+            # The offset in the error may be anything, and librdkafka may have gone on behind the batch: what
+            # has no gap before it is good for certain.
+            is_next = records.offsets == self._positions[partition] + np.arange(len(records))
+            records = records.take(np.flatnonzero(np.logical_and.accumulate(is_next)))
             if not len(records):
                 return None
         self._positions[partition] = records.last_offset + 1
