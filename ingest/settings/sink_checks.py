@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import Compression
+from ingest.settings.choices import Compression, ExactlyOnce
 from ingest.settings.converter_forms import KINDS
 from ingest.settings.options import connection_options, format_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
@@ -45,6 +45,11 @@ def check_sink(values: Values) -> None:
     _check_converters(values)
     _check_rotation(values)
     _check_uploads(values)
+    option = connection_options.EXACTLY_ONCE
+    if values.are_good(option) and values[option] is not ExactlyOnce.REQUIRED:
+        values.refuse(
+            option, "is not offered for a sink: exactly once costs it no request more; leave the option out"
+        )
 
 
 def compression(values: Values) -> Compression:

@@ -15,6 +15,9 @@ from spark.producer.target import Header
 _log = structlog.get_logger(__name__)
 
 _LOG_SECONDS: Final = 10.0
+# What a record and its batch take besides key, value and headers, and each header besides its texts.
+_RECORD_BYTES: Final = 128
+_HEADER_BYTES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +32,17 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """Makes them, and logs one line now and then; never content."""
+    """Makes them, and logs one line now and then, if that is wanted; never content.
 
-    def __init__(self, name: str, slot: int, errors: ErrorSettings) -> None:
+    One that would have more than `max_bytes` comes without key, value and headers of its own, and with its
+    size.
+    """
+
+    def __init__(self, name: str, slot: int, errors: ErrorSettings, *, max_bytes: int) -> None:
         self._name = name
         self._slot = slot
+        self._max_bytes = max_bytes
+        self._is_logged = errors.log_enable
         self._topic = None if errors.dead_letter is None else errors.dead_letter.topic
         self._silent_until = 0.0
         self._held_back = 0
@@ -41,7 +50,8 @@ class DeadLetters:
     def of(self, records: KafkaRecords, fault: RecordFault) -> DeadLetter | None:
         """The dead letter of one of these records; None where no topic is set, so that it is only logged."""
         offset = fault.offset
-        self._note(records, offset, fault)
+        if self._is_logged:
+            self._note(records, offset, fault)
         if self._topic is None:
             return None
         row = int(np.searchsorted(records.offsets, offset))
@@ -56,12 +66,15 @@ class DeadLetters:
             ("__connect.errors.exception.class.name", fault.reason.encode()),
             ("__connect.errors.exception.message", fault.message.encode()),
         ]
+        key, value = records.keys.get(row), records.values.get(row)
+        size = len(key or b"") + len(value or b"")
+        if size + _RECORD_BYTES + sum(map(_header_bytes, headers)) > self._max_bytes:
+            # With what stands beside it a record may be larger than any topic takes.
+            key, value = None, b""
+            headers = [one for one in headers if one[0].startswith("__connect.")]
+            headers.append(("headrace.size", b"%d" % size))
         return DeadLetter(
-            topic=self._topic,
-            key=records.keys.get(row),
-            value=records.values.get(row),
-            headers=tuple(headers),
-            reason=fault.reason,
+            topic=self._topic, key=key, value=value, headers=tuple(headers), reason=fault.reason
         )
 
     def _note(self, records: KafkaRecords, offset: int, fault: RecordFault) -> None:
@@ -80,3 +93,8 @@ class DeadLetters:
             more_since_last=self._held_back,
         )
         self._silent_until, self._held_back = now + _LOG_SECONDS, 0
+
+
+def _header_bytes(header: Header) -> int:
+    name, value = header
+    return len(name) + len(value or b"") + _HEADER_BYTES

@@ -85,7 +85,9 @@ class SinkRun:
             names=names,
             rotation=Rotation(sink.rotation, names),
             uploads=self._uploads,
-            dead_letters=DeadLetters(settings.name, batch.slot, settings.errors),
+            dead_letters=DeadLetters(
+                settings.name, batch.slot, settings.errors, max_bytes=settings.kafka.message_max_bytes
+            ),
             recurring=RecurringNames(),
             small_files=SmallFiles(),
         )
