@@ -6,6 +6,7 @@ the tree's top is on the path, and the folder is a namespace package as all test
 
 import http.client
 import json
+import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import pytest
+import structlog
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -33,6 +35,16 @@ _TESTS: Final = Path(__file__).parent
 hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """Undo what a command has set up: its stream is this test's, and is closed when the next one logs."""
+    handlers = list(logging.getLogger().handlers)
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        logging.getLogger().handlers[:] = handlers
 
 
 @cache

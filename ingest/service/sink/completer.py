@@ -1,8 +1,8 @@
 """Completes the uploads that slots have left pending, beside the thread that decides."""
 
+import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import structlog
@@ -13,12 +13,14 @@ from ingest.model.sink_completion import CompletionAnswer, NameHolder, UploadAge
 from ingest.model.sink_entries import SealedObject, Upload
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.sink_events import CompletionEnded
+from ingest.threads import start_thread
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import UploadCalls
 
 _log = structlog.get_logger(__name__)
 
 _THREADS: Final = 8
+_LOOK_SECONDS: Final = 0.5
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _PART: Final = "completion"
@@ -44,16 +46,25 @@ class Completer:
         self._expiry_ms = expiry_ms
         self._is_later = is_later
         self._closing = threading.Event()
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="completer")
+        self._waiting: queue.SimpleQueue[SealedObject] = queue.SimpleQueue()
+        for number in range(_THREADS):
+            start_thread(self._run, name=f"completer-{number}")
 
     def submit(self, sealed: SealedObject) -> None:
         """Complete the object's uploads in their order. Does not block."""
-        self._pool.submit(self._complete, sealed)
+        self._waiting.put(sealed)
 
     def close(self) -> None:
         """Begin nothing more; the next leader completes what is left."""
         self._closing.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                sealed = self._waiting.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            self._complete(sealed)
 
     def _complete(self, sealed: SealedObject) -> None:
         verdict = Verdict.COMPLETE
