@@ -100,6 +100,11 @@ class PartitionWork:
         if end > self._offsets.position:
             self._offsets.advance(end)
 
+    def read_to(self, position: int) -> None:
+        """Nothing below this is left to come: behind the last record there may be markers of transactions."""
+        if self.stop is None and position > self._offsets.position:
+            self._offsets.advance(position)
+
     def _unread(self, records: KafkaRecords) -> KafkaRecords:
         mask = self._offsets.unread(records.offsets)
         if mask is not None:

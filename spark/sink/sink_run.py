@@ -159,6 +159,8 @@ class SinkRun:
             self._uploads.wait(1.0)
         else:
             self._problems.pop("converter", None)
+            for partition, position in self._reader.positions().items():
+                self._work[partition].read_to(position)
         for event in self._reader.drain_events():
             self._on_event(event)
 

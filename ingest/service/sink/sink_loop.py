@@ -28,7 +28,6 @@ from ingest.service.sink.sink_events import CompletionEnded, SinkEvent, SinkInbo
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
-from ingest.service.slot_states import SlotState
 from ingest.service.stop import Stop
 from ingest.threads import ThreadFailures
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotReported
@@ -198,7 +197,7 @@ class SinkLoop:
         """`--until-idle`: everything that is in Kafka has been read."""
         parts = self._parts
         # What is open is closed by the stop that follows.
-        if not self._has_surveyed or not self.busy_slots or parts.archive.counts(clock.wall_ms()).lag:
+        if not self._has_surveyed or not self._has_read_all():
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now
@@ -211,17 +210,19 @@ class SinkLoop:
             self._active_at = now
         return self._idle_since is not None and now - self._idle_since >= 1.0
 
+    def _has_read_all(self) -> bool:
+        """Whether every partition is read to its end, or was archived to it before."""
+        partitions = self._parts.archive.partitions()
+        return all(
+            one.end is not None and max(one.position or 0, one.offset or 0) >= one.end for one in partitions
+        )
+
     def _first_problem(self) -> str:
         sentences = [
             *self._parts.statistics.problems.values(),
             *self._parts.archive.problems(clock.wall_ms()),
         ]
         return "; ".join(sentences)
-
-    @property
-    def busy_slots(self) -> int:
-        """Slots that have partitions."""
-        return len(self._slots().slots.of(SlotState.BUSY))
 
 
 def _ending(error: HeadraceError) -> HeadraceError:
