@@ -12,7 +12,13 @@ from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, Fenced, HeadraceError, SourceUnavailable
 from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.model.sink_entries import GroupingOptions, SealedObject, TopicPartition
-from ingest.model.sink_protocol import PartitionStopped, SinkBatch, SinkCompleted, SinkProgress
+from ingest.model.sink_protocol import (
+    PartitionGrant,
+    PartitionStopped,
+    SinkBatch,
+    SinkCompleted,
+    SinkProgress,
+)
 from ingest.model.slot_protocol import BatchOutcome, Finished
 from ingest.settings.sink_settings import NameTimeSource, SinkSettings
 from spark.consumer.partition_reader import PartitionReader
@@ -32,7 +38,7 @@ from spark.sink.sink_transaction import SinkTransactions
 from spark.sink.slot_tools import SlotTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
-from spark.sink.task_settings import SinkTaskSettings
+from spark.sink.task_settings import SinkTaskSettings, can_group_by
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
@@ -103,6 +109,8 @@ class SinkRun:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
         try:
             self._reader.assign({work.partition: work.position for work in self._work.values()})
+            for grant in self._batch.partitions:
+                self._refuse_changed_converters(grant)
             while not self._link.is_ending():
                 self._step(_FETCH_SECONDS)
             self._end()
@@ -123,6 +131,24 @@ class SinkRun:
             self._uploads.close()
             self._reader.close()
         return self._finished(BatchOutcome.CLEAN, None)
+
+    def _refuse_changed_converters(self, grant: PartitionGrant) -> None:
+        """Stop a partition whose archived records cannot be told any more from those that are not."""
+        unknown = {
+            one.hash for one in self._batch.earlier if not can_group_by(one, self._tools.settings.sink)
+        }
+        if unknown.isdisjoint(earlier.options for earlier in grant.earlier):
+            return
+        work = self._work[grant.partition_of]
+        work.stop = Stop(
+            offset=grant.offset,
+            reason="grouping_changed",
+            message="objects were open when the converters were changed, and what is archived is known by "
+            "the old ones only: set them back, stop the sink once, which closes all objects, and change "
+            "them then",
+        )
+        self._note_stop(work)
+        self._reader.pause([work.partition])
 
     # -- one round -------------------------------------------------------------------------------------------
 

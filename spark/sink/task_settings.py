@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ingest.model.sink_entries import GroupingOptions
 from ingest.settings.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from ingest.settings.sink_settings import SinkSettings
 
@@ -48,6 +49,13 @@ def grouping_options(sink: SinkSettings) -> dict[str, str]:
         "value.converter": f"{converters.value.kind}:{converters.value.schemas_enable}",
         "header.converter": f"{converters.header.kind}",
     }
+
+
+def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
+    """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
+    now = grouping_options(sink)
+    readers = [name for name in now if name.endswith(".converter")]
+    return all(earlier.options.get(name) == now[name] for name in readers)
 
 
 def grouping_hash(sink: SinkSettings) -> str:

@@ -1,0 +1,76 @@
+"""Which options decide into which group a record comes, and which earlier ones can still be followed."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from ingest.model.sink_entries import GroupingOptions
+from ingest.settings import load
+from ingest.settings.sink_settings import SinkSettings
+from spark.sink.task_settings import can_group_by, grouping_hash, grouping_options
+
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_BY_REGION = "{{value:region}}/{{topic}}/{{partition}}/{{start_offset}}"
+
+
+def sink(changes: Mapping[str, str]) -> SinkSettings:
+    """A sink of orders with these options."""
+    options = {
+        "name": "archive",
+        "bootstrap.servers": "127.0.0.1:9092",
+        "aws.s3.bucket.name": "bucket",
+        "topics": "orders",
+        **changes,
+    }
+    found = load(
+        json.dumps(options), kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path
+    ).sink
+    assert found is not None
+    return found
+
+
+def earlier(changes: Mapping[str, str]) -> GroupingOptions:
+    """What the ledger has of a sink with these options."""
+    settings = sink(changes)
+    return GroupingOptions(hash=grouping_hash(settings), options=grouping_options(settings))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({}, True),
+        ({"rotate.records": "7", "aws.s3.prefix": "elsewhere/", "output.format": "csv"}, True),
+        ({"file.name.template": _BY_REGION}, False),
+        ({"file.name.timestamp.source": "wallclock"}, False),
+        ({"file.name.timestamp.timezone": "Europe/Berlin"}, False),
+        ({"value.converter": _JSON}, False),
+        ({"value.converter": _JSON, "value.converter.schemas.enable": "false"}, False),
+    ],
+)
+def test_the_hash_is_of_what_groups_records(changes: Mapping[str, str], is_same: bool) -> None:  # noqa: FBT001  # a table
+    """And of nothing else: a new hash makes every open group an earlier one."""
+    assert (grouping_hash(sink(changes)) == grouping_hash(sink({}))) is is_same
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "can"),
+    [
+        ({}, {"file.name.template": _BY_REGION}, True),
+        ({"file.name.template": _BY_REGION}, {}, True),
+        ({}, {"value.converter": _JSON}, False),
+        ({"key.converter": _JSON}, {}, False),
+        (
+            {"value.converter": _JSON, "value.converter.schemas.enable": "true"},
+            {"value.converter": _JSON, "value.converter.schemas.enable": "false"},
+            False,
+        ),
+    ],
+)
+def test_earlier_names_can_be_followed_and_earlier_converters_cannot(
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    can: bool,  # noqa: FBT001  # a table
+) -> None:
+    """Records are read as they are now; only then are they grouped as they were."""
+    assert can_group_by(earlier(before), sink(now)) is can
