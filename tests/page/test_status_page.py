@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
+from ingest.model.snapshot import (
+    ArchivedObject,
+    ReadingObject,
+    RecentObject,
+    SinkPartition,
+    SinkStatus,
+    Snapshot,
+)
 from tests.page.chromium import Chromium, Page, find_chromium
 from tests.page.page_service import LEADER, NOW_MS, Shown, showing
 from tests.support.until import until_sync
@@ -91,6 +98,57 @@ def test_what_is_read_now_stands_above_ten_that_are_over(page: Page, shown: Show
         "document.querySelector('#reading').getBoundingClientRect().bottom"
         " <= document.querySelector('#recent').getBoundingClientRect().top"
     )
+
+
+def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: Shown) -> None:
+    """How far behind, what is open, where each partition stands and why, and the last objects."""
+    partition = SinkPartition(
+        topic="orders",
+        partition=3,
+        state="stopped",
+        slot=1,
+        offset=1_000,
+        position=1_200,
+        end=5_000,
+        lag=4_000,
+        pending_objects=1,
+        quarantined_objects=0,
+        detail="orders-3 stands at offset 1000 (not_json): it is no JSON",
+    )
+    archived = ArchivedObject(
+        key=HOSTILE[0],
+        state="quarantined",
+        reason="name_taken",
+        topic="orders",
+        partition=3,
+        first_offset=900,
+        last_offset=999,
+        records=100,
+        bytes=2_000,
+        at_ms=NOW_MS,
+    )
+    sink = SinkStatus(
+        lag=4_000,
+        open_objects=2,
+        pending_objects=1,
+        objects_total=7,
+        bytes_total=9_000_000,
+        buffered_bytes=1_000_000,
+        partitions=(partition,),
+        recent=(archived,),
+    )
+    shown.change(sink=sink)
+    text = page.await_text("#partitions", lambda text: "orders-3" in text)
+
+    assert "stopped 1 1,000 1,200 5,000 4,000 1 object orders-3 stands at offset 1000" in text
+    assert page.text("#pending") == "4,000 offsets behind"
+    assert page.text("#pending-bytes") == "2 open objects, 1 MB in memory, 0 B on disk"
+    assert page.text("#oldest") == "1 sealed object not visible yet"
+    assert "Archived 7 objects, 9 MB" in page.text("#totals")
+    assert "quarantined: name_taken" in page.text("#recent")
+    hidden = "[...document.querySelectorAll('.of-source')].every((part) => part.offsetParent === null)"
+    assert page.value(hidden)
+    assert page.value("document.title") != "taken"
 
 
 def test_the_curve_spans_the_card(page: Page, shown: Shown) -> None:
