@@ -38,6 +38,7 @@ _log = structlog.get_logger(__name__)
 _SHORT_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
+_SIGNAL_SECONDS: Final = 0.5
 
 _log = structlog.get_logger(__name__)
 
@@ -136,6 +137,11 @@ class _Composition:
             try:
                 return LeadershipPhase(process, past, self._new_leader).run()
             except TakenOver:
+                raise
+            except Unavailable as error:
+                # A signal to all processes ends the JVM as well, perhaps before it is noticed here.
+                if self._stop.asked.wait(_SIGNAL_SECONDS):
+                    raise Stopped from error
                 raise
             except LeadershipLost as error:
                 if not past.has_run and began > self._deadline:
