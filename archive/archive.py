@@ -15,7 +15,7 @@ from archive.partitions import PartitionState
 from archive.starting import Refused
 from archive.starts import PartitionStarts, StartOptions
 from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_completion import MADE_AGAIN, NameHolder, Verdict, holder_of
+from ingest.model.sink_completion import MADE_AGAIN, Verdict
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -218,10 +218,6 @@ class Archive:
         elif verdict is not Verdict.RETRY:
             self._end(effects, ObjectEnd(object_id, ObjectState.QUARANTINED, verdict.value))
         return self._advance(effects)
-
-    def name_holder(self, sealed: SealedObject, holder_id: str) -> NameHolder:
-        """Whose object has the name of this one, by the id that a HEAD shows."""
-        return holder_of(sealed, holder_id, self._states.object(holder_id))
 
     def on_remade(self, sealed: SealedObject) -> SinkEffects:
         """A quarantined object was uploaded again: committed as pending first, then the leader's to complete.

@@ -40,8 +40,6 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SIGNAL_SECONDS: Final = 0.5
 
-_log = structlog.get_logger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:

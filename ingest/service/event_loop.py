@@ -12,7 +12,7 @@ from ingest import clock
 from ingest.catalogue import Catalogue
 from ingest.catalogue.tombstones import FolderPlaces
 from ingest.commands.command_queue import CommandQueue
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, ObjectForbidden, Unavailable
+from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.listing_page import ListingPage
@@ -196,8 +196,8 @@ class EventLoop:
                 self._parts.statistics.trouble(part, sentence)
             case TopicAnswered(topic, refusal):
                 self._parts.planner.access.topic_answered(topic, refusal)
-            case Fatal(error):
-                raise _ending(error)
+            case Fatal():
+                raise event.ending()
 
     def _read_back(self, applied: Applied) -> None:
         """The follower has read a record of the ledger."""
@@ -321,12 +321,3 @@ class EventLoop:
         if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
         return found
-
-
-def _ending(error: HeadraceError) -> HeadraceError:
-    """What an error ends: a ledger that is lost the process, any other this leadership."""
-    if isinstance(error, InvalidLedger | LeadershipLost):
-        return error
-    lost = LeadershipLost(f"The lead is given up: {error}")
-    lost.__cause__ = error
-    return lost

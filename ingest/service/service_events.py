@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingest.catalogue.effects import LedgerWrite
-from ingest.errors import HeadraceError
+from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,14 @@ class Fatal:
     """This leadership cannot go on: the lead or the ledger is lost, or what it needs is refused."""
 
     error: HeadraceError
+
+    def ending(self) -> HeadraceError:
+        """What to raise: a ledger that is lost ends the process, any other error this leadership."""
+        if isinstance(self.error, InvalidLedger | LeadershipLost):
+            return self.error
+        lost = LeadershipLost(f"The lead is given up: {self.error}")
+        lost.__cause__ = self.error
+        return lost
 
 
 @dataclass(frozen=True, slots=True)

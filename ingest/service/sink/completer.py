@@ -9,7 +9,14 @@ import structlog
 
 from ingest.clock import wall_ms
 from ingest.errors import HeadraceError
-from ingest.model.sink_completion import CompletionAnswer, NameHolder, UploadAge, Verdict, verdict_of
+from ingest.model.sink_completion import (
+    CompletionAnswer,
+    NameHolder,
+    UploadAge,
+    Verdict,
+    holder_of,
+    verdict_of,
+)
 from ingest.model.sink_entries import SealedObject, Upload
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.sink_events import CompletionEnded
@@ -29,7 +36,7 @@ _PART: Final = "completion"
 class Completer:
     """Tries each object until it has an end; `CompletionEnded` follows.
 
-    `is_later` tells whether an id is of a later entry of the ledger, which a recurring name may show.
+    `entry_of` gives the ledger's entry of an object's id: a recurring name may show a later object.
     `expiry_ms` is the age from which the bucket ends unfinished uploads (None: it has no such rule).
     """
 
@@ -39,12 +46,12 @@ class Completer:
         post: Callable[[CompletionEnded | ComponentProblem], None],
         *,
         expiry_ms: int | None,
-        is_later: Callable[[SealedObject, str], bool],
+        entry_of: Callable[[str], SealedObject | None],
     ) -> None:
         self._calls = calls
         self._post = post
         self._expiry_ms = expiry_ms
-        self._is_later = is_later
+        self._entry_of = entry_of
         self._closing = threading.Event()
         self._waiting: queue.SimpleQueue[SealedObject] = queue.SimpleQueue()
         for number in range(_THREADS):
@@ -116,11 +123,7 @@ class Completer:
 
     def _read(self, sealed: SealedObject, found: Completion) -> tuple[CompletionAnswer, NameHolder]:
         """What S3 has said, in the words of the verdict."""
-        other = (
-            NameHolder.LATER
-            if found.other_id and self._is_later(sealed, found.other_id)
-            else NameHolder.OTHER
-        )
+        other = holder_of(sealed, found.other_id, self._entry_of(found.other_id))
         match found.state:
             case CompletionState.COMPLETED:
                 return CompletionAnswer.COMPLETED, NameHolder.OURS

@@ -95,7 +95,7 @@ class SinkLeader:
         topics = TopicWatch(self._survey(), self._inbox.put)
         calls = new_upload_calls(settings.s3, sink.upload)
         completer = Completer(
-            calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), is_later=_LaterEntries(ledger.cache)
+            calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), entry_of=_Entries(ledger.cache)
         )
         loop = SinkLoop(
             self._inbox,
@@ -283,20 +283,14 @@ class SinkLeader:
                 pass
 
 
-class _LaterEntries:
-    """Whether an id is of a later entry of the same partition, by the ledger's cache. Thread-safe."""
+class _Entries:
+    """The ledger's entries of sealed objects by id, as its cache has them. Thread-safe."""
 
     def __init__(self, cache: LedgerCache) -> None:
         self._cache = cache
 
-    def __call__(self, sealed: SealedObject, other_id: str) -> bool:
-        key = object_key(other_id)
+    def __call__(self, object_id: str) -> SealedObject | None:
+        key = object_key(object_id)
         raw = self._cache.controls().get(key)
-        if raw is None:
-            return False
-        other = decode_sink_entry(key, raw)
-        return (
-            isinstance(other, SealedObject)
-            and other.partition_of == sealed.partition_of
-            and other.first_offset > sealed.first_offset
-        )
+        entry = None if raw is None else decode_sink_entry(key, raw)
+        return entry if isinstance(entry, SealedObject) else None

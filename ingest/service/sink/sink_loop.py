@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 
 from archive import Archive, GroupOffset, SinkEffects
 from ingest import clock
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, Unavailable
+from ingest.errors import LeadershipLost, Unavailable
 from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.ledger_writer import GroupOffsets, Write
 from ingest.model.sink_completion import Verdict
@@ -154,8 +154,8 @@ class SinkLoop:
                 self._parts.statistics.trouble(part, sentence)
             case RunInServiceThread(act):
                 act()
-            case Fatal(error):
-                raise _ending(error)
+            case Fatal():
+                raise event.ending()
             case _:
                 # Records of the ledger as they are read back: what they say was told by whoever wrote them.
                 pass
@@ -223,12 +223,3 @@ class SinkLoop:
             *self._parts.archive.problems(clock.wall_ms()),
         ]
         return "; ".join(sentences)
-
-
-def _ending(error: HeadraceError) -> HeadraceError:
-    """What an error ends: a ledger that is lost the process, any other this leadership."""
-    if isinstance(error, InvalidLedger | LeadershipLost):
-        return error
-    lost = LeadershipLost(f"The lead is given up: {error}")
-    lost.__cause__ = error
-    return lost
