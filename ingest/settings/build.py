@@ -28,6 +28,7 @@ from ingest.settings.secret import Secret, properties
 from ingest.settings.sink_build import sink_settings
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
+from ingest.settings.vendors import Translated
 
 _SPARK_OWN = ("spark.master", "spark.remote")
 
@@ -40,6 +41,7 @@ def build(
     environment: Mapping[str, str],
     warnings: tuple[str, ...],
     shown: tuple[tuple[str, str], ...],
+    translated: Translated | None = None,
 ) -> settings.Settings:
     """Return the settings, defaults that depend on other options or on the surroundings filled in."""
     is_sink = direction(values) is Direction.SINK
@@ -62,7 +64,10 @@ def build(
             state_dir=state,
         ),
         sink=sink_settings(
-            values, name=values[connection_options.NAME], state_dir=state, registry=_registry(values)
+            values,
+            group_id=_sink_group(values[connection_options.NAME], translated),
+            state_dir=state,
+            registry=_registry(values),
         )
         if is_sink
         else None,
@@ -70,7 +75,13 @@ def build(
         shown=shown,
         given=frozenset(entries),
         texts=tuple((name, Secret(entry.raw), Secret(entry.text)) for name, entry in entries.items()),
+        translated=translated,
     )
+
+
+def _sink_group(name: str, translated: Translated | None) -> str:
+    """The group of a sink's offsets: that of the Connect connector whose configuration this is."""
+    return name if translated is None else f"connect-{name}"
 
 
 def state_dir(given: str | None, environment: Mapping[str, str]) -> Path:

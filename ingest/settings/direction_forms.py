@@ -1,4 +1,4 @@
-"""`connector.class`: which way the data goes. The Aiven source's is known; those of sinks are not yet."""
+"""`connector.class`: which way the data goes."""
 
 from enum import StrEnum
 from typing import Final
@@ -14,12 +14,13 @@ SOURCE_CLASSES: Final = (
 )
 SINK_CLASS: Final = "HeadraceSink"
 CLASSES: Final = (*SOURCE_CLASSES, SINK_CLASS)
-"""The classes that a configuration may name."""
-_OTHER_SINKS: Final = (
+"""Our own classes, and those that mean one of them."""
+OTHER_SINKS: Final = (
     "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
     "io.confluent.connect.s3.S3SinkConnector",
     "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
 )
+"""The sinks whose configurations `ingest.settings.vendors` translates."""
 
 
 class Direction(StrEnum):
@@ -35,7 +36,8 @@ def _direction(text: str) -> Direction:
         return Direction.SOURCE
     if name == SINK_CLASS:
         return Direction.SINK
-    if name in _OTHER_SINKS:
+    if name in OTHER_SINKS:
+        # Those that run are translated before: ingest.settings.vendors.
         raise FormError(
             f"configurations of this sink do not run here yet: set {SINK_CLASS} and Headrace's own options "
             "(docs/sink.md)"
@@ -45,7 +47,7 @@ def _direction(text: str) -> Direction:
 
 CONNECTOR: Final = Form(
     kind="CLASS",
-    expected=f"HeadraceSource, HeadraceSink or {AIVEN_SOURCE}, or absent",
+    expected=f"HeadraceSource, HeadraceSink, {AIVEN_SOURCE}, {', '.join(OTHER_SINKS)}, or absent",
     parse=_direction,
     values=CLASSES,
 )

@@ -1,6 +1,7 @@
 """Text to settings: read, gather, parse, translate, check, build; every problem told at once."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -20,6 +21,8 @@ from ingest.settings.settings import Settings
 from ingest.settings.spark_options import check_spark
 from ingest.settings.tls import ReadBytes
 from ingest.settings.values import Values
+from ingest.settings.vendors import VENDORS, Translated, Vendor, translate, vendor_of
+from ingest.settings.worker_file import connector_defaults
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -33,22 +36,30 @@ def load(
     overrides: Mapping[str, str] = _NONE,
     worker_config: str | None = None,
     read_bytes: ReadBytes = lambda path: Path(path).read_bytes(),
+    vendors: tuple[Vendor, ...] = VENDORS,
 ) -> Settings:
     """Return the settings that a configuration's text describes.
 
     `overrides` (`--set`) win over the text, the text over `worker_config`, the text of a Connect worker's
     file. `read_file` and `read_bytes` are asked for the files that `${file:..}` and a PKCS12 trust store
-    name, and may raise OSError; nothing else is read. Raises SettingsError with all problems, and nothing
+    name, and may raise OSError; nothing else is read. A configuration of another maker's sink (`vendors`) is
+    translated first. Raises SettingsError with all problems, and nothing
     else.
     """
     problems = Problems()
-    gathered = gather(
-        read_text(text, kind, problems),
-        overrides,
-        worker_config,
-        references=References(environment=environment, read_file=read_file),
-        problems=problems,
-    )
+    references = References(environment=environment, read_file=read_file)
+    file = read_text(text, kind, problems)
+    worker = None if worker_config is None else connector_defaults(worker_config, problems)
+    vendor = vendor_of({**file, **overrides}, vendors)
+    translated = None
+    if vendor is not None:
+        translated = translate(
+            vendor, {**file, **overrides}, worker=worker or {}, references=references, problems=problems
+        )
+        file, overrides = dict(translated.options), _NONE
+    gathered = gather(file, overrides, worker_config, references=references, problems=problems)
+    if translated is not None:
+        _spell(gathered, translated)
     values = Values(gathered.entries, problems, frozenset(gathered.broken))
     clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
     check_spark(gathered.entries, problems)
@@ -62,9 +73,21 @@ def load(
         clients=clients,
         entries=gathered.entries,
         environment=environment,
-        warnings=(*_ignored(gathered, values), *warnings(values)),
+        warnings=(
+            *(() if translated is None else translated.warnings),
+            *_ignored(gathered, values),
+            *warnings(values),
+        ),
         shown=shown_values(gathered.entries, values, environment),
+        translated=translated,
     )
+
+
+def _spell(gathered: Gathered, translated: Translated) -> None:
+    """Have problems name the options that the configuration has."""
+    for own, theirs in translated.spelled.items():
+        if own in gathered.entries:
+            gathered.entries[own] = replace(gathered.entries[own], spelled=theirs)
 
 
 def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`${env:NAME}` and `${file:PATH:KEY}`, Connect's references to values kept elsewhere."""
+"""`${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}`: Connect's references to values kept elsewhere."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -39,16 +39,29 @@ class References:
             return self._variable(key)
         if provider == "file":
             return self._entry(path, key)
+        if provider == "dir":
+            return self._whole(path, key)
         if option.startswith("spark."):
             return found[0]
         raise ReferenceMissing(
-            f"knows the references ${{env:NAME}} and ${{file:PATH:KEY}}, not those of {provider!r}"
+            "knows the references ${env:NAME}, ${file:PATH:KEY} and ${dir:PATH:FILE}, not those of "
+            f"{provider!r}"
         )
 
     def _variable(self, name: str) -> str:
         if name not in self._environment:
             raise ReferenceMissing(f"the environment variable {name} is not set")
         return self._environment[name]
+
+    def _whole(self, folder: str, file: str) -> str:
+        """The content of a file, as Kubernetes mounts secrets."""
+        path = f"{folder.rstrip('/')}/{file}"
+        try:
+            return self._read_file(path)
+        except OSError as error:
+            raise ReferenceMissing(f"the file {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ReferenceMissing(f"the file {path} cannot be read as text") from error
 
     def _entry(self, path: str, key: str) -> str:
         if path not in self._files:

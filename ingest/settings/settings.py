@@ -30,6 +30,7 @@ from ingest.settings.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, Te
 from ingest.settings.secret import Property, Secret, revealed
 from ingest.settings.sink_settings import SinkSettings
 from ingest.settings.value_types import HostPort
+from ingest.settings.vendors.translation import Translated
 from layouts.names import LayoutName
 from layouts.options import NameOptions, RestoreOptions
 
@@ -322,7 +323,7 @@ class Settings:
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
     `texts` holds, for each of those, its text as it was written and with its references replaced. `sink` is
-    None for a source.
+    None for a source. `translated` is there when the configuration is one of another maker's sink.
     """
 
     identity: IdentitySettings
@@ -343,6 +344,7 @@ class Settings:
     given: frozenset[str]
     texts: tuple[tuple[str, Secret, Secret], ...]
     sink: SinkSettings | None = None
+    translated: Translated | None = None
 
     @property
     def name(self) -> str:

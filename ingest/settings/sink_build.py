@@ -30,12 +30,12 @@ from ingest.settings.values import Values
 
 
 def sink_settings(
-    values: Values, *, name: str, state_dir: Path, registry: RegistrySettings | None
+    values: Values, *, group_id: str, state_dir: Path, registry: RegistrySettings | None
 ) -> SinkSettings:
-    """Return what the sink of this name is told."""
+    """Return what a sink is told whose offsets are in this group."""
     topics = values[sink.TOPIC_NAMES]
     return SinkSettings(
-        group_id=name,
+        group_id=group_id,
         topics=TopicSelection(names=() if topics is None else topics, pattern=values[sink.TOPICS_REGEX]),
         converters=_converters(values, registry),
         output=_output(values),

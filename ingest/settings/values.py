@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from ingest.settings.given import Entry
+from ingest.settings.given import Entry, canonical
 from ingest.settings.options import OPTIONS
 from ingest.settings.options.option import Option
 from ingest.settings.problems import Problems
@@ -47,7 +47,7 @@ class Values:
     def refuse(self, option: Option[Any], message: str) -> None:
         """Note a problem of an option, with the value given."""
         entry = self._given.get(option.name)
-        self.problems.add(option.name, message, None if entry is None else entry.shown)
+        self.problems.add(_named(option, entry), message, None if entry is None else entry.shown)
 
     def _parse(self, option: Option[Any]) -> None:
         entry = self._given.get(option.name)
@@ -76,5 +76,20 @@ class Values:
 
     def _refuse_entry(self, entry: Entry, message: str) -> None:
         self._bad.add(entry.option)
-        spelled = "" if entry.spelled == entry.option else f" (an old spelling of {entry.option})"
+        spelled = _other_name(entry)
         self.problems.add(entry.spelled, f"{message}{spelled}", entry.shown)
+
+
+def _named(option: Option[Any], entry: Entry | None) -> str:
+    """The name that the configuration has for an option."""
+    if entry is None or canonical(entry.spelled) == option.name:
+        return option.name
+    return f"{entry.spelled} (here {option.name})"
+
+
+def _other_name(entry: Entry) -> str:
+    if entry.spelled == entry.option:
+        return ""
+    if canonical(entry.spelled) == entry.option:
+        return f" (an old spelling of {entry.option})"
+    return f" (here {entry.option})"

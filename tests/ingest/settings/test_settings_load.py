@@ -255,8 +255,13 @@ def test_references_are_replaced_and_shown_as_references() -> None:
         pytest.param("${file:/etc/z:key}", "the file /etc/z cannot be read as text", id="binary"),
         pytest.param(
             "${vault:a:b}",
-            "knows the references ${env:NAME} and ${file:PATH:KEY}, not those of 'vault'",
+            "knows the references ${env:NAME}, ${file:PATH:KEY} and ${dir:PATH:FILE}, not those of 'vault'",
             id="provider",
+        ),
+        pytest.param(
+            "${dir:/run/secrets:z}",
+            "the file /run/secrets/z cannot be read: No such file or directory",
+            id="dir",
         ),
     ],
 )

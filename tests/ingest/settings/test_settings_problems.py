@@ -18,8 +18,11 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
         pytest.param({"name": ".."}, "name = '..': expected 1 to 200 of a-z A-Z 0-9 . _ -", id="name"),
         pytest.param(
             {"connector.class": "org.example.Other"},
-            "connector.class = 'org.example.Other': expected HeadraceSource, HeadraceSink or "
-            "io.aiven.kafka.connect.s3.source.S3SourceConnector, or absent",
+            "connector.class = 'org.example.Other': expected HeadraceSource, HeadraceSink, "
+            "io.aiven.kafka.connect.s3.source.S3SourceConnector, "
+            "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector, "
+            "io.confluent.connect.s3.S3SinkConnector, "
+            "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector, or absent",
             id="class",
         ),
         pytest.param(

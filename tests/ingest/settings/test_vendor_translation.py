@@ -1,0 +1,151 @@
+"""What every translation of another maker's configuration does, with a maker of the test's own."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from ingest.settings import Settings, SettingsError, load
+from ingest.settings.vendors import Fate, Translation, Vendor, VendorOption
+from layouts.names import LayoutName
+from tests.ingest.settings.loading import no_file
+
+GIVEN: Mapping[str, str] = {
+    "name": "archive",
+    "connector.class": "org.example.Sink",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "topics": "orders",
+    "example.bucket": "bucket",
+    "example.secret": "${env:SECRET}",
+    "example.key": "AKIA",
+    "example.count": "7",
+}
+
+
+def _translate(given: Translation) -> None:
+    given.rename("example.bucket", "aws.s3.bucket.name")
+    given.rename("example.secret", "aws.secret.access.key")
+    given.rename("example.key", "aws.access.key.id")
+    given.own("rotate.records", given.integer("example.count", 3, low=1), by="example.count")
+    given.own("rotate.age.ms", 0)
+    given.own("rotate.bytes", given.choice("example.size", {"none": 0, "large": 2**30}, 0))
+    given.own("buffer.max.bytes", 2**26 if given.flag("example.small", default=False) else 2**27)
+    if given.worker("offset.flush.interval.ms"):
+        given.own("rotate.schedule.ms", given.worker("offset.flush.interval.ms"))
+
+
+EXAMPLE = Vendor(
+    name="the example's sink",
+    layout=LayoutName.HEADRACE,
+    classes=("org.example.Sink",),
+    options=(
+        VendorOption(name="example.bucket", fate=Fate.KEPT, note="aws.s3.bucket.name"),
+        VendorOption(name="example.secret", fate=Fate.KEPT, note="aws.secret.access.key"),
+        VendorOption(name="example.key", fate=Fate.KEPT, note="aws.access.key.id"),
+        VendorOption(name="example.count", fate=Fate.KEPT, note="rotate.records"),
+        VendorOption(name="example.size", fate=Fate.CHANGED, note="rotate.bytes, in two sizes"),
+        VendorOption(name="example.small", fate=Fate.KEPT, note="buffer.max.bytes"),
+        VendorOption(name="example.pool.*", fate=Fate.NEEDLESS, note="there is no pool"),
+        VendorOption(name="example.lossy", fate=Fate.REFUSED, note="loses records; remove it"),
+    ),
+    translate=_translate,
+)
+
+
+def _load(changes: Mapping[str, str | None] | None = None, worker: str | None = None) -> Settings:
+    given = {name: text for name, text in {**GIVEN, **(changes or {})}.items() if text is not None}
+    return load(
+        json.dumps(given),
+        kind="json",
+        environment={"SECRET": "hunter2"},
+        read_file=no_file,
+        worker_config=worker,
+        vendors=(EXAMPLE,),
+    )
+
+
+def _problems(changes: Mapping[str, str | None]) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        _load(changes)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_makers_configuration_becomes_ours() -> None:
+    """What is kept is renamed, what its sink always does is set."""
+    settings = _load()
+    sink = settings.sink
+
+    assert sink is not None
+    assert (settings.s3.bucket, sink.rotation.records, sink.rotation.age_ms) == ("bucket", 7, 0)
+    assert sink.topics.names == ("orders",)
+
+
+def test_offsets_are_those_of_the_connect_connector() -> None:
+    """The group is the one that Connect made for the connector."""
+    sink = _load().sink
+
+    assert sink is not None
+    assert sink.group_id == "connect-archive"
+
+
+def test_secrets_are_replaced_and_not_shown() -> None:
+    """References are passed on as references."""
+    settings = _load()
+
+    assert settings.translated is not None
+    assert settings.translated.options["aws.secret.access.key"] == "${env:SECRET}"
+    assert "hunter2" not in repr(settings)
+
+
+def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
+    """Whoever writes ours means it."""
+    settings = _load({"rotate.records": "9"})
+
+    assert settings.sink is not None
+    assert settings.sink.rotation.records == 9
+    assert any("rotate.records wins over example.count" in warning for warning in settings.warnings)
+
+
+def test_needless_options_are_one_warning() -> None:
+    """Nothing is ignored in silence, and nothing fills the log."""
+    settings = _load({"example.pool.size": "5", "example.pool.age": "6"})
+
+    (warning,) = [each for each in settings.warnings if "example.pool" in each]
+    assert "example.pool.age, example.pool.size" in warning
+
+
+def test_each_option_has_a_line() -> None:
+    """What `headrace translate` prints."""
+    translated = _load({"example.size": "large"}).translated
+
+    assert translated is not None
+    lines = {line.option: (line.fate, line.note) for line in translated.lines}
+    assert lines["example.size"] == (Fate.CHANGED, "rotate.bytes, in two sizes")
+    assert "connector.class" not in lines
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"example.count": "0"}, "example.count = '0': expected a whole number from 1 to"),
+        ({"example.count": "many"}, "example.count = 'many': expected a whole number from 1 to"),
+        ({"example.size": "huge"}, "example.size = 'huge': expected one of none, large"),
+        ({"example.small": "yes"}, "example.small = 'yes': expected one of true, false"),
+        ({"example.lossy": "true"}, "example.lossy: loses records; remove it"),
+        ({"example.bucket": "s3://no"}, "example.bucket = 's3://no': expected the bare name of a bucket"),
+        ({"example.key": None}, "aws.access.key.id: is missing beside aws.secret.access.key"),
+        ({"example.secret": "${env:NONE}"}, "example.secret: the environment variable NONE is not set"),
+        ({"unheard.of": "1"}, "unheard.of: is no option of Headrace"),
+    ],
+)
+def test_problems_name_the_makers_option(changes: Mapping[str, str | None], problem: str) -> None:
+    """A problem is told in the words of the configuration."""
+    assert any(found.startswith(problem) for found in _problems(changes)), _problems(changes)
+
+
+def test_what_a_worker_says_fills_gaps() -> None:
+    """A worker's file gives what connectors leave out."""
+    sink = _load(worker="offset.flush.interval.ms=5000\nkey.converter=x\n").sink
+
+    assert sink is not None
+    assert sink.rotation.schedule_ms == 5000
