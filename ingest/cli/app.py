@@ -9,13 +9,16 @@ import typer
 from ingest.cli.check import check
 from ingest.cli.examples import epilog
 from ingest.cli.explain import explain
+from ingest.cli.lint import lint
 from ingest.cli.mark import mark
+from ingest.cli.option_reference import options
 from ingest.cli.plan import plan
 from ingest.cli.policy import policy
 from ingest.cli.replay import replay
 from ingest.cli.run import run
 from ingest.cli.setup import setup
 from ingest.cli.status import status
+from ingest.cli.translate import translate
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
 from ingest.sanitize import printable
@@ -50,6 +53,9 @@ for command, summary in (
     (run, "Ingest objects as they arrive."),
     (setup, "Make what is missing: queue, notification, topics."),
     (check, "Look at the configuration and all that it points at."),
+    (lint, "Read the configuration; contacts nothing."),
+    (options, "Print the reference of options."),
+    (translate, "Print another maker's configuration in our own options."),
     (explain, "Say what becomes of a key; contacts nothing."),
     (plan, "Show what `run` would do now."),
     (policy, "Print the least IAM policy; contacts nothing."),

@@ -29,7 +29,7 @@ Config = Annotated[
     Path,
     typer.Argument(
         metavar="CONFIG",
-        help="The configuration: a JSON file in one of Kafka Connect's shapes, or a .properties file.",
+        help="The configuration: a JSON file in one of Kafka Connect's shapes, .properties, or .yaml.",
     ),
 ]
 Sets = Annotated[

@@ -12,6 +12,11 @@ def option_assignments(incomplete: str) -> list[str]:
     return [f"{option.name}=" for option in OPTIONS if option.name.startswith(incomplete)]
 
 
+def option_names(incomplete: str) -> list[str]:
+    """The options of a configuration that begin so."""
+    return [option.name for option in OPTIONS if option.name.startswith(incomplete)]
+
+
 def ledger_states(incomplete: str) -> list[str]:
     """The states of the ledger that begin so."""
     return [state.value for state in State if state.value.startswith(incomplete)]

@@ -4,9 +4,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from ingest.errors import InvalidConfiguration
 from ingest.settings import Settings, SettingsError, load
+from ingest.settings.document_text import FileKind
+
+_KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 
 
 def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
@@ -20,7 +24,7 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
     try:
         return load(
             text,
-            kind="properties" if file.suffix == ".properties" else "json",
+            kind=_KINDS.get(file.suffix.lower(), "json"),
             environment=environment(),
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
             overrides=overrides,

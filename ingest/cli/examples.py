@@ -27,6 +27,18 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("headrace setup orders.json", "make it; safe to repeat"),
     ),
     "check": (("headrace check orders.json", "before the first start, and when nothing arrives"),),
+    "lint": (
+        ("headrace lint orders.json", "before it is committed"),
+        ("headrace lint orders.json --strict", "warnings are problems, too"),
+    ),
+    "options": (
+        ("headrace options rotate.", "all whose names begin so"),
+        ("headrace options --schema > headrace.schema.json", "for an editor"),
+    ),
+    "translate": (
+        ("headrace translate connect-sink.json", "what `run` makes of it"),
+        ("headrace translate connect-sink.json --json", "the same for scripts"),
+    ),
     "explain": (
         ("headrace explain orders.json orders/2026/01/31/part-0001.jsonl", "one key"),
         ("headrace explain orders.json - --json < keys.txt", "many, one a line"),
@@ -54,7 +66,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 _CODES: Final[dict[str, tuple[Exit, ...]]] = {
     "run": tuple(Exit),
     "explain": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
-    "policy": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
+    **dict.fromkeys(("policy", "lint", "options", "translate"), (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION)),
 }
 
 

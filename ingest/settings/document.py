@@ -16,8 +16,10 @@ _INTRODUCTION: Final = """\
 <!-- Written by `python -m ingest.settings.document`; edit the table in ingest/settings/options instead. -->
 
 One JSON file, flat or `{"name": .., "config": {..}}` as Kafka Connect takes them, or a Java `.properties`
-file. Values may be texts, numbers or booleans. `${env:NAME}` and `${file:PATH:KEY}` are replaced by an
-environment variable and by an entry of a `.properties` file. `--set option=value` wins over the file.
+file, or YAML (`.yaml`, `.yml`) in the JSON's shapes, a list being its texts with commas. Values may be texts,
+numbers or booleans. `${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}` are replaced by an environment
+variable, by an entry of a `.properties` file, and by a file's content. `--set option=value` wins over the
+file.
 
 All problems are told at once. Secrets are never shown; an option whose value came from a reference is shown
 as the reference.

@@ -1,4 +1,4 @@
-"""The text of a configuration to names and values: JSON in Connect's two shapes, or `.properties`."""
+"""The text of a configuration to names and values: JSON or YAML in Connect's two shapes, or `.properties`."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from typing import Final, Literal, NoReturn
 from ingest.settings.problems import Problem, Problems, SettingsError
 from ingest.settings.properties import PropertiesError, parse_properties
 
-FileKind = Literal["json", "properties"]
+FileKind = Literal["json", "properties", "yaml"]
 
 _SHAPES: Final = 'expected {"option": value, ..} or {"name": .., "config": {"option": value, ..}}'
 
 
 _READ: Final = (
-    f"what is read is one JSON object, {_SHAPES.removeprefix('expected ')}, or Java properties in a file "
-    "whose name ends in .properties"
+    f"what is read is one JSON object, {_SHAPES.removeprefix('expected ')}, or Java properties or YAML in a "
+    "file whose name ends in .properties, .yaml or .yml"
 )
 _YAML: Final = re.compile(r"---\s*$|[\w.]+:(\s|$)")
 _PROPERTY: Final = re.compile(r"[\w.]+\s*=")
@@ -45,9 +45,15 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
     Raises SettingsError when the text as a whole cannot be read: nothing else can be said of it then.
     """
     content = text.removeprefix("\ufeff")
-    if kind == "json" and not content.strip():
+    if kind != "properties" and not content.strip():
         raise _broken(f"the text is empty; {_READ}")
-    pairs = _json_pairs(content, problems) if kind == "json" else _properties_pairs(content)
+    match kind:
+        case "json":
+            pairs = _json_pairs(content, problems)
+        case "yaml":
+            pairs = _yaml_pairs(content, problems)
+        case "properties":
+            pairs = _properties_pairs(content)
     given: dict[str, str] = {}
     for name, value in pairs:
         if name in given:
@@ -99,6 +105,17 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
     if not isinstance(document, _Members):
         raise _broken(f"the JSON is not an object; {_SHAPES}")
     return _texts(_flat(document, problems), problems)
+
+
+def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
+    # Reading YAML takes longer to import than the rest of the settings, and most files are JSON.
+    from ingest.settings.yaml_text import YamlError, yaml_members
+
+    try:
+        members = yaml_members(text, _Members)
+    except YamlError as error:
+        raise _broken(f"{error}; {_SHAPES}" if error.is_shape else str(error)) from None
+    return _texts(_flat(members, problems), problems)
 
 
 def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]:

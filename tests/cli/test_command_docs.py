@@ -11,12 +11,15 @@ import pytest
 from ingest.checks.archive_findings import ArchiveSample
 from ingest.checks.finding import misconfigured
 from ingest.cli.explain import explained
+from ingest.cli.lint import shape_of as lint_shape_of
 from ingest.cli.object_command import CommandRequest, shape_of
+from ingest.cli.option_reference import shape_of as option_shape_of
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
 from ingest.cli.sink_explain import RecordExplainer, sample_record
 from ingest.cli.sink_explain import shape_of as record_shape_of
 from ingest.cli.sink_plan import shape_of as sink_plan_shape_of
+from ingest.cli.translate import shape_of as translation_shape_of
 from ingest.commands.selection import SelectedObject
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
@@ -28,16 +31,18 @@ from ingest.probes.archive_preview import ArchivePreview
 from ingest.probes.preview import Preview
 from ingest.probes.sink_topics import Backlog
 from ingest.probes.status_reader import entry_shape
+from ingest.settings.options.sink_options import ROTATE_RECORDS
 from ingest.setup import Step
 from layouts.exactness import Exactness, Grade, Part
 from layouts.key_names import ArchiveNames
 from layouts.names import LayoutName, ObjectKind
 from layouts.options import NameOptions
 from tests.checks.configured import configured
+from tests.ingest.settings.vendor_example import load_example
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
 # Names in these come from the ingester's life, not from its code.
-OPEN = {"objects", "bad_records", "slots", "problems", "states", "left_out", "position"}
+OPEN = {"config", "objects", "bad_records", "slots", "problems", "states", "left_out", "position"}
 _KINDS = {NoneType: None, bool: "true or false", int: "number", float: "number", str: "text"}
 
 KEYS = [f"topics/t/partition=0/t+0+{offset:010}.json" for offset in (0, 4, 7)]
@@ -120,6 +125,9 @@ ACTUAL = {
     "entry": lambda: entry_shape(CachedEntry(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
     "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
     "explain": _explain,
+    "lint": lambda: lint_shape_of(configured({"sqs.queue.url": None, "sqs.region": "eu-west-1"})),
+    "options": lambda: [option_shape_of(ROTATE_RECORDS)],
+    "translate": lambda: translation_shape_of(load_example()),
     "sinkexplain": _sink_explain,
     "sinkplan": _sink_plan,
     "setup": lambda: step_shape_of(Step(sentence="create it", apply=lambda: None), done=True),

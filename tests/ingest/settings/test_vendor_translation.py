@@ -1,78 +1,23 @@
-"""What every translation of another maker's configuration does, with a maker of the test's own."""
+"""What every translation of another maker's configuration does, with a maker of the tests' own."""
 
-import json
 from collections.abc import Mapping
 
 import pytest
 
-from ingest.settings import Settings, SettingsError, load
-from ingest.settings.vendors import Fate, Translation, Vendor, VendorOption
-from layouts.names import LayoutName
-from tests.ingest.settings.loading import no_file
-
-GIVEN: Mapping[str, str] = {
-    "name": "archive",
-    "connector.class": "org.example.Sink",
-    "bootstrap.servers": "127.0.0.1:9092",
-    "topics": "orders",
-    "example.bucket": "bucket",
-    "example.secret": "${env:SECRET}",
-    "example.key": "AKIA",
-    "example.count": "7",
-}
-
-
-def _translate(given: Translation) -> None:
-    given.rename("example.bucket", "aws.s3.bucket.name")
-    given.rename("example.secret", "aws.secret.access.key")
-    given.rename("example.key", "aws.access.key.id")
-    given.own("rotate.records", given.integer("example.count", 3, low=1), by="example.count")
-    given.own("rotate.age.ms", 0)
-    given.own("rotate.bytes", given.choice("example.size", {"none": 0, "large": 2**30}, 0))
-    given.own("buffer.max.bytes", 2**26 if given.flag("example.small", default=False) else 2**27)
-    if given.worker("offset.flush.interval.ms"):
-        given.own("rotate.schedule.ms", given.worker("offset.flush.interval.ms"))
-
-
-EXAMPLE = Vendor(
-    name="the example's sink",
-    layout=LayoutName.HEADRACE,
-    classes=("org.example.Sink",),
-    options=(
-        VendorOption(name="example.bucket", fate=Fate.KEPT, note="aws.s3.bucket.name"),
-        VendorOption(name="example.secret", fate=Fate.KEPT, note="aws.secret.access.key"),
-        VendorOption(name="example.key", fate=Fate.KEPT, note="aws.access.key.id"),
-        VendorOption(name="example.count", fate=Fate.KEPT, note="rotate.records"),
-        VendorOption(name="example.size", fate=Fate.CHANGED, note="rotate.bytes, in two sizes"),
-        VendorOption(name="example.small", fate=Fate.KEPT, note="buffer.max.bytes"),
-        VendorOption(name="example.pool.*", fate=Fate.NEEDLESS, note="there is no pool"),
-        VendorOption(name="example.lossy", fate=Fate.REFUSED, note="loses records; remove it"),
-    ),
-    translate=_translate,
-)
-
-
-def _load(changes: Mapping[str, str | None] | None = None, worker: str | None = None) -> Settings:
-    given = {name: text for name, text in {**GIVEN, **(changes or {})}.items() if text is not None}
-    return load(
-        json.dumps(given),
-        kind="json",
-        environment={"SECRET": "hunter2"},
-        read_file=no_file,
-        worker_config=worker,
-        vendors=(EXAMPLE,),
-    )
+from ingest.settings import SettingsError
+from ingest.settings.vendors import Fate
+from tests.ingest.settings.vendor_example import load_example
 
 
 def _problems(changes: Mapping[str, str | None]) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        _load(changes)
+        load_example(changes)
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_a_makers_configuration_becomes_ours() -> None:
     """What is kept is renamed, what its sink always does is set."""
-    settings = _load()
+    settings = load_example()
     sink = settings.sink
 
     assert sink is not None
@@ -82,7 +27,7 @@ def test_a_makers_configuration_becomes_ours() -> None:
 
 def test_offsets_are_those_of_the_connect_connector() -> None:
     """The group is the one that Connect made for the connector."""
-    sink = _load().sink
+    sink = load_example().sink
 
     assert sink is not None
     assert sink.group_id == "connect-archive"
@@ -90,7 +35,7 @@ def test_offsets_are_those_of_the_connect_connector() -> None:
 
 def test_secrets_are_replaced_and_not_shown() -> None:
     """References are passed on as references."""
-    settings = _load()
+    settings = load_example()
 
     assert settings.translated is not None
     assert settings.translated.options["aws.secret.access.key"] == "${env:SECRET}"
@@ -99,7 +44,7 @@ def test_secrets_are_replaced_and_not_shown() -> None:
 
 def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
     """Whoever writes ours means it."""
-    settings = _load({"rotate.records": "9"})
+    settings = load_example({"rotate.records": "9"})
 
     assert settings.sink is not None
     assert settings.sink.rotation.records == 9
@@ -108,7 +53,7 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
 
 def test_needless_options_are_one_warning() -> None:
     """Nothing is ignored in silence, and nothing fills the log."""
-    settings = _load({"example.pool.size": "5", "example.pool.age": "6"})
+    settings = load_example({"example.pool.size": "5", "example.pool.age": "6"})
 
     (warning,) = [each for each in settings.warnings if "example.pool" in each]
     assert "example.pool.age, example.pool.size" in warning
@@ -116,7 +61,7 @@ def test_needless_options_are_one_warning() -> None:
 
 def test_each_option_has_a_line() -> None:
     """What `headrace translate` prints."""
-    translated = _load({"example.size": "large"}).translated
+    translated = load_example({"example.size": "large"}).translated
 
     assert translated is not None
     lines = {line.option: (line.fate, line.note) for line in translated.lines}
@@ -145,7 +90,7 @@ def test_problems_name_the_makers_option(changes: Mapping[str, str | None], prob
 
 def test_what_a_worker_says_fills_gaps() -> None:
     """A worker's file gives what connectors leave out."""
-    sink = _load(worker="offset.flush.interval.ms=5000\nkey.converter=x\n").sink
+    sink = load_example(worker="offset.flush.interval.ms=5000\nkey.converter=x\n").sink
 
     assert sink is not None
     assert sink.rotation.schedule_ms == 5000

@@ -1,0 +1,51 @@
+"""`headrace lint`: whether a configuration can be used, as far as it tells by itself."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.configuration import read_settings
+from ingest.sanitize import json_text, printable
+from ingest.settings import Settings
+from ingest.settings.direction_forms import Direction
+from ingest.text_formatting import counted
+
+Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
+
+
+def lint(
+    config: Config,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    *,
+    strict: Strict = False,
+) -> None:
+    """Read a configuration and name all problems and warnings at once. Contacts nothing.
+
+    References to the environment and to files are replaced as `run` would. What only bucket and broker can
+    tell is `headrace check`'s.
+    """
+    found = shape_of(read_settings(config, sets=sets or (), worker_config=worker_config))
+    if as_json:
+        typer.echo(json_text(found))
+    else:
+        for warning in found["warnings"]:
+            typer.echo(printable(f"warning: {warning}", limit=10_000))
+        typer.echo(
+            f"{found['name']}: a {found['direction']}, {counted(found['options'], 'option')}, no problem"
+            + (f", {counted(len(found['warnings']), 'warning')}" if found["warnings"] else "")
+        )
+    if strict and found["warnings"]:
+        raise typer.Exit(1)
+
+
+def shape_of(settings: Settings) -> dict[str, Any]:
+    """What the command prints as JSON for a configuration without problems."""
+    return {
+        "name": settings.name,
+        "direction": str(Direction.SOURCE if settings.sink is None else Direction.SINK),
+        "options": len(settings.given),
+        "warnings": list(settings.warnings),
+    }

@@ -1,0 +1,62 @@
+"""`headrace translate`: another maker's configuration in Headrace's own options."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.configuration import read_settings
+from ingest.errors import InvalidConfiguration
+from ingest.sanitize import json_text, printable
+from ingest.settings import Settings, describe
+from ingest.settings.secret import MASK
+
+
+def translate(
+    config: Config,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+) -> None:
+    """Print a configuration of another maker's sink in Headrace's own options, and what became of each.
+
+    The printed name is that of the Connect connector's group, in which its offsets are: a sink of this name
+    goes on there. Contacts nothing.
+    """
+    found = shape_of(read_settings(config, sets=sets or (), worker_config=worker_config))
+    typer.echo(json_text(found if as_json else found["config"], indent=None if as_json else 2))
+    for line in () if as_json else _lines(found):
+        typer.echo(printable(line, limit=10_000))
+
+
+def shape_of(settings: Settings) -> dict[str, Any]:
+    """What the command prints as JSON; InvalidConfiguration where there is nothing to translate."""
+    translated = settings.translated
+    if translated is None:
+        raise InvalidConfiguration(
+            f"{settings.name!r} is in Headrace's own options already: connector.class names no other "
+            "maker's sink."
+        )
+    shown = describe(settings)
+    config = {name: shown[name] for name in sorted(settings.given)}
+    assert settings.sink is not None, "other makers' configurations are those of sinks"
+    config["name"] = settings.sink.group_id
+    return {
+        "config": config,
+        "hidden": [name for name, text in config.items() if text == MASK],
+        "options": [
+            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated.lines
+        ],
+        "warnings": list(settings.warnings),
+    }
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    if found["hidden"]:
+        yield f"{', '.join(found['hidden'])}: not shown; write ${{env:NAME}} or ${{file:PATH:KEY}} there."
+    width = max((len(each["option"]) for each in found["options"]), default=0)
+    for each in found["options"]:
+        yield f"{each['option']:<{width}}  {each['fate']:<8}  {each['note']}"
+    for warning in found["warnings"]:
+        yield f"warning: {warning}"

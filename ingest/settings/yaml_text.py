@@ -1,0 +1,62 @@
+"""A configuration in YAML: scalars stay as they are written, so that 1e3, yes and 0777 mean what they say."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import yaml
+
+Members = TypeVar("Members", bound=list[tuple[str, object]])
+
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_DEPTH: Final = 5
+
+
+class YamlError(ValueError):
+    """The text is no configuration. `is_shape`: it is YAML, but no mapping of options."""
+
+    def __init__(self, message: str, *, is_shape: bool = False) -> None:
+        super().__init__(message)
+        self.is_shape = is_shape
+
+
+def yaml_members(text: str, members: Callable[[list[tuple[str, object]]], Members]) -> Members:
+    """The members of the one mapping that the text is, names that occur twice twice.
+
+    Values are texts, None, or mappings made by `members`; a list of texts is their text with commas. Raises
+    YamlError.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        raise YamlError(f"the YAML is broken{place}: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise YamlError(f"the text is not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(node, yaml.MappingNode):
+        raise YamlError("the YAML is not a mapping", is_shape=True)
+    return _members(node, members, 0)
+
+
+def _members(
+    node: yaml.MappingNode, members: Callable[[list[tuple[str, object]]], Members], depth: int
+) -> Members:
+    if depth > _DEPTH:
+        raise YamlError("the YAML is nested too deeply", is_shape=True)
+    pairs: list[tuple[str, object]] = []
+    for name, value in node.value:
+        if not isinstance(name, yaml.ScalarNode):
+            raise YamlError(f"line {name.start_mark.line + 1} of the YAML has no name", is_shape=True)
+        pairs.append((name.value, _value(value, members, depth)))
+    return members(pairs)
+
+
+def _value(node: yaml.Node, members: Callable[[list[tuple[str, object]]], Members], depth: int) -> object:
+    match node:
+        case yaml.ScalarNode():
+            return None if node.style is None and node.value in _NULLS else str(node.value)
+        case yaml.MappingNode():
+            return _members(node, members, depth + 1)
+        case yaml.SequenceNode() if all(isinstance(each, yaml.ScalarNode) for each in node.value):
+            return ",".join(each.value for each in node.value)
+    return []
