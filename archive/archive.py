@@ -1,6 +1,6 @@
 """The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from archive.dealing import Candidate, deal, slots_to_end
 from archive.effects import FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from archive.entries import LedgerEntries, ObjectEnd
 from archive.partitions import PartitionState
+from archive.rewinding import refused_rewind, rewound
 from archive.starting import Refused
 from archive.starts import PartitionStarts, StartOptions
 from ingest.model.ledger_entry import ControlKey
@@ -265,26 +266,19 @@ class Archive:
             state.stopped = None
         return self._advance(effects)
 
-    def rewind(self, partition: TopicPartition, offset: int) -> SinkEffects | Refused:
-        """Archive the partition again from this offset; its entries are dropped. Pause first."""
-        state = self._states[partition]
-        in_use = not state.is_free or state.pending or self._entries.is_unwritten(state.key)
-        if in_use or state.found is None:
-            return Refused(
-                reason="partition_in_use",
-                sentence=f"{partition} is {state.condition}: pause the connector, and rewind it once nothing "
-                "of the partition is open or pending.",
-            )
+    def rewind(self, offsets: Mapping[TopicPartition, int | None]) -> SinkEffects | Refused:
+        """Archive these partitions again from these offsets, all or none; their entries are dropped.
+
+        None begins as a partition that nobody has read yet. Pause first.
+        """
+        for partition in offsets:
+            refused = refused_rewind(self._entries, partition)
+            if refused is not None:
+                return refused
         effects = SinkEffectsBuilder()
-        for sealed in list(state.objects.values()):
-            self._entries.remove(effects, sealed)
-        state.stopped = None
-        topic, number = partition
-        start = PartitionCheckpoint(
-            topic=topic, partition=number, topic_id=state.found.topic_id, offset=offset
-        )
-        self._entries.write(effects, start)
-        self._starts.commit_offset(effects, start)
+        for partition, offset in offsets.items():
+            start = rewound(self._entries, effects, partition, offset, self._options.reset)
+            self._starts.commit_offset(effects, start)
         return self._advance(effects)
 
     # -- what is shown ---------------------------------------------------------------------------------------

@@ -141,6 +141,9 @@ class PartitionStates:
             state = self._states[partition] = PartitionState(partition=partition)
         return state
 
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._states
+
     def __iter__(self) -> Iterator[PartitionState]:
         if len(self._sorted) != len(self._states):
             self._sorted = tuple(self._states[partition] for partition in sorted(self._states))

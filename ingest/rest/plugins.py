@@ -1,4 +1,4 @@
-"""The one plugin there is: its options as Connect's definitions, and a configuration judged by them."""
+"""The connector classes as Connect's plugins: options as definitions, and a configuration judged by them."""
 
 import json
 import stat
@@ -10,16 +10,17 @@ from typing import Any, Final
 
 from ingest.errors import HeadraceError
 from ingest.settings import load
-from ingest.settings.direction_forms import AIVEN_SOURCE, SOURCE_CLASSES
+from ingest.settings.direction_forms import AIVEN_SOURCE, SINK_CLASSES, SOURCE_CLASSES, Direction
+from ingest.settings.directions import is_for
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import BY_NAME, OPTIONS
 from ingest.settings.options.option import Group, Option
 from ingest.settings.problems import SettingsError
 
-# The name under which tools know it: whoever has a configuration of the Aiven connector goes on with it.
-PLUGIN_CLASS: Final = AIVEN_SOURCE
-_SIMPLE: Final = {name.rpartition(".")[2] for name in SOURCE_CLASSES}
-_NAMES: Final = {*SOURCE_CLASSES, *_SIMPLE, *(name.removesuffix("Connector") for name in _SIMPLE)}
+_CLASSES: Final[Mapping[str, Direction]] = {
+    **dict.fromkeys(SOURCE_CLASSES, Direction.SOURCE),
+    **dict.fromkeys(SINK_CLASSES, Direction.SINK),
+}
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 _MAX_STORE: Final = 1024 * 1024
 
@@ -30,32 +31,52 @@ class InvalidPluginConfig(HeadraceError):
 
 def plugin_infos() -> list[dict[str, str]]:
     """`GET /connector-plugins`."""
-    return [{"class": PLUGIN_CLASS, "type": "source", "version": version("headrace")}]
+    ours = version("headrace")
+    return [{"class": name, "type": way.value, "version": ours} for name, way in _CLASSES.items()]
 
 
-def is_plugin(name: str) -> bool:
-    """Whether this is the plugin's class, whole or short, with or without its ending, as Connect takes it."""
-    return name in _NAMES
+def plugin_class(name: str) -> str | None:
+    """The class that a name means, whole or short, with or without its ending, as Connect takes it."""
+    for known in _CLASSES:
+        simple = known.rpartition(".")[2]
+        if name in {known, simple, simple.removesuffix("Connector")}:
+            return known
+    return None
 
 
-def definitions() -> list[dict[str, Any]]:
-    """`GET /connector-plugins/{class}/config`: all options, group by group in the order of their docs."""
+def direction_of(plugin: str) -> Direction:
+    """Which way the data goes with this class of `plugin_class`."""
+    return _CLASSES[plugin]
+
+
+def default_class(way: Direction) -> str:
+    """The class that is shown of a connector whose configuration names none.
+
+    Of a source Aiven's, the name under which tools know it.
+    """
+    return AIVEN_SOURCE if way is Direction.SOURCE else SINK_CLASSES[0]
+
+
+def definitions(plugin: str) -> list[dict[str, Any]]:
+    """`GET /connector-plugins/{class}/config`: its options, group by group in the order of their docs."""
     order: dict[Group, int] = defaultdict(int)
     found = []
     for option in OPTIONS:
-        order[option.group] += 1
-        found.append(_definition(option, order[option.group]))
+        if is_for(option, _CLASSES[plugin]):
+            order[option.group] += 1
+            found.append(_definition(option, order[option.group]))
     return found
 
 
-def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
+def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
     """`PUT /connector-plugins/{class}/config/validate`: each option, its value and what is wrong with it.
 
-    What a Connect worker would know (the brokers) is taken from the `running` configuration where the body
-    leaves it out. References (`${env:..}`, `${file:..}`) are not followed: their values are not checked.
-    InvalidPluginConfig when the body is no flat JSON object.
+    What a Connect worker knows (the brokers) is taken from `worker_config`, the text of its properties, where
+    the body leaves it out. References (`${env:..}`, `${file:..}`) are not followed: their values are not
+    checked. InvalidPluginConfig when the body is no flat JSON object.
     """
     texts = {name: text for name, text in given(body).items() if text is not None}
+    texts.setdefault("connector.class", plugin)
     referring = {canonical(name) for name, text in texts.items() if "${env:" in text or "${file:" in text}
     errors: dict[str, list[str]] = defaultdict(list)
     try:
@@ -64,7 +85,7 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
             kind="json",
             environment={},
             read_file=_read_nothing,
-            worker_config=f"bootstrap.servers={running.get('bootstrap.servers', '')}",
+            worker_config=worker_config,
             read_bytes=_read_store,
         )
     except SettingsError as error:
@@ -75,13 +96,13 @@ def validated(body: Any, running: Mapping[str, str]) -> dict[str, Any]:
     shown = {canonical(name): _shown(name, text) for name, text in texts.items()}
     known = [
         {"definition": definition, "value": _value(definition["name"], shown, errors)}
-        for definition in definitions()
+        for definition in definitions(plugin)
     ]
     others = [
         {"definition": None, "value": _value(name, shown, errors)} for name in errors if name not in BY_NAME
     ]
     return {
-        "name": PLUGIN_CLASS,
+        "name": plugin,
         "error_count": sum(map(len, errors.values())),
         "groups": [group.value for group in Group],
         "configs": [*known, *others],

@@ -1,14 +1,15 @@
 """What the REST interface asks of the service: each method in a connection's thread, where it may block."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import HeadraceError
 from ingest.kafka.control_records import TargetState
 from ingest.model.ledger_entry import LedgerEntry
 from ingest.model.objects import ObjectId, S3Object
+from ingest.model.sink_entries import TopicPartition
 
 
 class NotLeading(HeadraceError):
@@ -20,7 +21,11 @@ class NotLeading(HeadraceError):
 
 
 class NotStopped(HeadraceError):
-    """Offsets can be changed only while the ingester is stopped."""
+    """Offsets can be changed only while the connector is stopped."""
+
+
+class InvalidOffsets(HeadraceError):
+    """The text says what is wrong with offsets that somebody sent, naming the item."""
 
 
 class Unanswered(HeadraceError):
@@ -29,9 +34,9 @@ class Unanswered(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorCondition:
-    """How the ingester is: what is wanted of it, what fails at present, and the state of each slot given.
+    """How the connector is: what is wanted of it, what fails at present, and the state of each slot given.
 
-    `slots` holds (number, whether it is being recovered). It is empty once a stopped ingester has given all
+    `slots` holds (number, whether it is being recovered). It is empty once a stopped connector has given all
     slots back. `worker_id` names who works, None where that is this instance.
     """
 
@@ -60,7 +65,7 @@ class Change:
 
 
 class ConnectorPort(Protocol):
-    """The running ingester. What changes something raises NotLeading on a standby, what is read does not.
+    """The running connector. What changes something raises NotLeading on a standby, what is read does not.
 
     Every method but `cluster_id` raises NotLeading before any instance leads; most raise Unanswered.
     """
@@ -79,13 +84,20 @@ class ConnectorPort(Protocol):
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
 
     def restart(self, slots: Collection[int]) -> None:
-        """Begin a full listing, and end the tasks of these slots at their next checkpoint."""
+        """Try again what waits for an operator, and end the tasks of these slots at their next checkpoint.
+
+        A source begins a full listing; partitions of a sink that stopped go on.
+        """
 
     def restart_task(self, slot: int) -> None:
         """End the task of one slot at its next checkpoint; it starts again when there is something to do."""
 
     def topics(self) -> Sequence[str]:
-        """The topics that its objects went to, sorted."""
+        """The topics that a source has written to, or a sink has read, sorted."""
+
+
+class SourcePort(ConnectorPort, Protocol):
+    """A source, with its objects' offsets."""
 
     def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order."""
@@ -98,3 +110,32 @@ class ConnectorPort(Protocol):
 
     def reset(self) -> None:
         """Have everything read again from its start; part by part, each committed. NotStopped."""
+
+
+class SinkPort(ConnectorPort, Protocol):
+    """A sink, with its partitions' offsets."""
+
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """Where each topic-partition goes on, in order."""
+
+    def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
+        """Let these partitions go on elsewhere, all or none; None: as one that nobody has read yet.
+
+        NotStopped; InvalidOffsets for a partition that cannot.
+        """
+
+    def reset(self) -> None:
+        """Let every partition begin as one that nobody has read yet. NotStopped, InvalidOffsets."""
+
+
+class OffsetsPort(Protocol):
+    """Offsets in Connect's JSON, whichever way the data goes. NotLeading as for the connector."""
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """The elements of `offsets`."""
+
+    def alter(self, items: list[Any]) -> None:
+        """Change all of these offsets or none; return when it is committed. InvalidOffsets, NotStopped."""
+
+    def reset(self) -> None:
+        """Reset all of them. NotStopped."""

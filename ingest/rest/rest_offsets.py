@@ -6,11 +6,10 @@ A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Conn
 and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger without it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ingest.catalogue.alter_offsets import Offset
-from ingest.errors import HeadraceError
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import (
@@ -23,7 +22,7 @@ from ingest.model.positions import (
     position_as_dict,
     position_from_dict,
 )
-from ingest.rest.port import Change, LedgerObject
+from ingest.rest.port import Change, InvalidOffsets, LedgerObject, SourcePort
 from ingest.settings.choices import InputFormat
 
 _PARTITION: Final = ("bucket", "key", "etag")
@@ -44,10 +43,6 @@ _SLICES: Final = ("slices", "slices_done")
 _TEXTS: Final = ("state", "reason", "options", "version_id")
 _LONG_MAX: Final = 2**63 - 1
 _NOT_SAID: Final = -1
-
-
-class InvalidOffsets(HeadraceError):
-    """The text says what is wrong with offsets that somebody sent, naming the item."""
 
 
 def has_offset(entry: LedgerEntry) -> bool:
@@ -204,3 +199,26 @@ def check_known(change: Change, known: LedgerObject | None) -> None:
             f"The ledger does not know {change.object.id.url} with the ETag {change.object.id.etag}: its "
             "offset has to hold size (and last_modified_ms), as a GET shows them"
         )
+
+
+class SourceOffsets:
+    """`ingest.rest.port.OffsetsPort` of a source: its objects."""
+
+    def __init__(self, source: SourcePort, reader: OffsetsReader) -> None:
+        self._source = source
+        self._reader = reader
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """See `OffsetsPort.items`."""
+        return (as_item(known) for known in self._source.offsets() if has_offset(known.entry))
+
+    def alter(self, items: list[Any]) -> None:
+        """See `OffsetsPort.alter`."""
+        changes = self._reader.read(items)
+        for change in changes:
+            check_known(change, self._source.find(change.object.id))
+        self._source.alter(changes)
+
+    def reset(self) -> None:
+        """See `OffsetsPort.reset`."""
+        self._source.reset()

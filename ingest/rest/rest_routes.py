@@ -1,6 +1,6 @@
-"""Which method of which path does what: Kafka Connect's REST interface for one connector."""
+"""Which method of which path does what: Kafka Connect's REST interface over the connectors of a process."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -9,47 +9,37 @@ from ingest.errors import HeadraceError
 from ingest.http import Request, Response
 from ingest.kafka.control_records import TargetState
 from ingest.rest import plugins, shapes
+from ingest.rest.directory import ConnectorDirectory, ServedConnector
 from ingest.rest.loggers import Loggers
 from ingest.rest.plugins import InvalidPluginConfig
-from ingest.rest.port import ConnectorPort, NotLeading, NotStopped, Unanswered
-from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, check_known, has_offset
-from ingest.rest.router import Acts, Call, Refused, Router, refusing
-from ingest.rest.shapes import Identity, error_response
+from ingest.rest.port import InvalidOffsets, NotLeading, NotStopped, Unanswered
+from ingest.rest.router import Acts, Call, Refused, Router
+from ingest.rest.shapes import error_response
 from ingest.sanitize import json_text
-from ingest.settings import Settings, changed_options, describe
 
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
 _ITEMS_AT_ONCE: Final = 500
 _CHANGES_NOTHING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-_NO_CREATING: Final = (
-    "Headrace is one connector, made by its configuration file: for another one start another `headrace run`"
-)
-_NO_CONFIGURING: Final = (
-    "the configuration of Headrace is its file: change it there and restart the process; what is in progress "
-    "goes on where it was"
-)
-_NO_DELETING: Final = (
-    "Headrace is one connector and lives as long as its process: end the process, or use PUT .../stop"
-)
-
 
 class RestRoutes:
-    """Answers every request; it owns nothing and may be called by many threads at once."""
+    """Answers every request; it owns nothing and may be called by many threads at once.
+
+    `changing` has what creates, configures and deletes connectors, `refused` what says why it cannot be done.
+    """
 
     def __init__(
         self,
-        identity: Identity,
-        running: Settings,
-        connector: ConnectorPort,
-        reader: OffsetsReader,
+        directory: ConnectorDirectory,
         loggers: Loggers,
+        *,
+        version: str,
+        changing: Mapping[str, Acts],
+        refused: Mapping[str, Acts],
     ) -> None:
-        self._identity = identity
-        self._running = running
-        self._connector = connector
-        self._reader = reader
+        self._directory = directory
+        self._version = version
         one = "connectors/*"
         served: dict[str, Acts] = {
             "": {"GET": self._root},
@@ -72,13 +62,9 @@ class RestRoutes:
             "connector-plugins/*/config": {"GET": self._definitions},
             "connector-plugins/*/config/validate": {"PUT": self._validate},
         }
-        refused: dict[str, Acts] = {
-            "connectors": {"POST": refusing(_NO_CREATING)},
-            one: {"DELETE": refusing(_NO_DELETING)},
-            # Refused unless nothing would change, so that a tool can apply a configuration again and again.
-            f"{one}/config": {"PUT": self._configure, "PATCH": self._configure},
-        }
-        self._router = Router(served | loggers.routes(), refused)
+        for path, acts in {**changing, **loggers.routes()}.items():
+            served[path] = {**served.get(path, {}), **acts}
+        self._router = Router(served, refused)
 
     def answer(self, request: Request) -> Response:
         """The answer, errors included: nothing but a bug raises."""
@@ -94,20 +80,21 @@ class RestRoutes:
         except HeadraceError as error:
             return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
-    def _require(self, call: Call, message: str) -> None:
-        """404 in these words, with the name for `{}`, unless the connector is ours."""
-        if call.names[0] != self._identity.name:
+    def _find(self, call: Call, message: str) -> ServedConnector:
+        """The connector; 404 in these words, with the name for `{}`, when there is none."""
+        found = self._directory.find(call.names[0])
+        if found is None:
             raise Refused(HTTPStatus.NOT_FOUND, message.format(call.names[0]))
+        return found
 
     # -- the worker ------------------------------------------------------------------------------------------
 
     def _root(self, _call: Call) -> Response:
-        return Response.of_json(shapes.server_info(self._identity, self._connector.cluster_id))
+        return Response.of_json(shapes.server_info(self._version, self._directory.cluster_id))
 
     def _health(self, _call: Call) -> Response:
         try:
-            self._connector.require_leading()
-            self._connector.condition()
+            self._directory.require_health()
         except NotLeading as error:
             # A standby is as healthy as one can be that waits.
             return Response.of_json({"status": "healthy", "message": str(error)})
@@ -119,127 +106,105 @@ class RestRoutes:
 
     def _list(self, call: Call) -> Response:
         wanted = parse_qs(call.request.query, keep_blank_values=True).get("expand")
+        names = self._directory.names()
         if wanted is None:
-            return Response.of_json([self._identity.name])
-        condition = self._connector.condition()
-        expanded: dict[str, Any] = {}
-        if "status" in wanted:
-            expanded["status"] = shapes.connector_status(self._identity, condition)
-        if "info" in wanted:
-            expanded["info"] = shapes.connector_info(self._identity, condition)
-        return Response.of_json({self._identity.name: expanded})
+            return Response.of_json(list(names))
+        shown = {name: self._directory.find(name) for name in names}
+        return Response.of_json(
+            {name: _expanded(found, wanted) for name, found in shown.items() if found is not None}
+        )
 
     # -- the connector ---------------------------------------------------------------------------------------
 
     def _info(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        try:
-            condition = self._connector.condition()
-        except NotLeading:
-            condition = None
-        return Response.of_json(shapes.connector_info(self._identity, condition))
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(info_of(one))
 
     def _config(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        return Response.of_json(dict(self._identity.config))
-
-    def _configure(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        # As Connect does, the name is taken from the path where the body leaves it out.
-        config = {"name": self._identity.name, **plugins.given(call.json())}
-        has_class = plugins.is_plugin(str(config.get("connector.class", plugins.PLUGIN_CLASS)).strip())
-        changed = [
-            name
-            for name in changed_options(self._running, config, is_whole=call.request.method == "PUT")
-            if name != "connector.class" or not has_class
-        ]
-        if changed:
-            raise Refused(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                f"HTTP 405 Method Not Allowed: this would change {', '.join(changed)}, and "
-                f"{_NO_CONFIGURING}.",
-            )
-        return self._info(call)
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(dict(one.identity.config))
 
     def _status(self, call: Call) -> Response:
-        self._require(call, "No status found for connector {}")
-        return Response.of_json(shapes.connector_status(self._identity, self._connector.condition()))
+        one = self._find(call, "No status found for connector {}")
+        return Response.of_json(shapes.connector_status(one.identity, one.port.condition()))
 
     def _tasks(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        return Response.of_json(shapes.task_infos(self._identity, self._connector.condition()))
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(shapes.task_infos(one.identity, one.port.condition()))
 
     def _task_status(self, call: Call) -> Response:
-        self._require(call, f"No status found for task {{}}-{call.names[1]}")
-        condition = self._connector.condition()
+        one = self._find(call, f"No status found for task {{}}-{call.names[1]}")
+        condition = one.port.condition()
         for number, _ in condition.slots:
             if str(number) == call.names[1]:
-                return Response.of_json(shapes.task_status(self._identity, condition, number))
-        raise Refused(HTTPStatus.NOT_FOUND, f"No status found for task {self._identity.name}-{call.names[1]}")
+                return Response.of_json(shapes.task_status(one.identity, condition, number))
+        raise Refused(HTTPStatus.NOT_FOUND, f"No status found for task {one.identity.name}-{call.names[1]}")
 
     def _topics(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        return Response.of_json({self._identity.name: {"topics": list(self._connector.topics())}})
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json({one.identity.name: {"topics": list(one.port.topics())}})
 
     def _reset_topics(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
+        self._find(call, "Connector {} not found")
         raise Refused(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
 
     # -- steering --------------------------------------------------------------------------------------------
 
     def _pause(self, call: Call) -> Response:
-        self._require(call, "Unknown connector {}")
-        self._connector.steer(TargetState.PAUSED)
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.PAUSED)
         return Response.empty(HTTPStatus.ACCEPTED)
 
     def _resume(self, call: Call) -> Response:
-        self._require(call, "Unknown connector {}")
-        self._connector.steer(TargetState.RUNNING)
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.RUNNING)
         return Response.empty(HTTPStatus.ACCEPTED)
 
     def _stop(self, call: Call) -> Response:
-        self._require(call, "Unknown connector {}")
-        self._connector.steer(TargetState.STOPPED)
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.STOPPED)
         return Response.empty(HTTPStatus.NO_CONTENT)
 
     def _restart(self, call: Call) -> Response:
-        self._require(call, "Unknown connector: {}")
-        self._connector.require_leading()
+        one = self._find(call, "Unknown connector: {}")
+        one.port.require_leading()
         include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
-        condition = self._connector.condition()
+        condition = one.port.condition()
         restarting: frozenset[int] = frozenset()
         if not only_failed:
             # What has failed is being recovered already; there is nothing that would wait for a restart.
             if include_tasks:
                 restarting = frozenset(number for number, _ in condition.slots)
-            self._connector.restart(restarting)
+            one.port.restart(restarting)
         if not (include_tasks or only_failed):
             return Response.empty(HTTPStatus.NO_CONTENT)
         shown = shapes.connector_status(
-            self._identity, condition, restarting=None if only_failed else restarting
+            one.identity, condition, restarting=None if only_failed else restarting
         )
         return Response.of_json(shown, HTTPStatus.ACCEPTED)
 
     def _restart_task(self, call: Call) -> Response:
-        self._require(call, "Unknown connector: {}")
-        self._connector.require_leading()
-        for number, _ in self._connector.condition().slots:
+        one = self._find(call, "Unknown connector: {}")
+        one.port.require_leading()
+        for number, _ in one.port.condition().slots:
             if str(number) == call.names[1]:
-                self._connector.restart_task(number)
+                one.port.restart_task(number)
                 return Response.empty(HTTPStatus.NO_CONTENT)
-        raise Refused(HTTPStatus.NOT_FOUND, f"Unknown task: {self._identity.name}-{call.names[1]}")
+        raise Refused(HTTPStatus.NOT_FOUND, f"Unknown task: {one.identity.name}-{call.names[1]}")
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
     def _offsets(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        items = (as_item(known) for known in self._connector.offsets() if has_offset(known.entry))
+        one = self._find(call, "Connector {} not found")
         return Response(
-            HTTPStatus.OK, "application/json; charset=utf-8", b'{"offsets":[', more=_listed(items)
+            HTTPStatus.OK,
+            "application/json; charset=utf-8",
+            b'{"offsets":[',
+            more=_listed(one.offsets.items()),
         )
 
     def _alter(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
+        one = self._find(call, "Connector {} not found")
         body = call.json()
         items = body.get("offsets") if isinstance(body, dict) else None
         if not isinstance(items, list) or not items:
@@ -252,29 +217,15 @@ class RestRoutes:
                 HTTPStatus.BAD_REQUEST,
                 f"At most {MAX_OFFSETS:,} offsets can be altered at once: send them in several requests",
             )
-        self._require_stopped()
-        changes = self._reader.read(items)
-        for change in changes:
-            check_known(change, self._connector.find(change.object.id))
-        self._connector.alter(changes)
+        _require_stopped(one)
+        one.offsets.alter(items)
         return Response.of_json({"message": "The offsets for this connector have been altered successfully"})
 
     def _reset(self, call: Call) -> Response:
-        self._require(call, "Connector {} not found")
-        self._require_stopped()
-        self._connector.reset()
+        one = self._find(call, "Connector {} not found")
+        _require_stopped(one)
+        one.offsets.reset()
         return Response.of_json({"message": "The offsets for this connector have been reset successfully"})
-
-    def _require_stopped(self) -> None:
-        """400 as Connect says it, with the way out; 409 on a standby."""
-        self._connector.require_leading()
-        condition = self._connector.condition()
-        if condition.target is not TargetState.STOPPED or condition.slots:
-            raise NotStopped(
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
-                "done for the specified connector by issuing a 'PUT' request to the "
-                f"'/connectors/{self._identity.name}/stop' endpoint"
-            )
 
     # -- plugins ---------------------------------------------------------------------------------------------
 
@@ -283,24 +234,61 @@ class RestRoutes:
         return Response.of_json(plugins.plugin_infos())
 
     def _definitions(self, call: Call) -> Response:
-        _require_plugin(call)
-        return Response.of_json(plugins.definitions())
+        return Response.of_json(plugins.definitions(_plugin(call)))
 
     def _validate(self, call: Call) -> Response:
-        _require_plugin(call)
+        plugin = _plugin(call)
         body = call.json()
         included = body.get("connector.class") if isinstance(body, dict) else None
-        if isinstance(included, str) and included.strip() and not plugins.is_plugin(included.strip()):
-            raise Refused(
-                HTTPStatus.BAD_REQUEST,
-                f"Included connector type {included} does not match request type {call.names[0]}",
-            )
-        return Response.of_json(plugins.validated(body, describe(self._running)))
+        if isinstance(included, str) and included.strip() not in {"", plugin}:
+            # Short names are as good as whole ones, and some classes share one.
+            asked = plugins.plugin_class(included.strip())
+            if asked is None or asked.rpartition(".")[2] != plugin.rpartition(".")[2]:
+                raise Refused(
+                    HTTPStatus.BAD_REQUEST,
+                    f"Included connector type {included} does not match request type {call.names[0]}",
+                )
+        return Response.of_json(plugins.validated(plugin, body, self._directory.worker_config))
 
 
-def _require_plugin(call: Call) -> None:
-    if not plugins.is_plugin(call.names[0]):
+def info_of(one: ServedConnector) -> dict[str, Any]:
+    """`GET /connectors/{name}`, at any time."""
+    try:
+        condition = one.port.condition()
+    except NotLeading:
+        condition = None
+    return shapes.connector_info(one.identity, condition)
+
+
+def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
+    """One connector of `GET /connectors?expand=..`."""
+    expanded: dict[str, Any] = {}
+    condition = one.port.condition()
+    if "status" in wanted:
+        expanded["status"] = shapes.connector_status(one.identity, condition)
+    if "info" in wanted:
+        expanded["info"] = shapes.connector_info(one.identity, condition)
+    return expanded
+
+
+def _require_stopped(one: ServedConnector) -> None:
+    """400 as Connect says it, with the way out; 409 on a standby."""
+    one.port.require_leading()
+    condition = one.port.condition()
+    if condition.target is not TargetState.STOPPED or condition.slots:
+        raise NotStopped(
+            "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
+            "done for the specified connector by issuing a 'PUT' request to the "
+            f"'/connectors/{one.identity.name}/stop' endpoint"
+        )
+
+
+def _plugin(call: Call) -> str:
+    """The class that the path names, else 404."""
+    found = plugins.plugin_class(call.names[0])
+    if found is None:
         raise Refused(HTTPStatus.NOT_FOUND, f"Unknown plugin {call.names[0]}.")
+    return found
 
 
 def _refuse_other_sites(request: Request) -> None:

@@ -31,11 +31,11 @@ def error_response(status: HTTPStatus, message: str) -> Response:
     return Response.of_json({"error_code": int(status), "message": message}, status)
 
 
-def server_info(identity: Identity, cluster_id: str | None) -> dict[str, Any]:
+def server_info(version: str, cluster_id: str | None) -> dict[str, Any]:
     """`GET /`."""
     return {
         "version": CONNECT_VERSION,
-        "commit": f"headrace-{identity.version}",
+        "commit": f"headrace-{version}",
         "kafka_cluster_id": cluster_id,
     }
 

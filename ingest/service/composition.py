@@ -17,16 +17,18 @@ from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
-from ingest.rest.server import rest_server
+from ingest.rest.port import SinkPort, SourcePort
+from ingest.rest.server import run_server
 from ingest.service.endpoints import endpoints
 from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
 from ingest.service.process_parts import Past, ProcessParts
-from ingest.service.rest_adapter import RestAdapter
+from ingest.service.sink.sink_adapter import SinkAdapter
 from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.source_adapter import SourceAdapter
 from ingest.service.source_leader import SourceLeader
 from ingest.service.spark_startup import SparkStartup
-from ingest.service.standby import InstanceConnector, OpenLedger, StandbyLedger
+from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, StandbyLedger
 from ingest.service.startup import Startup, Stopped
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
@@ -82,7 +84,8 @@ class _Composition:
         self._metrics = Metrics(lambda: self._snapshot_holder.snapshot.objects)
         self._statistics = Statistics(self._metrics)
         self._sink_statistics = SinkStatistics(self._metrics)
-        self._connector = RestAdapter(self._snapshot_holder)
+        self._source = SourceAdapter(self._snapshot_holder)
+        self._sink = SinkAdapter(self._snapshot_holder)
         self._deadline = time.monotonic() + options.startup_seconds
         kafka = settings.kafka
         self._clients = ClientProperties(
@@ -103,7 +106,7 @@ class _Composition:
             statistics=self._statistics,
             failures=self.failures,
         ).find()
-        self._connector.cluster_id = found.ledger.cluster_id
+        self._source.cluster_id = self._sink.cluster_id = found.ledger.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
         spark_startup = SparkStartup(self._settings, deadline=self._deadline)
         closing.callback(spark_startup.close)
@@ -115,7 +118,6 @@ class _Composition:
             snapshot_holder=self._snapshot_holder,
             metrics=self._metrics,
             statistics=self._statistics,
-            connector=self._connector,
             stop=self._stop,
             found=found,
             until_idle=self._options.until_idle,
@@ -156,7 +158,9 @@ class _Composition:
     def _new_leader(self, taken: TakenLead) -> Leader:
         """What leads in this configuration's direction."""
         sink = self._settings.sink
-        return SourceLeader(taken) if sink is None else SinkLeader(taken, sink, self._sink_statistics)
+        if sink is None:
+            return SourceLeader(taken, self._source)
+        return SinkLeader(taken, sink, self._sink_statistics, self._sink)
 
     def _log_start(self) -> None:
         settings = self._settings
@@ -188,18 +192,20 @@ class _Composition:
             closing.callback(server.close)
         rest_listen = self._settings.http.rest_listen
         if rest_listen is not None:
-            rest = rest_server(
+            rest = run_server(
                 rest_listen,
                 self._settings,
-                InstanceConnector(
-                    self._connector,
-                    self._standby_ledger,
-                    bucket=self._settings.s3.bucket,
-                    tasks_max=self._settings.identity.tasks_max,
-                ),
+                self._port(),
                 host_name=socket.gethostname(),
                 version=version("headrace"),
             )
             rest.start()
             closing.callback(self._standby_ledger.close)
             closing.callback(rest.close)
+
+    def _port(self) -> SourcePort | SinkPort:
+        """The connector as the REST interface asks it, whether this instance leads or stands by."""
+        settings, ledger, tasks_max = self._settings, self._standby_ledger, self._settings.identity.tasks_max
+        if settings.sink is not None:
+            return InstanceSink(self._sink, ledger, tasks_max=tasks_max)
+        return InstanceSource(self._source, ledger, bucket=settings.s3.bucket, tasks_max=tasks_max)

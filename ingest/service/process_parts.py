@@ -6,7 +6,6 @@ from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import SnapshotHolder
-from ingest.service.rest_adapter import RestAdapter
 from ingest.service.spark_startup import SparkStartup
 from ingest.service.startup import Found
 from ingest.service.statistics import Statistics
@@ -25,7 +24,6 @@ class ProcessParts:
     snapshot_holder: SnapshotHolder
     metrics: Metrics
     statistics: Statistics
-    connector: RestAdapter
     stop: Stop
     found: Found
     until_idle: bool

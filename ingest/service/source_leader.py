@@ -33,9 +33,9 @@ from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.recovery import Recovery
-from ingest.service.rest_adapter import LeadershipView
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
+from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
@@ -72,8 +72,9 @@ class _Running:
 class SourceLeader:
     """See `ingest.service.leadership_phase.Leader`."""
 
-    def __init__(self, taken: TakenLead) -> None:
+    def __init__(self, taken: TakenLead, connector: SourceAdapter) -> None:
         self._taken = taken
+        self._connector = connector
         self._process = taken.process
         self._settings = taken.process.settings
         self._leadership = taken.leadership
@@ -185,7 +186,7 @@ class SourceLeader:
         )
 
     def _remembering(self, ledger: DriverLedger) -> Callable[[str], None]:
-        connector = self._process.connector
+        connector = self._connector
 
         def remember(topic: str) -> None:
             ledger.add_anchor(topic)
@@ -233,8 +234,8 @@ class SourceLeader:
         running.listeners.start(skip_through=running.skip_through)
         running.lifecycle.begin(running.ledger.cache.controls())
         running.loop.begin()
-        process.connector.lead(
-            LeadershipView(
+        self._connector.lead(
+            SourceLeadership(
                 post=self._inbox.put,
                 lifecycle=running.lifecycle,
                 statistics=process.statistics,
@@ -304,7 +305,7 @@ class SourceLeader:
         process.statistics.leadership_ended()
         process.statistics.trouble("lead", str(error))
         show_standby(process, ready=False)
-        process.connector.stand_by()
+        self._connector.stand_by()
         running.slot_pool.close(0.0)
         running.recovery.close()
         running.watch.close()

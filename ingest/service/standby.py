@@ -6,15 +6,25 @@ does; what changes something is the leader's.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
 
 from ingest.errors import HeadraceError
 from ingest.kafka.control_records import PAUSE, SLOTS, Pause, SlotCount, TargetState, decode_control
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.objects import ObjectId
-from ingest.rest.port import Change, ConnectorCondition, ConnectorPort, LedgerObject, NotLeading
-from ingest.service.rest_adapter import known_of
+from ingest.model.sink_entries import TopicPartition
+from ingest.rest.port import (
+    Change,
+    ConnectorCondition,
+    ConnectorPort,
+    LedgerObject,
+    NotLeading,
+    SinkPort,
+    SourcePort,
+)
+from ingest.service.sink.sink_adapter import checkpoints
+from ingest.service.source_adapter import known_of
 
 # So long after the last question the ledger is followed, so that who polls does not have it read each time.
 _IDLE_SECONDS: Final = 60.0
@@ -94,15 +104,15 @@ class StandbyLedger:
             following.close()
 
 
-class InstanceConnector:
-    """`ingest.rest.port.Connector` of an instance that leads at times."""
+P = TypeVar("P", bound=ConnectorPort)
 
-    def __init__(
-        self, leader: ConnectorPort, ledger: StandbyLedger, *, bucket: str, tasks_max: int | None
-    ) -> None:
+
+class InstanceConnector(Generic[P]):
+    """`ingest.rest.port.ConnectorPort` of an instance that leads at times, but for its direction's own."""
+
+    def __init__(self, leader: P, ledger: StandbyLedger, *, tasks_max: int | None) -> None:
         self._leader = leader
         self._ledger = ledger
-        self._bucket = bucket
         self._tasks_max = tasks_max
 
     @property
@@ -128,6 +138,37 @@ class InstanceConnector:
         slots = tuple((number, False) for number in range(count))
         return ConnectorCondition(target=target, problems=(), slots=slots, worker_id=_LEADER)
 
+    def steer(self, target: TargetState) -> None:
+        """The leader's."""
+        self._leader.steer(target)
+
+    def restart(self, slots: Collection[int]) -> None:
+        """The leader's."""
+        self._leader.restart(slots)
+
+    def restart_task(self, slot: int) -> None:
+        """The leader's."""
+        self._leader.restart_task(slot)
+
+    def _leads(self) -> bool:
+        try:
+            self._leader.require_leading()
+        except NotLeading as error:
+            if not error.is_standby:
+                raise
+            return False
+        return True
+
+
+class InstanceSource(InstanceConnector[SourcePort]):
+    """`ingest.rest.port.SourcePort` of an instance that leads at times."""
+
+    def __init__(
+        self, leader: SourcePort, ledger: StandbyLedger, *, bucket: str, tasks_max: int | None
+    ) -> None:
+        super().__init__(leader, ledger, tasks_max=tasks_max)
+        self._bucket = bucket
+
     def topics(self) -> Sequence[str]:
         """The topics that its objects went to, sorted."""
         if self._leads():
@@ -150,18 +191,6 @@ class InstanceConnector:
         """What the ledger knows of one object."""
         return self._leader.find(object_id)
 
-    def steer(self, target: TargetState) -> None:
-        """The leader's."""
-        self._leader.steer(target)
-
-    def restart(self, slots: Collection[int]) -> None:
-        """The leader's."""
-        self._leader.restart(slots)
-
-    def restart_task(self, slot: int) -> None:
-        """The leader's."""
-        self._leader.restart_task(slot)
-
     def alter(self, changes: Sequence[Change]) -> None:
         """The leader's."""
         self._leader.alter(changes)
@@ -170,11 +199,22 @@ class InstanceConnector:
         """The leader's."""
         self._leader.reset()
 
-    def _leads(self) -> bool:
-        try:
-            self._leader.require_leading()
-        except NotLeading as error:
-            if not error.is_standby:
-                raise
-            return False
-        return True
+
+class InstanceSink(InstanceConnector[SinkPort]):
+    """`ingest.rest.port.SinkPort` of an instance that leads at times."""
+
+    def topics(self) -> Sequence[str]:
+        """The topics of which something was read, sorted."""
+        return sorted({partition.topic for partition in self.offsets()})
+
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """Where each topic-partition goes on."""
+        return self._leader.offsets() if self._leads() else checkpoints(self._ledger.cache())
+
+    def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
+        """The leader's."""
+        self._leader.alter(changes)
+
+    def reset(self) -> None:
+        """The leader's."""
+        self._leader.reset()

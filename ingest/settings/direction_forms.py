@@ -21,6 +21,7 @@ OTHER_SINKS: Final = (
     "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
 )
 """The sinks whose configurations `ingest.settings.vendors` translates."""
+SINK_CLASSES: Final = (SINK_CLASS, *OTHER_SINKS)
 
 
 class Direction(StrEnum):

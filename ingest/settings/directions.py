@@ -62,8 +62,6 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     record_options.RETRY_DELAY: _ENDLESS,
     record_options.RETRY_DELAY_MAX: _ENDLESS,
     connection_options.LEDGER_RETENTION: _REMOVE,
-    connection_options.REST_LISTEN: "is a source's so far; /status and /metrics of http.listen show a sink",
-    connection_options.REST_AUTH_FILE: "is a source's so far; remove it",
 }
 
 

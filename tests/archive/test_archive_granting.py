@@ -257,7 +257,7 @@ class TestRewind:
         """They would pass over what is wanted again."""
         one = leader(checkpoint(8, highest=9, letters=(9,)), sealed("a", 8, 9, group="g", state=COMPLETE))
         one.topics(*found({0: 20}))
-        effects = one.archive.rewind(P0, 2)
+        effects = one.archive.rewind({P0: 2})
         assert not isinstance(effects, Refused)
         assert [offset.offset for offset in one.apply(effects).offsets] == [2]
         (grant,) = one.archive.next_batch(0, 1)
@@ -268,7 +268,7 @@ class TestRewind:
         one = leader(checkpoint(8))
         one.topics(*found({0: 20}))
         one.archive.next_batch(0, 1)
-        refused = one.archive.rewind(P0, 2)
+        refused = one.archive.rewind({P0: 2})
         assert isinstance(refused, Refused)
         assert "t-0 is granted" in refused.sentence
 

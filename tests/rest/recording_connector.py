@@ -10,9 +10,11 @@ from ingest.http import Request, Response
 from ingest.kafka.control_records import TargetState
 from ingest.log_levels import LoggerLevels
 from ingest.model.objects import ObjectId
+from ingest.rest.directory import ServedConnector
 from ingest.rest.loggers import Loggers
+from ingest.rest.only_connector import OnlyConnector
 from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
-from ingest.rest.rest_offsets import OffsetsReader
+from ingest.rest.rest_offsets import OffsetsReader, SourceOffsets
 from ingest.rest.rest_routes import RestRoutes
 from ingest.rest.shapes import Identity
 from ingest.settings import load
@@ -43,7 +45,7 @@ READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options=
 
 @dataclass(slots=True)
 class FakeConnector:
-    """`ConnectorPort` with two slots; `standby` makes it answer as one."""
+    """`SourcePort` with two slots; `standby` makes it answer as one."""
 
     target: TargetState = TargetState.RUNNING
     problems: tuple[str, ...] = ()
@@ -108,7 +110,9 @@ def ask(
     connector: FakeConnector, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, Any, Response]:
     """Status, JSON (None without a body) and response of one request; a text body is sent as it is."""
-    routes = RestRoutes(IDENTITY, RUNNING, connector, READER, Loggers(LoggerLevels()))
+    served = ServedConnector(identity=IDENTITY, port=connector, offsets=SourceOffsets(connector, READER))
+    only = OnlyConnector(RUNNING, served)
+    routes = RestRoutes(only, Loggers(LoggerLevels()), version="9.9", changing={}, refused=only.refused())
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     named = Message()
     for name, value in headers.items():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.http import HttpServer
-from ingest.rest.server import rest_server
+from ingest.rest.server import run_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
 from tests.rest.recording_connector import FakeConnector
@@ -36,7 +36,7 @@ def settings() -> Settings:
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
     """A running one."""
-    made = rest_server(HostPort("127.0.0.1", 0), settings(), FakeConnector(), host_name="host", version="9.9")
+    made = run_server(HostPort("127.0.0.1", 0), settings(), FakeConnector(), host_name="host", version="9.9")
     made.start()
     yield made
     made.close()

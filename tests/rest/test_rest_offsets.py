@@ -18,8 +18,8 @@ from ingest.model.positions import (
     Position,
     RowPosition,
 )
-from ingest.rest.port import Change, LedgerObject
-from ingest.rest.rest_offsets import InvalidOffsets, OffsetsReader, as_item, check_known, has_offset
+from ingest.rest.port import Change, InvalidOffsets, LedgerObject
+from ingest.rest.rest_offsets import OffsetsReader, as_item, check_known, has_offset
 from ingest.settings.choices import InputFormat
 from tests.rest.recording_connector import READER, FakeConnector, ask
 

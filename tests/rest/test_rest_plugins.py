@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from ingest.settings.choices import InputFormat
+from ingest.settings.direction_forms import Direction
+from ingest.settings.directions import is_for
 from ingest.settings.options import OPTIONS
 from tests.rest.recording_connector import FakeConnector, ask
 
@@ -33,11 +35,15 @@ def value_of(shape: Any, name: str) -> Any:
 
 
 def test_the_plugin_goes_by_the_name_that_its_users_know() -> None:
-    """One source."""
+    """Sources and sinks, each with its type."""
     status, shape, _ = ask(FakeConnector(), "GET", "/connector-plugins?connectorsOnly=false")
 
     assert status == 200
-    assert [(plugin["class"], plugin["type"]) for plugin in shape] == [(AIVEN, "source")]
+    assert {(plugin["class"], plugin["type"]) for plugin in shape} >= {
+        (AIVEN, "source"),
+        ("HeadraceSource", "source"),
+        ("HeadraceSink", "sink"),
+    }
 
 
 @pytest.mark.parametrize("name", [AIVEN, "S3SourceConnector", "S3Source"])
@@ -46,7 +52,9 @@ def test_every_option_has_a_definition(name: str) -> None:
     status, shape, _ = ask(FakeConnector(), "GET", f"/connector-plugins/{name}/config")
 
     assert status == 200
-    assert [definition["name"] for definition in shape] == [option.name for option in OPTIONS]
+    assert [definition["name"] for definition in shape] == [
+        option.name for option in OPTIONS if is_for(option, Direction.SOURCE)
+    ]
     interval = next(one for one in shape if one["name"] == "poll.interval.ms")
     assert {key: interval[key] for key in interval if key not in {"documentation", "order"}} == {
         "name": "poll.interval.ms",

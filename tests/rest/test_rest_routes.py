@@ -140,7 +140,7 @@ def test_what_cannot_be_is_refused_in_connects_words(
 @pytest.mark.parametrize(
     ("method", "path", "remedy"),
     [
-        ("POST", "/connectors", "start another `headrace run`"),
+        ("POST", "/connectors", "a `headrace worker`, which runs many"),
         ("PUT", "/connectors/uploads/config", "change it there and restart the process"),
         ("PATCH", "/connectors/uploads/config", "change it there and restart the process"),
         ("DELETE", "/connectors/uploads", "end the process"),

@@ -12,7 +12,7 @@ import pytest
 
 from ingest import http as endpoints
 from ingest.http import AddressTaken, HttpServer
-from ingest.rest.server import rest_server
+from ingest.rest.server import run_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
 from tests.checks.configured import configured
@@ -45,7 +45,7 @@ _SINK = {"topic": None, "sqs.queue.url": None, "file.name.template": None, "topi
 
 def serve(connector: FakeConnector, made: Settings) -> HttpServer:
     """A server, not started."""
-    return rest_server(LOCAL, made, connector, host_name="host", version="9.9")
+    return run_server(LOCAL, made, connector, host_name="host", version="9.9")
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_sink_is_shown_as_one() -> None:
 
 def test_who_listens_everywhere_says_its_name() -> None:
     """`worker_id` is for people to find the machine."""
-    made = rest_server(HostPort("0.0.0.0", 0), settings(), FakeConnector(), host_name="host", version="1")  # noqa: S104 - the point of it
+    made = run_server(HostPort("0.0.0.0", 0), settings(), FakeConnector(), host_name="host", version="1")  # noqa: S104 - the point of it
     made.start()
     try:
         status = ask(made, "GET", "/connectors/uploads/status")[1]
@@ -185,6 +185,6 @@ def test_half_a_body_holds_nobody_up(server: HttpServer, monkeypatch: pytest.Mon
 def test_a_taken_address_names_the_option(server: HttpServer) -> None:
     """A configuration error."""
     with pytest.raises(AddressTaken, match=r"rest\.listen: cannot listen on"):
-        rest_server(
+        run_server(
             HostPort("127.0.0.1", server.port), settings(), FakeConnector(), host_name="host", version="1"
         )

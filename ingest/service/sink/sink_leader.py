@@ -21,7 +21,9 @@ from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
+from ingest.service.sink.sink_adapter import SinkAdapter, SinkLeadership
 from ingest.service.sink.sink_events import SinkInbox
+from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_loop import SinkLoop, SinkParts
 from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
@@ -46,6 +48,7 @@ class _Running:
     """What runs while this process leads, and has to be ended in order."""
 
     loop: SinkLoop
+    lifecycle: SinkLifecycle
     archive: Archive
     slots: SinkSlots
     recovery: Recovery
@@ -58,8 +61,11 @@ class _Running:
 class SinkLeader:
     """See `ingest.service.leadership_phase.Leader`."""
 
-    def __init__(self, taken: TakenLead, sink: SinkSettings, statistics: SinkStatistics) -> None:
+    def __init__(
+        self, taken: TakenLead, sink: SinkSettings, statistics: SinkStatistics, connector: SinkAdapter
+    ) -> None:
         self._taken = taken
+        self._connector = connector
         self._process = taken.process
         self._settings = taken.process.settings
         self._sink = sink
@@ -71,6 +77,16 @@ class SinkLeader:
         with self._taken.leading_again_later():
             running = self._compose()
         self._process.metrics.leader.set(1)
+        running.lifecycle.begin(self._taken.ledger.cache.controls())
+        self._connector.lead(
+            SinkLeadership(
+                post=self._inbox.put,
+                lifecycle=running.lifecycle,
+                archive=running.archive,
+                statistics=self._statistics,
+                cache=self._taken.ledger.cache,
+            )
+        )
         try:
             gc.freeze()
             running.loop.run(lambda: self._publish(running))
@@ -124,8 +140,10 @@ class SinkLeader:
             ),
             slots=slots,
         )
+        loop.lifecycle = SinkLifecycle(archive, writes, loop.slots, loop.apply)
         return _Running(
             loop=loop,
+            lifecycle=loop.lifecycle,
             archive=archive,
             slots=loop.slots,
             recovery=recovery,
@@ -180,6 +198,7 @@ class SinkLeader:
         archive, statistics, metrics = running.archive, self._statistics, process.metrics
         counts, sums = archive.counts(now_ms), statistics.sums()
         partitions = archive.partitions()
+        metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
         for one in partitions:
             lag[one.topic] += one.lag
@@ -202,7 +221,7 @@ class SinkLeader:
                 process.snapshot_holder.snapshot,
                 role="leader",
                 ready=not (statistics.problems or sentences),
-                target="paused" if archive.is_paused else "running",
+                target=running.lifecycle.target,
                 at_ms=now_ms,
                 slots=doing,
                 records_total=statistics.records,
@@ -272,6 +291,7 @@ class SinkLeader:
         self._statistics.leadership_ended()
         process.statistics.trouble("lead", str(error))
         show_standby(process, ready=False)
+        self._connector.stand_by()
         self._taken.slot_pool.close(0.0)
         running.topics.close()
         running.completer.close()

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from archive import Archive, GroupOffset, SinkEffects
 from ingest import clock
 from ingest.errors import LeadershipLost, Unavailable
+from ingest.kafka.control_records import TargetState
 from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.ledger_writer import GroupOffsets, Write
 from ingest.model.sink_completion import Verdict
@@ -25,6 +26,7 @@ from ingest.service.service_events import (
 )
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.sink_events import CompletionEnded, SinkEvent, SinkInbox, SinkWritten, TopicsSurveyed
+from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
@@ -76,6 +78,8 @@ class SinkLoop:
         self._has_surveyed = False
         self.slots: SinkSlots | None = None
         """Set before `run`: they need `apply`."""
+        self.lifecycle: SinkLifecycle | None = None
+        """Set before `run`: it needs the slots."""
 
     def run(self, publish: Callable[[], None]) -> None:
         """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot go on."""
@@ -123,6 +127,8 @@ class SinkLoop:
         if now >= self._tick_at:
             self._tick_at = now + _TICK_SECONDS
             self.apply(self._parts.archive.tick(clock.wall_ms()))
+        if self.lifecycle is not None:
+            self.lifecycle.advance()
         self._slots().plan()
 
     def _survey(self) -> None:
@@ -196,6 +202,11 @@ class SinkLoop:
     def _is_over(self, now: float) -> bool:
         """`--until-idle`: everything that is in Kafka has been read."""
         parts = self._parts
+        if self.lifecycle is not None and self.lifecycle.target is not TargetState.RUNNING:
+            raise Unavailable(
+                f"--until-idle: the sink is {self.lifecycle.target}, as was asked through the REST "
+                "interface, so nothing will be done; PUT .../resume there lets it go on"
+            )
         # What is open is closed by the stop that follows.
         if not self._has_surveyed or not self._has_read_all():
             self._idle_since = None

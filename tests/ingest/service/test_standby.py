@@ -17,8 +17,8 @@ from ingest.model.objects import ObjectId
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.rest.port import NotLeading
 from ingest.service import standby
-from ingest.service.rest_adapter import RestAdapter
-from ingest.service.standby import InstanceConnector, StandbyLedger
+from ingest.service.source_adapter import SourceAdapter
+from ingest.service.standby import InstanceSource, StandbyLedger
 from tests.support.until import until_sync
 
 DONE = LedgerEntry(state=State.DONE, records=3, topic="events", size=10)
@@ -82,10 +82,10 @@ def ledger(tmp_path: Path) -> Ledger:
     )
 
 
-def instance(ledger: Ledger, *, role: str = "standby", tasks_max: int | None = None) -> InstanceConnector:
+def instance(ledger: Ledger, *, role: str = "standby", tasks_max: int | None = None) -> InstanceSource:
     """A connector of an instance that does not lead."""
-    leader = RestAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role=role)))
-    return InstanceConnector(leader, StandbyLedger(ledger.open), bucket="bucket", tasks_max=tasks_max)
+    leader = SourceAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role=role)))
+    return InstanceSource(leader, StandbyLedger(ledger.open), bucket="bucket", tasks_max=tasks_max)
 
 
 def test_a_standby_reads_and_changes_nothing(ledger: Ledger) -> None:

@@ -1,0 +1,148 @@
+"""Pause, stop, resume, restart and other offsets of a sink, carried out by the leader's deciding thread.
+
+The wish is a control record of the ledger, as a source's is, and takes effect when its transaction is
+acknowledged:
+
+    paused    nothing is granted; slots close, commit and complete what they have open, and end
+    stopped   besides, slots that only wait for work are given back
+    running   partitions are granted again
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+import structlog
+
+from archive import Archive, Refused, SinkEffects
+from ingest import clock
+from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
+from ingest.model.ledger_entry import ControlKey
+from ingest.model.sink_entries import TopicPartition
+from ingest.rest.port import InvalidOffsets, NotStopped
+from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.service_events import RunInServiceThread
+from ingest.service.sink.sink_slots import SinkSlots
+from ingest.service.slot_states import SlotState
+
+_log = structlog.get_logger(__name__)
+
+_ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
+_WAITING: Final = (SlotState.STARTING, SlotState.READY)
+
+
+class SinkLifecycle:
+    """What is wanted of the sink, and the steps towards it. `begin`, then `advance` in every turn."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        writes: LedgerWrites,
+        slots: SinkSlots,
+        apply: Callable[[SinkEffects], None],
+    ) -> None:
+        self._archive = archive
+        self._writes = writes
+        self._slots = slots
+        self._apply = apply
+        self._wanted = TargetState.RUNNING
+        self._asked: set[tuple[int, int | None]] = set()
+        self._waiting: list[Future[None]] = []
+        self.target = TargetState.RUNNING
+
+    @property
+    def has_given_back(self) -> bool:
+        """True when it is stopped and no slot is in use."""
+        states = self._slots.slots
+        return self.target is TargetState.STOPPED and len(states.of(SlotState.FREE)) == states.count
+
+    @property
+    def slots(self) -> tuple[tuple[int, bool], ...]:
+        """Each slot and whether it is being recovered; none once all are given back."""
+        if self.has_given_back:
+            return ()
+        states = self._slots.slots
+        recovering = set(states.of(SlotState.RECOVERING))
+        return tuple((number, number in recovering) for number in range(states.count))
+
+    def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
+        """Take up what the ledger says is wanted; once, before anything is granted."""
+        raw = controls.get(PAUSE)
+        found = None if raw is None else decode_control(PAUSE, raw)
+        if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
+            _log.warning(
+                str(found.state),
+                since_ms=found.at_ms,
+                detail="as was asked through the REST interface; PUT .../resume there lets it go on",
+            )
+            self._wanted = self.target = found.state
+            self._archive.is_paused = True
+
+    def advance(self) -> None:
+        """See to it that slots end which have to, and tell those who wait for it."""
+        states = self._slots.slots
+        if self.target is TargetState.STOPPED:
+            for number in states.of(*_WAITING):
+                which = (number, states[number].start)
+                if which not in self._asked:
+                    self._asked.add(which)
+                    self._slots.end(number)
+        if self._waiting and (self.target is not TargetState.STOPPED or self.has_given_back):
+            waiting, self._waiting = self._waiting, []
+            for told in waiting:
+                told.set_result(None)
+
+    def set_target(self, target: TargetState, told: Future[None]) -> None:
+        """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
+
+        def written() -> None:
+            _log.info("target_changed", target=str(target), before=str(self.target))
+            self._asked.clear()
+            self.target = target
+            is_running = target is TargetState.RUNNING
+            self._apply(self._archive.resume() if is_running else self._archive.pause())
+            self._waiting.append(told)
+
+        self._wanted = target
+        self._writes.submit_records([_wish(target)], RunInServiceThread(written))
+
+    def restart(self, slots: Collection[int]) -> None:
+        """Let partitions that stopped be tried again, and these slots close and commit what they have."""
+        self._apply(self._archive.restart())
+        self.end_slots(slots)
+
+    def end_slots(self, slots: Collection[int]) -> None:
+        """Have these slots close and commit what they have; what there is to do starts them again."""
+        alive = set(self._slots.slots.of(*_ALIVE)).intersection(slots)
+        for number in sorted(alive):
+            self._slots.end(number)
+        _log.info("slots_restarted", slots=len(alive))
+
+    def rewind(self, offsets: Mapping[TopicPartition, int | None] | None, told: Future[None]) -> None:
+        """Let these partitions (None: all) go on elsewhere; told once it is committed.
+
+        NotStopped, InvalidOffsets.
+        """
+        if self._wanted is not TargetState.STOPPED or not self.has_given_back:
+            raise NotStopped("The connector is not stopped any more: no offset was changed")
+        if offsets is None:
+            offsets = dict.fromkeys(
+                TopicPartition(one.topic, one.partition)
+                for one in self._archive.partitions()
+                if one.offset is not None
+            )
+        effects = self._archive.rewind(offsets)
+        if isinstance(effects, Refused):
+            raise InvalidOffsets(effects.sentence)
+        self._apply(effects)
+
+        def written() -> None:
+            _log.info("offsets_altered", partitions=len(offsets))
+            told.set_result(None)
+
+        # After those records, and with them what makes them allowed: that it is stopped.
+        self._writes.submit_records([_wish(TargetState.STOPPED)], RunInServiceThread(written))
+
+
+def _wish(target: TargetState) -> tuple[ControlKey, bytes]:
+    return PAUSE, encode_control(Pause(state=target, at_ms=clock.wall_ms()))
