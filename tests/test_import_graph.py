@@ -58,7 +58,7 @@ LEVELS: Final = (
     ),
     ("ingest.aws_errors", "ingest.exits", "ingest.http", "ingest.logs", "ingest.settings", "spark.memory"),
     ("layouts",),
-    ("ingest.log_levels", "ingest.model", "ingest.template"),
+    ("ingest.kcql", "ingest.log_levels", "ingest.model", "ingest.template"),
     (
         "ingest.clock",
         "ingest.columns",

@@ -23,6 +23,7 @@ _PURE: Final = frozenset(
         "exits",
         "options_hash",
         "http",
+        "kcql",
         "sanitize",
         "text_formatting",
         "threads",
