@@ -108,6 +108,14 @@ class Translation:
         """What the Connect worker's file says of an option, the default where there is none."""
         return self._worker.get(option, default)
 
+    def worker_family(self, name: str) -> dict[str, str]:
+        """What the worker's file says of an option, and of those below it."""
+        return {
+            option: value
+            for option, value in self._worker.items()
+            if option == name or option.startswith(f"{name}.")
+        }
+
     def family(self, prefix: str) -> dict[str, str]:
         """All given options that begin with this, with their values."""
         found = {name: text for name, text in self._given.items() if name.startswith(prefix)}

@@ -1,0 +1,90 @@
+"""What the sinks of Kafka Connect have in common: converters from the connector or its worker."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from ingest.settings.problems import Problems
+from ingest.settings.references import References
+from ingest.settings.vendors import Fate, Vendor, translate
+from ingest.settings.vendors.connect_options import CONNECT_OPTIONS, translate_connect
+from layouts.names import LayoutName
+from tests.ingest.settings.loading import no_file
+
+_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_SIMPLE: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_BOTH: Final = {"key.converter": _STRING, "value.converter": _JSON}
+
+
+_SINK: Final = Vendor(
+    name="a sink of Kafka Connect",
+    layout=LayoutName.HEADRACE,
+    classes=("org.example.Sink",),
+    options=CONNECT_OPTIONS,
+    translate=translate_connect,
+)
+
+
+def _translated(
+    given: Mapping[str, str], worker: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    problems = Problems()
+    references = References(environment={}, read_file=no_file)
+    found = translate(_SINK, given, worker=worker or {}, references=references, problems=problems)
+    options = {name: text for name, text in found.options.items() if name != "connector.class"}
+    return options, [str(problem) for problem in problems]
+
+
+def test_converters_are_kept_with_their_options() -> None:
+    """But for those on which nothing depends."""
+    given = {
+        **_BOTH,
+        "header.converter": _STRING,
+        "value.converter.schemas.enable": "false",
+        "value.converter.schemas.cache.size": "10",
+    }
+
+    assert _translated(given) == (
+        {**_BOTH, "header.converter": _STRING, "value.converter.schemas.enable": "false"},
+        [],
+    )
+
+
+def test_absent_converters_are_the_workers() -> None:
+    """With the worker's options of that converter, and without them where the connector names its own."""
+    worker = {
+        "key.converter": _JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+    }
+
+    assert _translated({"value.converter": _STRING}, worker)[0] == {
+        "key.converter": _JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": _STRING,
+        "header.converter": _SIMPLE,
+    }
+
+
+@pytest.mark.parametrize("absent", sorted(_BOTH))
+def test_a_converter_that_nobody_names_is_a_problem(absent: str) -> None:
+    """The sentence says what to add."""
+    _, problems = _translated({name: text for name, text in _BOTH.items() if name != absent})
+
+    assert [problem.partition(";")[0] for problem in problems] == [f"{absent}: is missing"]
+
+
+@pytest.mark.parametrize(
+    ("option", "fate"),
+    [
+        ("value.converter.schemas.enable", Fate.KEPT),
+        ("key.converter.schemas.cache.size", Fate.NEEDLESS),
+        ("errors.retry.delay.max.ms", Fate.NEEDLESS),
+    ],
+)
+def test_the_first_row_that_matches_is_an_options(option: str, fate: Fate) -> None:
+    """Rows of single options stand before those of families."""
+    assert next(row.fate for row in CONNECT_OPTIONS if row.matches(option)) is fate
