@@ -19,7 +19,7 @@ COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
 # For make soak
 MINUTES := 30
 
-.PHONY: help setup java up down status check format test test-all demo bench bench-all latency faults soak clean
+.PHONY: help setup java up down status check format test test-all demo bench bench-all latency faults soak dist clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -79,6 +79,9 @@ faults: setup  ## kill things at random moments and account for every record
 
 soak: setup  ## half an hour of load, bad data and outages, and an exact account: make soak MINUTES=30
 	@$(PARTS) run -- $(PYTHON) -m tests.soak.soak --minutes $(MINUTES)
+
+dist: setup  ## wheel and sdist in dist/, installed into a fresh environment and tried
+	@docker/dist $(PYTHON) dist .cache/dist-venv
 
 clean: down  ## stop the parts and remove all that these targets made
 	@rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis dist build spark-warehouse metastore_db derby.log
