@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.columns import Column, Numbers
+from layouts.connect import ConnectSchema
 from spark.kafka_records import KafkaRecords
 
 Rows = Numbers | slice
@@ -41,13 +42,15 @@ class ColumnSchema:
     `arrow` is their Arrow type, None where Arrow has none for them; `avro` their Avro
     schema as JSON. `version` rises with the versions of one schema (the registry's id), None where nothing
     tells. `is_inferred`: it was found in the values, so that every field is nullable and a wider one may
-    follow.
+    follow. `connect` is the schema as Kafka Connect's converter gives it to a sink, None where that gives
+    none, and where the schema refers to itself.
     """
 
     arrow: Any
     avro: str
     version: int | None = None
     is_inferred: bool = False
+    connect: ConnectSchema | None = None
 
     @property
     def is_record(self) -> bool:

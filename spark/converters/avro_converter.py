@@ -9,6 +9,8 @@ from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from ingest.settings.choices import JsonFormat
 from ingest.settings.registry_settings import RegistrySettings
 from layouts.arrow import column_of_arrow
+from layouts.connect import ConnectSchema, InvalidSchema
+from layouts.connect.from_avro import schema_of_avro
 from spark.converted_records import ColumnSchema, ConvertedColumn
 from spark.converters.avro_reader import AvroReader
 from spark.converters.registry_schemas import NoSchema, RegistrySchemas
@@ -26,7 +28,16 @@ class _Version:
 
     def __init__(self, number: int, text: str, style: JsonFormat, *, wants_texts: bool) -> None:
         self.reader = AvroReader(parse_schema(text), style, wants_texts=wants_texts)
-        self.schema = ColumnSchema(arrow=self.reader.type, avro=text, version=number)
+        self.schema = ColumnSchema(
+            arrow=self.reader.type, avro=text, version=number, connect=_connect_schema(text)
+        )
+
+
+def _connect_schema(text: str) -> ConnectSchema | None:
+    try:
+        return schema_of_avro(text)
+    except InvalidSchema:
+        return None
 
 
 class AvroConverter:

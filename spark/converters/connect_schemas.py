@@ -10,21 +10,13 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-_CONNECT: Final = "org.apache.kafka.connect.data."
-_DECIMAL_DIGITS: Final = 38
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DEPTH: Final = 100
+from layouts.connect import ConnectSchema, InvalidSchema, Type
+from layouts.connect.arrow_types import arrow_type
+from layouts.connect.json_schemas import schema_of_json
+from layouts.connect.schema import decimal_scale
 
-_PLAIN: Final = {
-    "boolean": (pa.bool_(), bool),
-    "int8": (pa.int8(), int),
-    "int16": (pa.int16(), int),
-    "int32": (pa.int32(), int),
-    "int64": (pa.int64(), int),
-    "float": (pa.float32(), float),
-    "double": (pa.float64(), float),
-    "string": (pa.string(), str),
-}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DECIMAL_DIGITS: Final = 76
 
 Convert = Callable[[Any], Any]
 
@@ -33,17 +25,26 @@ class UnfitValue(ValueError):
     """A value is none of its schema, or a schema is none."""
 
 
-class ConnectSchema:
-    """One schema: its Arrow type, and the values that payloads stand for."""
+class PayloadSchema:
+    """One schema: what Connect knows of it, its Arrow type, and the values that payloads stand for."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, schema: ConnectSchema) -> None:
+        self.connect = schema
         try:
-            shape = msgspec.json.decode(text)
-            self.arrow, self._convert = _part(shape, 0)
-        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-            raise UnfitValue("the schema beside the payload is none of Kafka Connect's") from error
-        version = shape.get("version")
-        self.version = version if isinstance(version, int) else None
+            self.arrow, self._convert = arrow_type(schema), _part(schema)
+        except (InvalidSchema, pa.ArrowException) as error:
+            raise UnfitValue(str(error)) from error
+
+    @classmethod
+    def of_text(cls, text: bytes) -> "PayloadSchema":
+        """That of the JSON beside a payload."""
+        try:
+            found = schema_of_json(text)
+        except InvalidSchema as error:
+            raise UnfitValue(str(error)) from error
+        if found is None:
+            raise UnfitValue("there is no schema beside the payload")
+        return cls(found)
 
     def array(self, payloads: list[bytes]) -> Any:
         """The values of payloads; UnfitValue where one is none of the schema."""
@@ -64,14 +65,12 @@ class ConnectSchema:
             raise UnfitValue("the payload is no value of the schema beside it") from error
 
 
-def _part(shape: Any, depth: int) -> tuple[Any, Convert]:
-    """The Arrow type of a schema, and what makes Python values for it."""
-    if depth > _DEPTH:
-        raise UnfitValue("the schema beside the payload is nested too deep")
-    kind, convert = _required(shape, depth)
-    if shape.get("optional", False):
-        return kind, lambda value: None if value is None else convert(value)
-    default = shape.get("default")
+def _part(schema: ConnectSchema) -> Convert:
+    """What makes Python values of JSON for the Arrow type of a schema."""
+    convert = _required(schema)
+    if schema.optional:
+        return lambda value: None if value is None else convert(value)
+    default = None if schema.default is None else msgspec.json.decode(schema.default.text)
 
     def required(value: Any) -> Any:
         value = default if value is None else value
@@ -79,26 +78,29 @@ def _part(shape: Any, depth: int) -> tuple[Any, Convert]:
             raise UnfitValue("a required member is null")
         return convert(value)
 
-    return kind, required
+    return required
 
 
-def _required(shape: Any, depth: int) -> tuple[Any, Convert]:
-    kind = shape["type"]
-    if (logical := _LOGICAL.get(shape.get("name") or "")) is not None:
-        return logical(shape)
-    match kind:
-        case "bytes":
-            return pa.binary(), lambda value: base64.b64decode(value, validate=True)
-        case "array":
-            item, of_item = _part(shape["items"], depth + 1)
-            return pa.list_(item), lambda value: [of_item(each) for each in value]
-        case "map":
-            return _map(shape, depth)
-        case "struct":
-            return _struct(shape, depth)
+def _required(schema: ConnectSchema) -> Convert:
+    kind = arrow_type(schema)
+    for is_kind, logical in _LOGICAL:
+        if is_kind(kind):
+            return logical(schema)
+    match schema.type:
+        case Type.BYTES:
+            return lambda value: base64.b64decode(value, validate=True)
+        case Type.ARRAY:
+            of_item = _part(schema.item)
+            return lambda value: [of_item(each) for each in value]
+        case Type.MAP:
+            return _map(schema)
+        case Type.STRUCT:
+            return _struct(schema)
         case _:
-            arrow, python = _PLAIN[kind]
-            return arrow, _checked(python)
+            return _checked(_PYTHON.get(schema.type, int))
+
+
+_PYTHON: Final = {Type.BOOLEAN: bool, Type.STRING: str, Type.FLOAT32: float, Type.FLOAT64: float}
 
 
 def _checked(python: type) -> Convert:
@@ -112,29 +114,28 @@ def _checked(python: type) -> Convert:
     return check
 
 
-def _struct(shape: Any, depth: int) -> tuple[Any, Convert]:
-    fields = [(each["field"], *_part(each, depth + 1)) for each in shape["fields"]]
+def _struct(schema: ConnectSchema) -> Convert:
+    fields = [(each.name, _part(each.schema)) for each in schema.fields]
 
     def convert(value: Any) -> Any:
-        return {name: of_field(value.get(name)) for name, _, of_field in fields}
+        return {name: of_field(value.get(name)) for name, of_field in fields}
 
-    return pa.struct([(name, kind) for name, kind, _ in fields]), convert
+    return convert
 
 
-def _map(shape: Any, depth: int) -> tuple[Any, Convert]:
+def _map(schema: ConnectSchema) -> Convert:
     """An object where keys are strings, else a list of pairs."""
-    key, of_key = _part(shape["keys"], depth + 1)
-    item, of_item = _part(shape["values"], depth + 1)
+    of_key, of_item = map(_part, schema.map_parts)
 
     def convert(value: Any) -> Any:
         pairs = value.items() if isinstance(value, dict) else value
         return [(of_key(each[0]), of_item(each[1])) for each in pairs]
 
-    return pa.map_(key, item), convert
+    return convert
 
 
-def _decimal(shape: Any) -> tuple[Any, Convert]:
-    scale = int(shape.get("parameters", {}).get("scale", 0))
+def _decimal(schema: ConnectSchema) -> Convert:
+    scale = decimal_scale(schema)
 
     def convert(value: Any) -> decimal.Decimal:
         if isinstance(value, str):
@@ -142,24 +143,24 @@ def _decimal(shape: Any) -> tuple[Any, Convert]:
             return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS))
         return decimal.Decimal(str(value))  # json.decimal.format NUMERIC
 
-    return pa.decimal128(_DECIMAL_DIGITS, scale), convert
+    return convert
 
 
-def _date(_shape: Any) -> tuple[Any, Convert]:
-    return pa.date32(), lambda value: date(1970, 1, 1) + timedelta(days=value)
+def _date(_schema: ConnectSchema) -> Convert:
+    return lambda value: date(1970, 1, 1) + timedelta(days=value)
 
 
-def _time(_shape: Any) -> tuple[Any, Convert]:
-    return pa.time32("ms"), lambda value: (_EPOCH + timedelta(milliseconds=value)).time()
+def _time(_schema: ConnectSchema) -> Convert:
+    return lambda value: (_EPOCH + timedelta(milliseconds=value)).time()
 
 
-def _timestamp(_shape: Any) -> tuple[Any, Convert]:
-    return pa.timestamp("ms", "UTC"), lambda value: _EPOCH + timedelta(milliseconds=value)
+def _timestamp(_schema: ConnectSchema) -> Convert:
+    return lambda value: _EPOCH + timedelta(milliseconds=value)
 
 
-_LOGICAL: Final[dict[str, Callable[[Any], tuple[Any, Convert]]]] = {
-    _CONNECT + "Decimal": _decimal,
-    _CONNECT + "Date": _date,
-    _CONNECT + "Time": _time,
-    _CONNECT + "Timestamp": _timestamp,
-}
+_LOGICAL: Final[tuple[tuple[Callable[[Any], bool], Callable[[ConnectSchema], Convert]], ...]] = (
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_date, _date),
+    (pa.types.is_time, _time),
+    (pa.types.is_timestamp, _timestamp),
+)

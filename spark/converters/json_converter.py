@@ -13,7 +13,7 @@ from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from ingest.settings.choices import JsonFormat
 from spark.converted_records import ColumnSchema, Form
 from spark.converters.arrow_avro import avro_schema
-from spark.converters.connect_schemas import ConnectSchema, UnfitValue
+from spark.converters.connect_schemas import PayloadSchema, UnfitValue
 from spark.converters.json_inference import inferred
 from spark.converters.plain_converters import segment
 from spark.converters.segments import RowFaults, Segment
@@ -47,7 +47,7 @@ class JsonConverter:
         self._schemas = schemas
         self._wants_columns = wants_columns
         self._widest: dict[str, Any] = {}
-        self._known: dict[bytes, ConnectSchema] = {}
+        self._known: dict[bytes, PayloadSchema] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
         """The rows that are JSON, in segments of one schema; others are faults."""
@@ -138,7 +138,12 @@ class JsonConverter:
                 return []
             array = self._payloads(column, text, good)
         schema = self._schema(text)
-        shape = ColumnSchema(arrow=schema.arrow, avro=avro_schema(schema.arrow), version=schema.version)
+        shape = ColumnSchema(
+            arrow=schema.arrow,
+            avro=avro_schema(schema.arrow),
+            version=schema.connect.version,
+            connect=schema.connect,
+        )
         numbers = np.array(good, np.int64)
         typed = TypedColumn(shape, array=array, texts=picked(column, numbers), style=self._style)
         return [Segment(numbers, typed)]
@@ -154,12 +159,12 @@ class JsonConverter:
             return False
         return True
 
-    def _schema(self, text: bytes) -> ConnectSchema:
+    def _schema(self, text: bytes) -> PayloadSchema:
         found = self._known.get(text)
         if found is None:
             if len(self._known) >= _SCHEMAS_KEPT:
                 self._known.clear()
-            found = self._known[text] = ConnectSchema(text)
+            found = self._known[text] = PayloadSchema.of_text(text)
         return found
 
 

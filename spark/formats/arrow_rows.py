@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
-from spark.formats.arrow_scalars import Pieces, scalar_pieces, uuid_pieces
+from layouts.arrow_text import Pieces, gathered, joined
+from spark.formats.arrow_scalars import scalar_pieces, uuid_pieces
 from spark.formats.parquet_int96 import NAME as INT96
 from spark.formats.parquet_int96 import int96_pieces
 from spark.formats.parquet_maps import NAME as MAP
@@ -127,27 +128,6 @@ def _is_text(key: Any) -> bool:
     if pa.types.is_dictionary(key):
         key = key.value_type
     return bool(pa.types.is_string(key) or pa.types.is_large_string(key) or pa.types.is_string_view(key))
-
-
-def gathered(texts: Any, lengths: Any) -> Any:
-    """The texts of each list joined by commas; `lengths` says how many each list has, null being none."""
-    counts = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
-    offsets = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
-
-
-def joined(pieces: Pieces, length: int) -> Any:
-    """One string array of the pieces side by side."""
-    merged: Pieces = []
-    for piece in pieces:
-        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
-            merged[-1] += piece
-        else:
-            merged.append(piece)
-    if len(merged) == 1:
-        return pa.array([merged[0]] * length, pa.string()) if isinstance(merged[0], str) else merged[0]
-    return pc.binary_join_element_wise(*merged, "")
 
 
 def _variants(storage: Any, style: JsonFormat) -> Pieces:

@@ -4,18 +4,13 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
-
-# Text of a column: literals and string arrays that stand side by side in each row.
-Pieces = list[Any]
+from layouts.arrow_text import Pieces, escaped
 
 _QUOTE: Final = '"'
-_CONTROLS: Final = [bytes([code]) for code in range(32)]
-_SHORT_ESCAPES: Final = {b"\b": "\\b", b"\t": "\\t", b"\n": "\\n", b"\f": "\\f", b"\r": "\\r"}
 _FROM_SECONDS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
@@ -69,32 +64,6 @@ def unscaled_base64(value: Any, scale: int) -> str:
 
 def _string(array: Any, _style: JsonFormat) -> Pieces:
     return [_QUOTE, escaped(array.cast(pa.string())), _QUOTE]
-
-
-def escaped(text: Any) -> Any:
-    """Strings with what JSON does not allow inside quotes escaped; everything else stays as it is."""
-    octets = string_octets(text)
-    if not len(octets):
-        return text
-    if (octets == ord("\\")).any():
-        text = pc.replace_substring(text, "\\", "\\\\")
-    if (octets == ord(_QUOTE)).any():
-        text = pc.replace_substring(text, _QUOTE, '\\"')
-    controls = octets[octets < len(_CONTROLS)]
-    if len(controls):
-        for code in np.unique(controls).tolist():
-            control = _CONTROLS[code]
-            text = pc.replace_substring(text, control, _SHORT_ESCAPES.get(control, f"\\u{code:04x}"))
-    return text
-
-
-def string_octets(text: Any) -> Any:
-    """All bytes of a string or binary column, slices respected."""
-    _, offsets, content = text.buffers()
-    if content is None or not len(text):
-        return np.zeros(0, np.uint8)
-    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
-    return np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
 
 
 def _bytes(array: Any, _style: JsonFormat) -> Pieces:

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.settings.choices import JsonFormat
-from spark.formats.arrow_scalars import Pieces, scalar_pieces, string_octets
+from layouts.arrow_text import Pieces, string_octets
+from spark.formats.arrow_scalars import scalar_pieces
 
 # What a decimal128 holds: bytes of its integer, digits behind the point.
 _WIDTH = 16

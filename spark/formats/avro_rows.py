@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
-from spark.formats.arrow_rows import gathered, joined
-from spark.formats.arrow_scalars import Pieces, scalar_pieces, uuid_pieces
+from layouts.arrow_text import Pieces, gathered, joined
+from spark.formats.arrow_scalars import scalar_pieces, uuid_pieces
 from spark.formats.avro_decimals import decimal_pieces
 from spark.formats.avro_physical import KEY, VALUE, arrow_type, has_columns
 from spark.formats.avro_schema import Node

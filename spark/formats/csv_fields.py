@@ -15,8 +15,8 @@ import pyarrow.csv as pacsv
 
 from ingest.settings.choices import CsvType, JsonFormat
 from ingest.settings.row_settings import CsvSettings
-from spark.formats.arrow_rows import joined
-from spark.formats.arrow_scalars import Pieces, scalar_pieces
+from layouts.arrow_text import Pieces, joined
+from spark.formats.arrow_scalars import scalar_pieces
 from spark.formats.lines import LineBlock
 from spark.rows import Numbers
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
-from spark.formats.arrow_scalars import Pieces
+from layouts.arrow_text import Pieces
 
 NAME: Final = "headrace.int96"
 _BYTES: Final = 12

@@ -9,8 +9,9 @@ import pyarrow as pa
 from ingest.errors import ObjectCorrupt
 from ingest.model.positions import BytePosition, Position
 from ingest.settings.choices import JsonFormat, ValueFormat
+from layouts.arrow_text import joined
 from spark.byte_source import ByteSource
-from spark.formats.arrow_rows import as_column, joined
+from spark.formats.arrow_rows import as_column
 from spark.formats.arrow_scalars import scalar_pieces
 from spark.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
 from spark.formats.jsonl import lines_before, long_line

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from ingest.columns import NULL_LENGTH, Column, Numbers, picked
 from layouts.arrow import arrow_binary
+from layouts.arrow_text import escaped
 from spark.converted_records import ConvertedColumn, Form
-from spark.formats.arrow_scalars import escaped
 from spark.formats.encoding.json_kinds import JsonKind, json_kinds, null_texts
 from spark.formats.encoding.row_texts import Pieces, binary, joined, scattered
 from spark.kafka_records import Headers

@@ -1,0 +1,81 @@
+"""Arrow arrays of converters as arrays of the one type that a Connect schema has."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from layouts.connect.arrow_types import arrow_type
+from layouts.connect.schema import ConnectSchema, Type
+
+
+def as_connect(array: Any, schema: ConnectSchema) -> Any:
+    """The values as `arrow_type(schema)`: moments that Connect knows not become whole numbers, for one.
+
+    Raises ArrowInvalid for a value that the type cannot hold.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    wanted = arrow_type(schema)
+    if array.type == wanted:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), wanted)
+    match schema.type:
+        case Type.STRUCT:
+            below = [
+                as_connect(pc.struct_field(array, [index]), each.schema)
+                for index, each in enumerate(schema.fields)
+            ]
+            mask = array.is_null()
+            return pa.StructArray.from_arrays(below, fields=list(wanted), mask=mask) if below else array
+        case Type.ARRAY:
+            items = as_connect(array.flatten(), schema.item)
+            return pa.ListArray.from_arrays(list_offsets(array), items, type=wanted, mask=array.is_null())
+        case Type.MAP:
+            return _map(array, schema, wanted)
+        case _:
+            return _scalar(array, wanted)
+
+
+def list_offsets(array: Any) -> Any:
+    """Where each list of `array.flatten()` begins; null lists have no elements."""
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.array(offsets)
+
+
+def _map(array: Any, schema: ConnectSchema, wanted: Any) -> Any:
+    key, value = schema.map_parts
+    lists = array.cast(map_as_list(array.type)) if pa.types.is_map(array.type) else array
+    entries = lists.flatten()
+    keys, values = (pc.struct_field(entries, [index]) for index in (0, 1))
+    return pa.MapArray.from_arrays(
+        list_offsets(lists),
+        as_connect(keys, key),
+        as_connect(values, value),
+        type=wanted,
+        mask=array.is_null(),
+    )
+
+
+def map_as_list(kind: Any) -> Any:
+    """The type of a map's entries as a list of structs."""
+    return pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)]))
+
+
+def _scalar(array: Any, wanted: Any) -> Any:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_binary(wanted) and pa.types.is_string(array.type):
+        # A UUID that the writer had in 16 bytes.
+        octets = [
+            None if text is None else bytes.fromhex(text.replace("-", "")) for text in array.to_pylist()
+        ]
+        return pa.array(octets, wanted)
+    if pa.types.is_integer(wanted) and not pa.types.is_integer(array.type):
+        width = pa.int32() if array.type.bit_width == wanted.bit_width == 32 else pa.int64()  # noqa: PLR2004
+        return array.cast(width).cast(wanted)
+    return array.cast(wanted)
