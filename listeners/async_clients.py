@@ -16,6 +16,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.utils import parse_timestamp
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
+from ingest.settings.proxy import proxy_config
 from ingest.settings.settings import Credentials, S3Settings, SqsSettings
 from listeners.list_parser import use_fast_list_parser
 
@@ -31,6 +32,7 @@ async def s3_client(settings: S3Settings) -> AsyncIterator[Any]:
     config = AioConfig(
         s3={"addressing_style": "path" if settings.path_style else "auto"},
         read_timeout=READ_SECONDS,
+        proxies=proxy_config(settings.proxy),
         **_config(settings.credentials),
     )
     async with _client("s3", settings, settings.region, settings.endpoint, config) as client:

@@ -8,6 +8,7 @@ from botocore.config import Config
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from ingest.settings import Settings
+from ingest.settings.proxy import proxy_config
 
 _CONNECT_SECONDS: Final = 5
 _READ_SECONDS: Final = 20
@@ -45,7 +46,11 @@ def aws_clients(settings: Settings) -> AwsClients:
         session = session_with(credentials, region=s3.region)
         return AwsClients(
             s3=session.create_client(
-                "s3", region_name=s3.region, endpoint_url=s3.endpoint, config=config, verify=s3.ca_bundle
+                "s3",
+                region_name=s3.region,
+                endpoint_url=s3.endpoint,
+                config=config.merge(Config(proxies=proxy_config(s3.proxy))),
+                verify=s3.ca_bundle,
             ),
             sqs=None
             if sqs is None

@@ -18,6 +18,7 @@ from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import direction
 from ingest.settings.given import Entry
 from ingest.settings.options import connection_options, format_options, reading_options, record_options
+from ingest.settings.proxy import proxy_of
 from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.registry_settings import RegistrySettings
@@ -145,6 +146,11 @@ def _s3(values: Values) -> settings.S3Settings:
         path_style=_path_style(values),
         requester_pays=values[reading_options.REQUESTER_PAYS],
         ca_bundle=values[reading_options.CA_BUNDLE],
+        proxy=proxy_of(
+            values[reading_options.PROXY],
+            values[reading_options.PROXY_USER],
+            values[reading_options.PROXY_PASSWORD],
+        ),
     )
 
 

@@ -30,6 +30,7 @@ def check(values: Values) -> None:
     """Note every combination of options that cannot be."""
     _check_credentials(values)
     _check_role(values)
+    _check_proxy(values)
     _check_regions(values)
     _check_listing(values)
     check_direction(values)
@@ -42,6 +43,16 @@ def check(values: Values) -> None:
         check_rows(values)
     _check_delays(values)
     _check_endpoints(values)
+
+
+def _check_proxy(values: Values) -> None:
+    needed = {
+        reading_options.PROXY_USER: reading_options.PROXY,
+        reading_options.PROXY_PASSWORD: reading_options.PROXY_USER,
+    }
+    for option, other in needed.items():
+        if values.is_given(option) and not values.is_given(other):
+            values.refuse(option, f"means nothing without {other.name}")
 
 
 def _check_credentials(values: Values) -> None:

@@ -141,7 +141,10 @@ class BackoffSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Settings:
-    """The bucket and how to reach it. `path_style`: it stands in the path of addresses."""
+    """The bucket and how to reach it. `path_style`: it stands in the path of addresses.
+
+    `proxy` is a URL with what it asks for in it; None leaves proxies to the environment.
+    """
 
     bucket: str
     prefix: str
@@ -152,6 +155,7 @@ class S3Settings:
     path_style: bool
     requester_pays: bool
     ca_bundle: str | None
+    proxy: Secret | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

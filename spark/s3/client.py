@@ -6,6 +6,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
+from ingest.settings.proxy import proxy_config
 from ingest.settings.settings import S3Settings
 from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 
@@ -35,6 +36,7 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
         s3=s3_config,
+        proxies=proxy_config(settings.proxy),
         signature_version=UNSIGNED if is_anonymous(settings.credentials) else None,
         # If-Match pins what is read, and uploads bring their checksums.
         request_checksum_calculation="when_required",

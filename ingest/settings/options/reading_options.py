@@ -3,6 +3,7 @@
 from ingest.settings.choices import PollListing
 from ingest.settings.credential_providers import PROVIDER
 from ingest.settings.options.option import Group, option, optional, required
+from ingest.settings.proxy import PROXY_URL
 from ingest.settings.value_types import (
     BOOLEAN,
     ENDPOINT,
@@ -164,8 +165,29 @@ CA_BUNDLE = optional(
     "aws.ca.bundle",
     TEXT,
     Group.S3,
-    "File of PEM certificates that AWS endpoints are checked against. Proxies come from the usual "
-    "environment variables.",
+    "File of PEM certificates that AWS endpoints are checked against.",
+    importance="LOW",
+)
+PROXY = optional(
+    "aws.s3.proxy.url",
+    PROXY_URL,
+    Group.S3,
+    "The proxy through which S3 is reached.",
+    default_says="that of the usual environment variables, as for all other addresses",
+    importance="LOW",
+)
+PROXY_USER = optional(
+    "aws.s3.proxy.user",
+    TEXT,
+    Group.S3,
+    "The user that the proxy asks for, where the URL has none.",
+    importance="LOW",
+)
+PROXY_PASSWORD = optional(
+    "aws.s3.proxy.password",
+    SECRET,
+    Group.S3,
+    "The password of `aws.s3.proxy.user`.",
     importance="LOW",
 )
 

@@ -51,7 +51,8 @@ name connector.class bootstrap.servers instance.id lead.session.timeout.ms tasks
 aws.s3.prefix aws.s3.region aws.s3.endpoint aws.access.key.id aws.secret.access.key aws.session.token
 aws.credentials.provider aws.sts.role.arn aws.sts.role.session.name aws.sts.role.external.id
 aws.sts.role.session.duration aws.sts.config.endpoint aws.s3.backoff.delay.ms aws.s3.backoff.max.delay.ms
-aws.s3.backoff.max.retries aws.s3.requester.pays aws.ca.bundle sqs.queue.url sqs.endpoint sqs.region
+aws.s3.backoff.max.retries aws.s3.requester.pays aws.ca.bundle
+aws.s3.proxy.url aws.s3.proxy.user aws.s3.proxy.password sqs.queue.url sqs.endpoint sqs.region
 sqs.wait.time.seconds sqs.visibility.timeout.seconds sqs.receivers sqs.max.held events.fallback.after.ms
 poll.interval.ms poll.listing reconcile.interval.ms include.existing native.start.key object.include
 object.exclude object.min.age.ms max.pending.objects max.bytes.per.second file.name.template file.name.match
