@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ingest.checks.upload_lifecycle import with_our_rule
+from ingest.checks.upload_lifecycle import Rule, with_our_rule
 from ingest.settings import Settings
 from ingest.settings.sink_settings import Encryption, SinkSettings
 
@@ -27,8 +27,16 @@ def policies(settings: Settings) -> dict[str, Any]:
         "setup": _document(
             [_on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")]
         ),
-        "lifecycle": {"Rules": with_our_rule((), settings.s3.prefix)},
+        "lifecycle": {"Rules": _rules(settings)},
     }
+
+
+def _rules(settings: Settings) -> Sequence[Rule]:
+    """The lifecycle rules of all of a sink's prefixes; each is for the buckets that have that prefix."""
+    rules: Sequence[Rule] = ()
+    for each in settings.by_place():
+        rules = with_our_rule(rules, each.s3.prefix) or rules
+    return rules
 
 
 def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
@@ -73,17 +81,24 @@ def _source_setup(settings: Settings) -> list[Statement]:
 def _listing(settings: Settings) -> Statement:
     """Without it a missing object looks forbidden."""
     statement = _on_bucket(settings, "list", "s3:ListBucket")
-    if settings.s3.prefix:
-        statement["Condition"] = {"StringLike": {"s3:prefix": f"{settings.s3.prefix}*"}}
+    prefixes = list(dict.fromkeys(f"{each.s3.prefix}*" for each in settings.by_place()))
+    if "*" not in prefixes:
+        statement["Condition"] = {"StringLike": {"s3:prefix": _one_or_all(prefixes)}}
     return statement
 
 
 def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
-    return _allow(sid, actions, f"arn:aws:s3:::{settings.s3.bucket}")
+    buckets = dict.fromkeys(f"arn:aws:s3:::{each.s3.bucket}" for each in settings.by_place())
+    return _allow(sid, actions, _one_or_all(list(buckets)))
 
 
 def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
-    return _allow(sid, actions, f"arn:aws:s3:::{settings.s3.bucket}/{settings.s3.prefix}*")
+    places = [f"arn:aws:s3:::{each.s3.bucket}/{each.s3.prefix}*" for each in settings.by_place()]
+    return _allow(sid, actions, _one_or_all(places))
+
+
+def _one_or_all(texts: list[str]) -> str | list[str]:
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _queue(settings: Settings) -> str:

@@ -20,7 +20,8 @@ def sink_findings(settings: Settings) -> Iterator[Finding]:
         yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
     else:
         try:
-            yield from upload_findings(settings, probe_uploads(settings, clients))
+            for each in settings.by_place():
+                yield from upload_findings(each, probe_uploads(each, clients))
         finally:
             clients.close()
     yield from topics_findings(settings, topics_facts(settings))

@@ -59,11 +59,10 @@ def sink_explain(
     settings: Settings, samples: Iterator[str], place: tuple[str, int, int] | None, *, as_json: bool
 ) -> None:
     """Print the key of each sample record, or of the record at a topic, partition and offset. Blocks."""
-    names = RecordExplainer(settings)
-    if place is not None:
-        _print(names.explained(read_record(settings, *place)), as_json=as_json)
-    for text in samples:
-        _print(names.explained(sample_record(settings, text)), as_json=as_json)
+    records = [] if place is None else [read_record(settings, *place)]
+    records += [sample_record(settings, text) for text in samples]
+    for record in records:
+        _print(RecordExplainer(settings.for_topic(record.topic)).explained(record), as_json=as_json)
 
 
 def shape_of(explained: Explained) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ingest.settings.queue_url import queue_region
 from ingest.settings.record_checks import value_format
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.restore_forms import input_format, joining_settings, restore_settings
+from ingest.settings.routes import GivenRoute
 from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
@@ -39,6 +40,7 @@ def build(
     *,
     clients: Mapping[settings.Role, dict[str, str]],
     entries: Mapping[str, Entry],
+    routes: tuple[GivenRoute, ...],
     environment: Mapping[str, str],
     warnings: tuple[str, ...],
     shown: tuple[tuple[str, str], ...],
@@ -69,6 +71,7 @@ def build(
             group_id=_sink_group(values[connection_options.NAME], translated),
             state_dir=state,
             registry=_registry(values),
+            routes=routes,
         )
         if is_sink
         else None,

@@ -17,6 +17,7 @@ from ingest.settings.merge import Gathered, gather
 from ingest.settings.options.foreign_options import IN_A_SINK
 from ingest.settings.problems import Problems
 from ingest.settings.references import References
+from ingest.settings.routes import GivenRoute, read_routes, refuse_routes
 from ingest.settings.settings import Settings
 from ingest.settings.spark_options import check_spark
 from ingest.settings.tls import ReadBytes
@@ -64,14 +65,19 @@ def load(
     clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
     check_spark(gathered.entries, problems)
     check(values)
+    routes: tuple[GivenRoute, ...] = ()
     if direction(values) is Direction.SINK:
+        routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
         for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
             problems.add(name, IN_A_SINK[name])
+    else:
+        refuse_routes(gathered.entries, problems)
     problems.raise_if_any()
     return build(
         values,
         clients=clients,
         entries=gathered.entries,
+        routes=routes,
         environment=environment,
         warnings=(
             *(() if translated is None else translated.warnings),

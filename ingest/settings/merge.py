@@ -17,7 +17,9 @@ from ingest.settings.references import ReferenceMissing, References
 _WORKER: Final = re.compile(
     r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
 )
-_OPEN: Final = tuple(family.prefix for family in FAMILIES if family.prefix.endswith((".override.", "spark.")))
+_OPEN: Final = tuple(
+    family.prefix for family in FAMILIES if family.prefix.endswith((".override.", "spark.", "route."))
+)
 _SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING, *REFUSED)
 
 

@@ -4,7 +4,7 @@ All of it is small and picklable, since tasks get it too. Secrets are wrapped an
 methods are the only places that reveal them, for the constructor of the client they name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +28,7 @@ from ingest.settings.record_sources import HeaderSource, KeySource, TimestampSou
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
 from ingest.settings.secret import Property, Secret, revealed
-from ingest.settings.sink_settings import SinkSettings
+from ingest.settings.sink_settings import SinkRoute, SinkSettings
 from ingest.settings.value_types import HostPort
 from ingest.settings.vendors.translation import Translated
 from layouts.names import LayoutName
@@ -359,3 +359,18 @@ class Settings:
     def state_dir(self) -> Path:
         """The folder for the cache of the ledger."""
         return self.ledger.state_dir
+
+    def for_topic(self, topic: str) -> "Settings":
+        """The settings in force for a topic of a sink."""
+        route = None if self.sink is None else self.sink.route(topic)
+        return self if route is None else self._for_route(route)
+
+    def by_place(self) -> tuple["Settings", ...]:
+        """The settings of each bucket and prefix that a sink writes to; for a source these alone."""
+        routes = () if self.sink is None else self.sink.routes
+        found = {(each.s3.bucket, each.s3.prefix): each for each in map(self._for_route, routes)}
+        return (self, *(each for place, each in found.items() if place != (self.s3.bucket, self.s3.prefix)))
+
+    def _for_route(self, route: SinkRoute) -> "Settings":
+        place = replace(self.s3, bucket=route.bucket, prefix=route.sink.names.prefix)
+        return replace(self, s3=place, sink=route.sink)

@@ -5,6 +5,7 @@ from pathlib import Path
 from ingest.settings.options import format_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
 from ingest.settings.registry_settings import RegistrySettings
+from ingest.settings.routes import GivenRoute
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.sink_checks import (
     BARE_FORMATS,
@@ -22,6 +23,7 @@ from ingest.settings.sink_settings import (
     NameSettings,
     OutputSettings,
     RotationSettings,
+    SinkRoute,
     SinkSettings,
     TopicSelection,
     UploadSettings,
@@ -30,7 +32,12 @@ from ingest.settings.values import Values
 
 
 def sink_settings(
-    values: Values, *, group_id: str, state_dir: Path, registry: RegistrySettings | None
+    values: Values,
+    *,
+    group_id: str,
+    state_dir: Path,
+    registry: RegistrySettings | None,
+    routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
     """Return what a sink is told whose offsets are in this group."""
     topics = values[sink.TOPIC_NAMES]
@@ -43,6 +50,15 @@ def sink_settings(
         rotation=_rotation(values),
         buffer=_buffer(values, state_dir),
         upload=_upload(values),
+        routes=tuple(
+            SinkRoute(
+                name=route.name,
+                topics=route.topics,
+                bucket=route.values[reading_options.BUCKET],
+                sink=sink_settings(route.values, group_id=group_id, state_dir=state_dir, registry=registry),
+            )
+            for route in routes
+        ),
     )
 
 

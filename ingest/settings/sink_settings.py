@@ -200,7 +200,10 @@ class UploadSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SinkSettings:
-    """Everything that a sink alone is told. `group_id` is the connector's own group, which holds offsets."""
+    """Everything that a sink alone is told. `group_id` is the connector's own group, which holds offsets.
+
+    `routes` have topics whose objects are other ones; no topic is in two.
+    """
 
     group_id: str
     topics: TopicSelection
@@ -210,3 +213,18 @@ class SinkSettings:
     rotation: RotationSettings
     buffer: BufferSettings
     upload: UploadSettings
+    routes: tuple["SinkRoute", ...] = ()
+
+    def route(self, topic: str) -> "SinkRoute | None":
+        """The route of a topic; None where the sink's own settings are in force."""
+        return next((route for route in self.routes if topic in route.topics), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkRoute:
+    """What is in force for these topics. Converters, topics, buffers and uploads are the sink's own."""
+
+    name: str
+    topics: tuple[str, ...]
+    bucket: str
+    sink: SinkSettings

@@ -20,20 +20,28 @@ _NO_RULES: Final = "NoSuchLifecycleConfiguration"
 
 def sink_steps(settings: Settings, s3: "S3Client", admin: KafkaAdmin) -> tuple[Step, ...]:
     """What is missing of it; nothing is changed by asking. Blocks; SetupError, AccessDenied and the like."""
-    return (*_rule_steps(settings, s3), *_ledger_steps(settings, admin))
+    prefixes: dict[str, list[str]] = {}
+    for each in settings.by_place():
+        prefixes.setdefault(each.s3.bucket, []).append(each.s3.prefix)
+    rules = (step for bucket, under in prefixes.items() for step in _rule_steps(s3, bucket, under))
+    return (*rules, *_ledger_steps(settings, admin))
 
 
-def _rule_steps(settings: Settings, s3: "S3Client") -> Sequence[Step]:
-    bucket, prefix = settings.s3.bucket, settings.s3.prefix
+def _rule_steps(s3: "S3Client", bucket: str, prefixes: Sequence[str]) -> Sequence[Step]:
     rules, more = _rules(s3, bucket)
-    try:
-        wanted = with_our_rule(rules, prefix)
-    except TooManyRules:
-        raise SetupError(
-            f"s3://{bucket} has as many lifecycle rules as S3 takes: give one of them "
-            f"AbortIncompleteMultipartUpload for the prefix {prefix!r}, or remove one."
-        ) from None
-    if wanted is None:
+    wanted, missing = rules, []
+    for prefix in prefixes:
+        try:
+            widened = with_our_rule(wanted, prefix)
+        except TooManyRules:
+            raise SetupError(
+                f"s3://{bucket} has as many lifecycle rules as S3 takes: give one of them "
+                f"AbortIncompleteMultipartUpload for the prefix {prefix!r}, or remove one."
+            ) from None
+        if widened is not None:
+            wanted = widened
+            missing.append(prefix)
+    if not missing:
         return ()
     rules_wanted: Any = {"Rules": wanted}
 
@@ -41,7 +49,7 @@ def _rule_steps(settings: Settings, s3: "S3Client") -> Sequence[Step]:
         with translated_errors(f"the lifecycle configuration of s3://{bucket}"):
             s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules_wanted, **more)
 
-    under = f" under {prefix!r}" if prefix else ""
+    under = f" under {', '.join(map(repr, missing))}" if all(missing) else ""
     sentence = f"end unfinished uploads in s3://{bucket}{under} after {OUR_DAYS} days"
     return (Step(sentence=f"{sentence} (a lifecycle rule beside the {len(rules)} there)", apply=put),)
 

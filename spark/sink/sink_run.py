@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -11,7 +10,7 @@ import structlog
 from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, Fenced, HeadraceError, SourceUnavailable
 from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.model.sink_entries import GroupingOptions, SealedObject, TopicPartition
+from ingest.model.sink_entries import SealedObject, TopicPartition
 from ingest.model.sink_protocol import (
     PartitionGrant,
     PartitionStopped,
@@ -20,24 +19,17 @@ from ingest.model.sink_protocol import (
     SinkProgress,
 )
 from ingest.model.slot_protocol import BatchOutcome, Finished
-from ingest.settings.sink_settings import NameTimeSource, SinkSettings
 from spark.consumer.partition_reader import PartitionReader
 from spark.consumer.reader_events import LostOffsets, PartitionFault
-from spark.converters import RecordConverter
-from spark.formats.encoding import extension
 from spark.producer import SlotRevoked, TransactionalProducer
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetters
-from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectNames
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
 from spark.sink.recurring_names import RecurringNames
-from spark.sink.rotation import Rotation
+from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import SinkTransactions
-from spark.sink.slot_tools import SlotTools
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings, can_group_by
 from spark.task.driver_connection import DriverConnection
 
@@ -82,22 +74,21 @@ class SinkRun:
         self._reader = PartitionReader(
             settings.kafka.client("consumer"), group_id=sink.group_id, budget_bytes=_FETCH_BUDGET_BYTES
         )
-        names = ObjectNames(sink.names, extension(sink.output))
-        self._tools = SlotTools(
+        self._settings = settings
+        self._recurring = RecurringNames()
+        tools = RoutedTools(
+            batch.earlier,
             settings=settings,
-            converter=RecordConverter(sink.converters, sink.output),
-            grouping=Grouping(names),
-            earlier={one.hash: earlier_grouping(one, sink) for one in batch.earlier},
-            names=names,
-            rotation=Rotation(sink.rotation, names),
             uploads=self._uploads,
             dead_letters=DeadLetters(
                 settings.name, batch.slot, settings.errors, max_bytes=settings.kafka.message_max_bytes
             ),
-            recurring=RecurringNames(),
-            small_files=SmallFiles(),
+            recurring=self._recurring,
         )
-        self._work = {grant.partition_of: PartitionWork(grant, self._tools) for grant in batch.partitions}
+        self._work = {
+            grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
+            for grant in batch.partitions
+        }
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._reported_stops: set[TopicPartition] = set()
         self._lost: list[tuple[str, int, int, int]] = []
@@ -134,9 +125,7 @@ class SinkRun:
 
     def _refuse_changed_converters(self, grant: PartitionGrant) -> None:
         """Stop a partition whose archived records cannot be told any more from those that are not."""
-        unknown = {
-            one.hash for one in self._batch.earlier if not can_group_by(one, self._tools.settings.sink)
-        }
+        unknown = {one.hash for one in self._batch.earlier if not can_group_by(one, self._settings.sink)}
         if unknown.isdisjoint(earlier.options for earlier in grant.earlier):
             return
         work = self._work[grant.partition_of]
@@ -225,7 +214,7 @@ class SinkRun:
 
     def _close_oldest(self) -> None:
         """Close what is open for the longest time where more objects are open than may be."""
-        excess = self._uploads.open_objects - self._tools.settings.sink.buffer.max_open_objects
+        excess = self._uploads.open_objects - self._settings.sink.buffer.max_open_objects
         while excess > 0:
             oldest = min(
                 (work for work in self._work.values() if work.objects.oldest_open_ms is not None),
@@ -278,10 +267,10 @@ class SinkRun:
                 continue
             if state is CompletionState.COMPLETED:
                 completed.append(object_id)
-                self._tools.recurring.release(object_id)
+                self._recurring.release(object_id)
             elif state in (CompletionState.NAME_TAKEN, CompletionState.SUPERSEDED):
                 quarantined.append((object_id, "name_taken"))
-                self._tools.recurring.release(object_id)
+                self._recurring.release(object_id)
             # What is not proven stays pending in the ledger: the leader completes it.
         self._link.send(
             SinkCompleted(batch=self._batch.number, ids=tuple(completed), quarantined=tuple(quarantined))
@@ -364,16 +353,3 @@ class SinkRun:
                 lost_offsets=lost,
             )
         )
-
-
-def earlier_grouping(options: GroupingOptions, sink: SinkSettings) -> Grouping:
-    """What grouped records by options that are no longer in force."""
-    source, _, path = options.options["file.name.timestamp.source"].partition(":")
-    names = replace(
-        sink.names,
-        template=options.options["file.name.template"],
-        time_source=NameTimeSource(source),
-        value_path=tuple(path.split(".")) if path else (),
-        timezone=options.options["file.name.timestamp.timezone"],
-    )
-    return Grouping(ObjectNames(names, extension(sink.output)))

@@ -1,11 +1,12 @@
 """What a task of the sink needs of the settings: small, picklable, secrets wrapped."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from ingest.model.sink_entries import GroupingOptions
+from ingest.settings.options.route_options import ROUTE
 from ingest.settings.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from ingest.settings.sink_settings import SinkSettings
 
@@ -21,6 +22,14 @@ class SinkTaskSettings:
     sink: SinkSettings
     options: str
     log_level: str = "info"
+
+
+def for_topic(settings: SinkTaskSettings, topic: str) -> SinkTaskSettings:
+    """What is in force for a topic. `options` stays that of the whole sink."""
+    route = settings.sink.route(topic)
+    if route is None:
+        return settings
+    return replace(settings, sink=route.sink, s3=replace(settings.s3, bucket=route.bucket))
 
 
 def sink_task_settings(
@@ -40,6 +49,37 @@ def sink_task_settings(
 
 def grouping_options(sink: SinkSettings) -> dict[str, str]:
     """What decides into which group a record comes, without secrets, as an operator would name it."""
+    found = _own_grouping(sink)
+    for route in sink.routes:
+        prefix = f"{ROUTE}{route.name}."
+        found[f"{prefix}topics"] = ",".join(sorted(route.topics))
+        found |= {f"{prefix}{name}": text for name, text in _own_grouping(route.sink).items()}
+    return found
+
+
+def route_name(options: GroupingOptions, topic: str) -> str | None:
+    """The route that a topic had by these options; None where it had none."""
+    for name, topics in options.options.items():
+        if name.startswith(ROUTE) and name.endswith(".topics") and topic in topics.split(","):
+            return name.removeprefix(ROUTE).partition(".")[0]
+    return None
+
+
+def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
+    """What decided into which group the records of a topic came; `hash` stays that of the whole sink."""
+    route = route_name(options, topic)
+    own = {name: text for name, text in options.options.items() if not name.startswith(ROUTE)}
+    if route is not None:
+        prefix = f"{ROUTE}{route}."
+        own |= {
+            name.removeprefix(prefix): text
+            for name, text in options.options.items()
+            if name.startswith(prefix)
+        }
+    return GroupingOptions(hash=options.hash, options=own)
+
+
+def _own_grouping(sink: SinkSettings) -> dict[str, str]:
     converters = sink.converters
     return {
         "file.name.template": sink.names.template,

@@ -21,6 +21,7 @@ class StoredObject:
     tags: dict[str, str]
     metadata: dict[str, str]
     headers: dict[str, Any]
+    bucket: str = ""
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class MemoryS3:
                 tags=dict(parse_qsl(described.pop("Tagging", ""), keep_blank_values=True)),
                 metadata=described.pop("Metadata"),
                 headers={name: each for name, each in described.items() if name not in {"Bucket", "Key"}},
+                bucket=described["Bucket"],
             )
             del self._uploads[given["UploadId"]]
         return {}

@@ -17,19 +17,13 @@ import numpy as np
 from ingest.columns import column_of
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings import Settings, load
-from spark.converters import RecordConverter
-from spark.formats.encoding import extension
 from spark.kafka_records import TIMESTAMP_CREATED, KafkaRecords
 from spark.s3.completion import CompletionState
 from spark.sink.dead_letters import DeadLetter, DeadLetters
-from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.recurring_names import RecurringNames
-from spark.sink.rotation import Rotation
-from spark.sink.slot_tools import SlotTools
+from spark.sink.routed_tools import RoutedTools
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import sink_task_settings
 from tests.layouts.archive import Record
 from tests.support.memory_s3 import MemoryS3, StoredObject
@@ -139,18 +133,13 @@ class _DrivenSink:
             max_bytes=sink.buffer.max_bytes,
             directory=folder,
         )
-        names = ObjectNames(sink.names, extension(sink.output))
-        self._tools = SlotTools(
+        self._recurring = RecurringNames()
+        self._tools = RoutedTools(
+            (),
             settings=sink_task_settings(settings, sink),
-            converter=RecordConverter(sink.converters, sink.output),
-            grouping=Grouping(names),
-            earlier={},
-            names=names,
-            rotation=Rotation(sink.rotation, names),
             uploads=self._uploads,
             dead_letters=DeadLetters("archive", 0, settings.errors, max_bytes=_MESSAGE_BYTES),
-            recurring=RecurringNames(),
-            small_files=SmallFiles(),
+            recurring=self._recurring,
         )
         self._works: list[PartitionWork] = []
         self._letters: list[DeadLetter] = []
@@ -159,7 +148,7 @@ class _DrivenSink:
         """Read a partition's records."""
         first = records[0]
         grant = PartitionGrant(topic=first.topic, partition=first.partition, topic_id="id", offset=0)
-        work = PartitionWork(grant, self._tools)
+        work = PartitionWork(grant, self._tools.for_topic(first.topic))
         self._works.append(work)
         for begin in range(0, len(records), batch):
             work.add(kafka_records(records[begin : begin + batch]), now_ms)
@@ -190,7 +179,7 @@ class _DrivenSink:
             for one in done:
                 assert one.result().state is CompletionState.COMPLETED, one.result()
             for each in commit.objects:
-                self._tools.recurring.release(each.id)
+                self._recurring.release(each.id)
         return not any(work.objects.closed_count for work in self._works)
 
     def result(self) -> Written:

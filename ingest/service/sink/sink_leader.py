@@ -29,6 +29,7 @@ from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.slot_states import SlotState
+from ingest.settings.settings import S3Settings
 from ingest.settings.sink_settings import SinkSettings
 from ingest.threads import start_thread
 from spark.s3.client import new_s3_client
@@ -177,13 +178,14 @@ class SinkLeader:
         )
 
     def _upload_expiry_ms(self) -> int | None:
-        """The age at which the bucket ends unfinished uploads; None where no rule does.
+        """The least age at which a bucket of the sink ends unfinished uploads; None where no rule does."""
+        ages = [self._expiry_ms(each.s3) for each in self._settings.by_place()]
+        return min((age for age in ages if age is not None), default=None)
 
-        Where the rules may not be read it is a day, the shortest that S3 has.
-        """
-        s3 = self._settings.s3
+    def _expiry_ms(self, s3: S3Settings) -> int | None:
+        """The age in one place; where its rules may not be read a day, the shortest that S3 has."""
         try:
-            return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, self._sink.names.prefix)
+            return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
         except HeadraceError as error:
             _log.warning(
                 "lifecycle_not_read",

@@ -14,6 +14,7 @@ from ingest.settings.options import (
     reading_options,
     record_options,
     restore_options,
+    route_options,
     sink_options,
 )
 from ingest.settings.options.option import Family, Option
@@ -31,7 +32,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(restore_options),
     *_declared(sink_options),
 )
-FAMILIES: Final[tuple[Family, ...]] = connection_options.FAMILIES
+FAMILIES: Final[tuple[Family, ...]] = (*connection_options.FAMILIES, *route_options.FAMILIES)
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
 CANONICAL: Final[dict[str, str]] = {
     spelling: option.name for option in OPTIONS for spelling in (option.name, *option.aliases)

@@ -1,0 +1,81 @@
+"""The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ingest.model.sink_entries import GroupingOptions
+from ingest.settings.sink_settings import NameTimeSource, SinkSettings
+from spark.converters import RecordConverter
+from spark.formats.encoding import extension
+from spark.sink.dead_letters import DeadLetters
+from spark.sink.grouping import Grouping
+from spark.sink.names import ObjectNames
+from spark.sink.recurring_names import RecurringNames
+from spark.sink.rotation import Rotation
+from spark.sink.slot_tools import SlotTools
+from spark.sink.slot_uploads import SlotUploads
+from spark.sink.small_files import SmallFiles
+from spark.sink.task_settings import SinkTaskSettings, for_topic, grouping_for_topic, route_name
+
+
+class RoutedTools:
+    """`earlier` are options that are no longer in force."""
+
+    def __init__(
+        self,
+        earlier: Sequence[GroupingOptions],
+        *,
+        settings: SinkTaskSettings,
+        uploads: SlotUploads,
+        dead_letters: DeadLetters,
+        recurring: RecurringNames,
+    ) -> None:
+        self._earlier = earlier
+        self._settings = settings
+        self._uploads = uploads
+        self._dead_letters = dead_letters
+        self._recurring = recurring
+        self._small_files = SmallFiles()
+        self._known: dict[tuple[str | None, ...], SlotTools] = {}
+
+    def for_topic(self, topic: str) -> SlotTools:
+        """The tools of the partitions of a topic."""
+        route = self._settings.sink.route(topic)
+        name = None if route is None else route.name
+        routes = (name, *(route_name(one, topic) for one in self._earlier))
+        found = self._known.get(routes)
+        if found is None:
+            found = self._known[routes] = self._new(topic)
+        return found
+
+    def _new(self, topic: str) -> SlotTools:
+        settings = for_topic(self._settings, topic)
+        sink = settings.sink
+        names = ObjectNames(sink.names, extension(sink.output))
+        return SlotTools(
+            settings=settings,
+            converter=RecordConverter(sink.converters, sink.output),
+            grouping=Grouping(names),
+            earlier={
+                one.hash: _earlier_grouping(grouping_for_topic(one, topic), sink) for one in self._earlier
+            },
+            names=names,
+            rotation=Rotation(sink.rotation, names),
+            uploads=self._uploads,
+            dead_letters=self._dead_letters,
+            recurring=self._recurring,
+            small_files=self._small_files,
+        )
+
+
+def _earlier_grouping(options: GroupingOptions, sink: SinkSettings) -> Grouping:
+    """What grouped records by options that are no longer in force."""
+    source, _, path = options.options["file.name.timestamp.source"].partition(":")
+    names = replace(
+        sink.names,
+        template=options.options["file.name.template"],
+        time_source=NameTimeSource(source),
+        value_path=tuple(path.split(".")) if path else (),
+        timezone=options.options["file.name.timestamp.timezone"],
+    )
+    return Grouping(ObjectNames(names, extension(sink.output)))
