@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from layouts.connect.arrow_types import arrow_type
+from layouts.connect.payloads import PayloadSchema
 from layouts.connect.schema import ConnectSchema, Type
 
 
@@ -79,3 +80,49 @@ def _scalar(array: Any, wanted: Any) -> Any:
         width = pa.int32() if array.type.bit_width == wanted.bit_width == 32 else pa.int64()  # noqa: PLR2004
         return array.cast(width).cast(wanted)
     return array.cast(wanted)
+
+
+def with_defaults(array: Any, schema: ConnectSchema) -> Any:
+    """Values of `arrow_type(schema)` with defaults in the place of null fields, as a Struct's `get` does it.
+
+    A null that is the whole value stays one.
+    """
+    return _filled(array, schema) if _has_defaults(schema) else array
+
+
+def _has_defaults(schema: ConnectSchema) -> bool:
+    below = [each.schema for each in schema.fields]
+    below += [each for each in (schema.value, schema.items) if each is not None]
+    is_default = any(each.schema.default is not None for each in schema.fields)
+    return is_default or any(map(_has_defaults, below))
+
+
+def _filled(array: Any, schema: ConnectSchema) -> Any:
+    match schema.type:
+        case Type.STRUCT if schema.fields:
+            below = [
+                _field(_filled(pc.struct_field(array, [index]), each.schema), each.schema)
+                for index, each in enumerate(schema.fields)
+            ]
+            return pa.StructArray.from_arrays(below, fields=list(array.type), mask=array.is_null())
+        case Type.ARRAY:
+            items = _filled(array.flatten(), schema.item)
+            return pa.ListArray.from_arrays(list_offsets(array), items, type=array.type, mask=array.is_null())
+        case Type.MAP:
+            lists = array.cast(map_as_list(array.type))
+            entries = lists.flatten()
+            keys, values = (pc.struct_field(entries, [index]) for index in (0, 1))
+            values = _filled(values, schema.map_parts[1])
+            offsets = list_offsets(lists)
+            return pa.MapArray.from_arrays(offsets, keys, values, type=array.type, mask=array.is_null())
+        case _:
+            return array
+
+
+def _field(array: Any, schema: ConnectSchema) -> Any:
+    if schema.default is None or not array.null_count:
+        return array
+    default = PayloadSchema(schema).array([schema.default.text.encode()])
+    both = pa.concat_arrays([array, default])
+    rows = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.arange(len(array)), len(array))
+    return both.take(pa.array(rows))

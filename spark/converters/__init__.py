@@ -3,7 +3,7 @@
 record_converter  a fetch of one partition becomes runs of one schema, and faults; runs puts parts together
 choice            which converter a part has
 plain_converters  bytes and text
-json_converter    JSON: json_inference finds schemas, connect_schemas reads those that stand beside values
+json_converter    JSON: json_inference finds schemas of what has none beside it
 avro_converter    Avro in the registry's framing: registry_schemas, avro_reader, avro_types
 single_runs       the records of a run one by one
 """

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from ingest.settings.choices import JsonFormat
+from layouts.connect.payloads import PayloadSchema, UnfitValue
 from spark.converted_records import ColumnSchema, Form
 from spark.converters.arrow_avro import avro_schema
-from spark.converters.connect_schemas import PayloadSchema, UnfitValue
 from spark.converters.json_inference import inferred
 from spark.converters.plain_converters import segment
 from spark.converters.segments import RowFaults, Segment
