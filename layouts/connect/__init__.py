@@ -8,7 +8,9 @@ Schemas
     json_schemas    schema_of_json(text): that beside a payload; json_of_schema: as JsonConverter writes it
     from_avro       schema_of_avro(text, version, options): as AvroConverter reads a writer's schema
     arrow_types     arrow_type(schema): the one mapping to Arrow; schema_of_arrow(kind): of inferred values
-    casts           as_connect(array, schema): any converter's array as arrow_type(schema)
+    casts           as_connect(array, schema): any converter's array as arrow_type(schema); with_defaults puts
+                    defaults in the place of null fields, which Avro and Parquet writers of theirs do
+    payloads        PayloadSchema(schema).array(payloads): Arrow values of JsonConverter's payloads
 
 Avro
     avro_options    AvroOptions; CONVERTER: AvroConverter's defaults, S3_SINK: those of Confluent's S3 sink
@@ -16,6 +18,14 @@ Avro
                     another record
     avro_text       avro_text(tree), record(name, namespace, fields): text of trees as Java writes it
     records         confluent_key, CONFLUENT_HEADERS, lenses_envelope, aiven_record: the vendors' records
+
+    Values: spark.formats.encoding.avro_pieces.encoded(with_defaults(as_connect(array, schema), schema),
+    parse_schema(avro_of_schema(schema))) gives the datum of each.
+
+Parquet
+    parquet         parquet_schema(tree): the pyarrow schema with metadata; as_parquet(array, field): values
+                    for a field of it; WRITER_OPTIONS for pyarrow's writer; has_optional_items: Confluent's
+                    lists have three levels; differences(tree): what pyarrow cannot reproduce
 
 JSON
     json_text       connect_json(array, schema, style): JsonConverter's text of a column with a schema

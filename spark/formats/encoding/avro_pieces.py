@@ -16,6 +16,8 @@ from spark.records.varint import varint
 _VARINT_BYTES: Final = 10
 _DECIMAL128_BYTES: Final = 16
 _DECIMAL256_BYTES: Final = 32
+# The highest bit of a byte.
+_SIGN: Final = 0x80
 
 
 def encoded(array: Any, node: Node) -> Any:
@@ -35,7 +37,8 @@ def encoded(array: Any, node: Node) -> Any:
             ]
             return joined(below or [b""], len(array))
         case "array":
-            return _items(array, encoded(array.flatten(), node.content))
+            # Connect's maps of keys that are no text are lists of entries in Avro.
+            return _items(array, encoded(as_lists(array).flatten(), node.content))
         case "map":
             keys, values = map_entries(array)
             return _items(
@@ -134,15 +137,33 @@ def _of_fixed(array: Any, node: Node) -> Any:
 
 
 def _decimals(array: Any, size: int | None = None) -> Any:
-    """Unscaled numbers, big-endian, of `size` bytes or as many as Arrow's own."""
+    """Unscaled numbers, big-endian, of `size` bytes, or of as few as each needs."""
     width = _DECIMAL128_BYTES if pa.types.is_decimal128(array.type) else _DECIMAL256_BYTES
     octets = np.frombuffer(array.buffers()[1], np.uint8)[
         array.offset * width : (array.offset + len(array)) * width
     ]
     rows = octets.reshape(-1, width)[:, ::-1]
-    if size is not None and size > width:
-        signs = np.where(rows[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)  # noqa: PLR2004  # the sign's bit
-        rows = np.concatenate([np.repeat(signs, size - width, axis=1), rows], axis=1)
-    elif size is not None:
-        rows = rows[:, width - size :]
-    return _fixed(np.ascontiguousarray(rows).reshape(-1), size if size is not None else width)
+    if size is None:
+        return _least(rows)
+    if size > width:
+        rows = np.concatenate([np.repeat(_signs(rows), size - width, axis=1), rows], axis=1)
+    return _fixed(np.ascontiguousarray(rows[:, rows.shape[1] - size :]).reshape(-1), size)
+
+
+def _signs(rows: Any) -> Any:
+    """What would stand before the first byte of each number."""
+    return np.where(rows[:, :1] >= _SIGN, 0xFF, 0).astype(np.uint8)
+
+
+def _least(rows: Any) -> Any:
+    """Numbers without the bytes that only repeat their sign."""
+    width = rows.shape[1]
+    signs = _signs(rows)
+    # A byte is needed from the first on that is not the sign's, or that the sign would be lost without.
+    follows = np.concatenate([rows[:, 1:], rows[:, -1:]], axis=1)
+    needed = (rows != signs) | ((follows >= _SIGN) != (signs == 0xFF))  # noqa: PLR2004
+    needed[:, -1] = True
+    used = width - np.argmax(needed, axis=1)
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(used, out=offsets[1:])
+    return _binary(rows[np.arange(width) >= (width - used)[:, None]], offsets)
