@@ -2,17 +2,18 @@
 
 from pathlib import Path
 
-from ingest.settings.options import format_options, reading_options, record_options
+from ingest.settings.layout_checks import output_format
+from ingest.settings.options import format_options, layout_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.routes import GivenRoute
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.sink_checks import (
     BARE_FORMATS,
-    DEFAULT_TEMPLATE,
     compression,
     converter_kind,
     output_fields,
+    template_of,
 )
 from ingest.settings.sink_settings import (
     BufferSettings,
@@ -20,6 +21,7 @@ from ingest.settings.sink_settings import (
     Converters,
     ConverterSettings,
     Encryption,
+    LayoutRows,
     NameSettings,
     OutputSettings,
     RotationSettings,
@@ -85,7 +87,7 @@ def _converters(values: Values, registry: RegistrySettings | None) -> Converters
 
 
 def _output(values: Values) -> OutputSettings:
-    form = values[sink.FORMAT]
+    form = output_format(values)
     return OutputSettings(
         layout=values[sink.LAYOUT],
         format=form,
@@ -102,6 +104,10 @@ def _output(values: Values) -> OutputSettings:
         json_format=values[record_options.JSON_FORMAT],
         schema_compatibility=values[sink.COMPATIBILITY],
         null_values=values[sink.NULL_VALUES],
+        rows=LayoutRows(
+            csv_value=values[layout_options.VALUE_ENCODING],
+            headers=converter_kind(values, sink.HEADER_CONVERTER_CLASS),
+        ),
     )
 
 
@@ -109,7 +115,7 @@ def _names(values: Values) -> NameSettings:
     source, path = values[sink.NAME_TIME_SOURCE]
     return NameSettings(
         prefix=values[reading_options.PREFIX],
-        template=values[record_options.FILE_NAME_TEMPLATE] or DEFAULT_TEMPLATE,
+        template=template_of(values),
         time_source=source,
         value_path=path,
         timezone=values[sink.TIMEZONE_NAME],

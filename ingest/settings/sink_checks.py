@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from ingest.settings.choices import Compression, ExactlyOnce
 from ingest.settings.converter_forms import KINDS
+from ingest.settings.layout_checks import check_layout, layout_form, output_format
 from ingest.settings.options import connection_options, format_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
 from ingest.settings.options.option import Option
@@ -41,6 +42,7 @@ def check_sink(values: Values) -> None:
     _check_topics(values)
     _check_names(values)
     _check_fields(values)
+    check_layout(values)
     _check_compression(values)
     _check_converters(values)
     _check_rotation(values)
@@ -57,8 +59,18 @@ def compression(values: Values) -> Compression:
     chosen: Compression = values[record_options.COMPRESSION]
     if chosen is not Compression.AUTO:
         return chosen
+    form = layout_form(values)
+    if form is not None:
+        return form.compression(output_format(values))
     columnar = values[sink.FORMAT] in {OutputFormat.AVRO, OutputFormat.PARQUET}
     return Compression.ZSTD if columnar else Compression.GZIP
+
+
+def template_of(values: Values) -> str:
+    """Return the template of names: as given, else the layout's."""
+    form = layout_form(values)
+    default = DEFAULT_TEMPLATE if form is None else form.template
+    return values[record_options.FILE_NAME_TEMPLATE] or default
 
 
 def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
@@ -68,7 +80,14 @@ def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
 
 
 def output_fields(values: Values) -> tuple[OutputField, ...]:
-    """Return the fields in their own order; of `bytes` and `text` the value, unless another is named."""
+    """Return the fields in their own order; of `bytes` and `text` the value, unless another is named.
+
+    Other sinks' layouts have them in the order of the option.
+    """
+    form = layout_form(values)
+    if form is not None:
+        named: tuple[OutputField, ...] = values[sink.FIELDS]
+        return named if form.has_choice and values.is_given(sink.FIELDS) else form.default_fields
     if values[sink.FORMAT] in BARE_FORMATS and not values.is_given(sink.FIELDS):
         return (OutputField.VALUE,)
     return tuple(field for field in OutputField if field in values[sink.FIELDS])
@@ -98,7 +117,7 @@ def _check_names(values: Values) -> None:
     option = record_options.FILE_NAME_TEMPLATE
     if not values.are_good(option, reading_options.PREFIX, sink.TOPIC_NAMES):
         return
-    source = values[option] or DEFAULT_TEMPLATE
+    source = template_of(values)
     try:
         template = read_name_template(source)
     except TemplateError as error:

@@ -6,12 +6,14 @@ A part of `Settings`; what both directions share (bucket, credentials, clients, 
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from ingest.settings.choices import Compression, JsonFormat
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.secret import Secret
 from layouts.names import LayoutName
+from layouts.options import CsvEncoding
 
 
 class OutputFormat(StrEnum):
@@ -115,10 +117,25 @@ class Converters:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LayoutRows:
+    """What rows of other sinks' layouts depend on beside the rest.
+
+    `csv_value` is how Aiven's csv holds values. `headers` is how the values of headers are read.
+    """
+
+    csv_value: CsvEncoding = CsvEncoding.BASE64
+    headers: ConverterKind = ConverterKind.BYTES
+
+
+PLAIN_ROWS: Final = LayoutRows()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutputSettings:
     """What an object holds and how it is compressed.
 
-    `fields` are in the order of OutputField. Without `envelope` there is one field, written bare.
+    `fields` are in the order of OutputField, with other sinks' layouts in that of the option. Without
+    `envelope` there is one field, written bare.
     `compression` is never AUTO: that of the whole object for text, json, csv and bytes, that inside it for
     Avro and Parquet. `compression_level` None: the codec's own. `separator` stands behind each record of
     bytes and text. `json_format` is how JSON made from Avro shows dates, decimals and bytes.
@@ -135,6 +152,7 @@ class OutputSettings:
     json_format: JsonFormat
     schema_compatibility: SchemaCompatibility
     null_values: NullValues
+    rows: LayoutRows = PLAIN_ROWS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

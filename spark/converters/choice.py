@@ -9,6 +9,7 @@ from ingest.settings.sink_settings import (
     OutputFormat,
     OutputSettings,
 )
+from layouts.names import LayoutName
 from spark.converters.avro_converter import AvroConverter
 from spark.converters.json_converter import JsonConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
@@ -38,13 +39,22 @@ def column_converter(
 
 def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:
     """Bytes as they are, and checked where a row of the format can only hold text or JSON."""
-    if part not in output.fields:
+    if part not in output.fields or output.layout is LayoutName.AIVEN:
         return BytesConverter()
+    if output.layout is LayoutName.QUIX:
+        return _of_quix(part, output)
     if output.format is OutputFormat.CSV:
         return TextConverter(part)
     if output.format in _JSON and not output.envelope:
         return JsonConverter(part, output.json_format) if part is OutputField.VALUE else TextConverter(part)
     return BytesConverter()
+
+
+def _of_quix(part: OutputField, output: OutputSettings) -> ColumnConverter:
+    """Keys as text and values as JSON, which is what Quix's rows have."""
+    if part is OutputField.KEY:
+        return TextConverter(part)
+    return JsonConverter(part, output.json_format, wants_columns=makes_columns(output))
 
 
 def _of_avro(settings: ConverterSettings, part: OutputField, output: OutputSettings) -> ColumnConverter:

@@ -5,9 +5,11 @@ from typing import Final
 import numpy as np
 
 from ingest.settings.sink_settings import Converters, NullValues, OutputField, OutputFormat, OutputSettings
+from layouts.names import LayoutName
 from spark.converted_records import Conversion, RecordFault
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter
+from spark.converters.layout_rows_check import LayoutRowsCheck
 from spark.converters.plain_converters import null_rows, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
@@ -29,6 +31,7 @@ class RecordConverter:
         self._key = column_converter(converters.key, OutputField.KEY, output)
         self._value = column_converter(converters.value, OutputField.VALUE, output)
         self._headers = HeaderConverter(converters.header)
+        self._rows = LayoutRowsCheck(output)
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """The records in runs of one schema, and the faults of those that are in none.
@@ -46,6 +49,7 @@ class RecordConverter:
         keys = self._part(OutputField.KEY, records, faults)
         values = self._part(OutputField.VALUE, records, faults)
         self._headers.check(records, faults)
+        self._rows.check(records, faults)
         good = np.ones(len(records), np.bool_)
         good[list(faults.found)] = False
         good[ignored] = False
@@ -72,6 +76,9 @@ class RecordConverter:
     def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
         wanted = self._output.format
+        if self._output.layout is LayoutName.AIVEN and wanted not in _ROWS_OF_RECORDS:
+            # A null is an empty line of its csv.
+            return [segment]
         schema = segment.column.schema
         refuses = wanted in _WITHOUT_NULLS
         if wanted in _ROWS_OF_RECORDS and schema is not None:

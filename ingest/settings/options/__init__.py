@@ -11,6 +11,7 @@ from typing import Any, Final
 from ingest.settings.options import (
     connection_options,
     format_options,
+    layout_options,
     reading_options,
     record_options,
     restore_options,
@@ -31,6 +32,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(format_options),
     *_declared(restore_options),
     *_declared(sink_options),
+    *_declared(layout_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = (*connection_options.FAMILIES, *route_options.FAMILIES)
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}

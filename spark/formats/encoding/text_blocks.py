@@ -1,20 +1,23 @@
 """Text of an object, compressed block by block."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import OutputSettings
-from spark.compression.blocks import compressed_block
+from layouts.names import LayoutName
+from spark.compression.blocks import XerialBlocks, compressed_block
 
 # Small enough for a thousand open objects to be spilled one by one, large enough to compress well.
 BLOCK_BYTES: Final = 1024 * 1024
 
 
 class TextBlocks:
-    """Collects text and gives it compressed; every block stands for itself, so none needs a state."""
+    """Collects text and gives it compressed, block by block."""
 
     def __init__(self, output: OutputSettings) -> None:
-        self._compression = output.compression
-        self._level = output.compression_level
+        self._packed = _packer(output)
         self._plain: list[bytes] = []
         self._plain_bytes = 0
         self._ready: list[bytes] = []
@@ -41,9 +44,22 @@ class TextBlocks:
         return done
 
     def _end_block(self) -> None:
-        if not self._plain_bytes:
-            return
-        block = compressed_block(self._compression, self._level, b"".join(self._plain))
+        if self._plain_bytes:
+            self._pack()
+
+    def end_empty(self) -> None:
+        """Make an object of no text one that decompresses to none."""
+        self._pack()
+
+    def _pack(self) -> None:
+        block = self._packed(b"".join(self._plain))
         self._plain, self._plain_bytes = [], 0
         self._ready.append(block)
         self._ready_bytes += len(block)
+
+
+def _packer(output: OutputSettings) -> Callable[[bytes], bytes]:
+    """What compresses one block after the other. But for xerial's, every block stands for itself."""
+    if output.layout is LayoutName.AIVEN and output.compression is Compression.SNAPPY:
+        return XerialBlocks()
+    return partial(compressed_block, output.compression, output.compression_level)

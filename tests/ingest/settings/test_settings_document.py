@@ -77,6 +77,7 @@ max.open.files
 open.object.max.age.ms behavior.on.null.values aws.s3.part.size aws.s3.object.tags aws.s3.storage.class
 aws.s3.acl aws.s3.sse aws.s3.sse.kms.key.id aws.s3.sse.customer.algorithm aws.s3.sse.customer.key
 aws.s3.path.style.access sidecars output.separator
+output.value.encoding
 """
 
 

@@ -239,7 +239,7 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("value.format", {"value.format": "json"}, "use value.converter"),
         ("file.max.records", {"file.max.records": "3"}, "use rotate.records"),
         ("file.prefix.template", {"file.prefix.template": "a"}, "file.name.template"),
-        ("output.layout", {"output.layout": "confluent"}, "expected headrace"),
+        ("output.layout", {"output.layout": "lenses"}, "expected one of headrace"),
         ("sidecars", {"sidecars": "keys"}, "output.fields"),
         ("file.name.template", {"file.name.template": "{{topic}}-{{partition}}"}, "{{start_offset}}"),
         ("file.name.template", {"file.name.template": "{{partition}}-{{start_offset}}"}, "{{topic}}"),

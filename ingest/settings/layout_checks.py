@@ -1,0 +1,101 @@
+"""What a sink is told, held against the layout of another maker's sink."""
+
+from typing import Final
+
+from ingest.settings.converter_forms import KINDS
+from ingest.settings.options import layout_options, record_options
+from ingest.settings.options import sink_options as sink
+from ingest.settings.sink_layouts import FORMS, LayoutForm
+from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat
+from ingest.settings.values import Values
+from layouts.names import LayoutName
+
+# Quix calls its lines of JSON so.
+QUIX_JSON: Final = OutputFormat.JSON
+
+
+def layout_form(values: Values) -> LayoutForm | None:
+    """Return what the layout can hold; None for Headrace's own, which holds everything."""
+    return FORMS.get(values[sink.LAYOUT]) if values.are_good(sink.LAYOUT) else None
+
+
+def output_format(values: Values) -> OutputFormat:
+    """Return what objects hold."""
+    form: OutputFormat = values[sink.FORMAT]
+    if form is QUIX_JSON and values.are_good(sink.LAYOUT) and values[sink.LAYOUT] is LayoutName.QUIX:
+        return OutputFormat.JSONL
+    return form
+
+
+def check_layout(values: Values) -> None:
+    """Note what the rows of the layout cannot hold."""
+    _check_own_options(values)
+    form = layout_form(values)
+    if form is None or not values.are_good(sink.FORMAT):
+        return
+    layout, chosen = values[sink.LAYOUT], output_format(values)
+    if chosen not in form.formats:
+        values.refuse(sink.FORMAT, f"is none of output.layout={layout}; it has {', '.join(form.formats)}")
+        return
+    _check_fields(values, form)
+    if layout is LayoutName.AIVEN:
+        _check_csv(values)
+    codecs = form.formats[chosen]
+    compression = record_options.COMPRESSION
+    if values.is_given(compression) and values.are_good(compression):
+        named = values[compression]
+        if named not in codecs and named != "auto":
+            values.refuse(
+                compression,
+                f"is not written in {chosen} of output.layout={layout}; it takes {', '.join(codecs)}",
+            )
+
+
+def _check_fields(values: Values, form: LayoutForm) -> None:
+    layout = values[sink.LAYOUT]
+    if not form.has_choice:
+        for option in (sink.FIELDS, sink.ENVELOPE):
+            if values.is_given(option):
+                values.refuse(
+                    option,
+                    f"means nothing with output.layout={layout}, whose rows are always "
+                    f"{', '.join(form.fields)}; remove it",
+                )
+        return
+    if values.is_given(sink.FIELDS) and values.are_good(sink.FIELDS):
+        strange = [field for field in values[sink.FIELDS] if field not in form.fields]
+        if strange:
+            values.refuse(
+                sink.FIELDS,
+                f"has {', '.join(strange)}, which rows of output.layout={layout} cannot have; it has "
+                f"{', '.join(form.fields)}",
+            )
+
+
+def _check_csv(values: Values) -> None:
+    """Aiven's csv holds bytes: its sink writes no value of another converter."""
+    if output_format(values) is not OutputFormat.CSV or OutputField.VALUE not in _fields(values):
+        return
+    option = record_options.VALUE_CONVERTER_CLASS
+    named = values.text(option)
+    if named is not None and KINDS.get(named.strip()) is not ConverterKind.BYTES:
+        values.refuse(
+            option,
+            "must be org.apache.kafka.connect.converters.ByteArrayConverter with the csv of "
+            "output.layout=aiven, whose values are bytes; or set output.format=jsonl",
+        )
+
+
+def _fields(values: Values) -> tuple[OutputField, ...]:
+    if values.is_given(sink.FIELDS) and values.are_good(sink.FIELDS):
+        named: tuple[OutputField, ...] = values[sink.FIELDS]
+        return named
+    return FORMS[LayoutName.AIVEN].default_fields
+
+
+def _check_own_options(values: Values) -> None:
+    if not values.are_good(sink.LAYOUT, sink.FORMAT):
+        return
+    is_aiven, option = values[sink.LAYOUT] is LayoutName.AIVEN, layout_options.VALUE_ENCODING
+    if values.is_given(option) and not (is_aiven and values[sink.FORMAT] is OutputFormat.CSV):
+        values.refuse(option, "means nothing without output.layout=aiven and output.format=csv")

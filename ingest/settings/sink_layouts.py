@@ -1,0 +1,60 @@
+"""What the layouts of other sinks can hold, and what they have where nothing is said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.settings.choices import Compression
+from ingest.settings.sink_settings import OutputField, OutputFormat
+from layouts.names import LayoutName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutForm:
+    """The `formats` of a layout with the codecs of each, its default first, and the `fields` that it has.
+
+    `default_fields` are written where none are named. `template` names objects where none is given. Without
+    `has_choice` the fields are always these.
+    """
+
+    formats: Mapping[OutputFormat, tuple[Compression, ...]]
+    fields: tuple[OutputField, ...]
+    default_fields: tuple[OutputField, ...]
+    template: str
+    has_choice: bool = True
+
+    def compression(self, form: OutputFormat) -> Compression:
+        """The codec where none is named."""
+        return self.formats.get(form, (Compression.NONE,))[0]
+
+
+_AIVEN_TEXT: Final = (Compression.GZIP, Compression.NONE, Compression.SNAPPY, Compression.ZSTD)
+_QUIX_FIELDS: Final = (OutputField.TIMESTAMP, OutputField.KEY, OutputField.VALUE)
+
+FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
+    LayoutName.AIVEN: LayoutForm(
+        formats={
+            OutputFormat.CSV: _AIVEN_TEXT,
+            OutputFormat.JSONL: _AIVEN_TEXT,
+            OutputFormat.JSON: _AIVEN_TEXT,
+        },
+        fields=(
+            OutputField.KEY,
+            OutputField.VALUE,
+            OutputField.OFFSET,
+            OutputField.TIMESTAMP,
+            OutputField.HEADERS,
+        ),
+        default_fields=(OutputField.VALUE,),
+        template="{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
+    ),
+    LayoutName.QUIX: LayoutForm(
+        formats={
+            OutputFormat.JSONL: (Compression.NONE, Compression.GZIP),
+        },
+        fields=_QUIX_FIELDS,
+        default_fields=_QUIX_FIELDS,
+        template="{{topic}}/{{partition}}/{{start_offset:padding=true}}{{extension}}",
+        has_choice=False,
+    ),
+}

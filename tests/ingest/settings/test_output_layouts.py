@@ -1,0 +1,111 @@
+"""`output.layout` of other sinks: what they have where nothing is said, and what they cannot hold."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from ingest.settings import Problem, SettingsError, load
+from ingest.settings.choices import Compression
+from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat, SinkSettings
+from layouts.names import LayoutName
+from layouts.options import CsvEncoding
+from tests.ingest.settings.loading import no_file
+
+_TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+
+_COMPLETE: Mapping[str, str] = {
+    "name": "archive",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "aws.s3.bucket.name": "bucket",
+    "topics": "orders",
+}
+
+
+def sink_with(changes: Mapping[str, str]) -> SinkSettings:
+    """What a sink is told."""
+    text = json.dumps({**_COMPLETE, **changes})
+    sink = load(text, kind="json", environment={"HOME": "/home/me"}, read_file=no_file).sink
+    assert sink is not None
+    return sink
+
+
+def sink_problems(changes: Mapping[str, str]) -> tuple[Problem, ...]:
+    """What is wrong with it."""
+    with pytest.raises(SettingsError) as caught:
+        sink_with(changes)
+    return caught.value.problems
+
+
+def _aiven(changes: Mapping[str, str] | None = None) -> SinkSettings:
+    return sink_with({"output.layout": "aiven", **(changes or {})})
+
+
+def test_aiven_has_its_own_defaults() -> None:
+    """Values alone, gzip around them, and its names."""
+    sink = _aiven()
+
+    assert (sink.output.layout, sink.output.fields) == (LayoutName.AIVEN, (OutputField.VALUE,))
+    assert sink.output.compression is Compression.GZIP
+    assert sink.names.template == "{{topic}}-{{partition}}-{{start_offset}}{{extension}}"
+
+
+def test_fields_of_aiven_stay_in_their_order() -> None:
+    """It is that of the columns of csv."""
+    sink = _aiven({"output.format": "csv", "output.fields": "value,key,timestamp"})
+
+    assert sink.output.fields == (OutputField.VALUE, OutputField.KEY, OutputField.TIMESTAMP)
+
+
+def test_what_rows_depend_on() -> None:
+    """How csv has values, and how headers are read."""
+    sink = _aiven({"output.format": "csv", "output.value.encoding": "none", "header.converter": _TEXT})
+
+    assert sink.output.rows.csv_value is CsvEncoding.NONE
+    assert sink.output.rows.headers is ConverterKind.STRING
+
+
+@pytest.mark.parametrize("name", ["json", "jsonl"])
+def test_quix_writes_lines_and_calls_them_json(name: str) -> None:
+    """Nothing is packed unless that is asked for."""
+    sink = sink_with({"output.layout": "quix", "output.format": name})
+
+    assert (sink.output.format, sink.output.compression) == (OutputFormat.JSONL, Compression.NONE)
+    assert sink.output.fields == (OutputField.TIMESTAMP, OutputField.KEY, OutputField.VALUE)
+
+
+@pytest.mark.parametrize(
+    ("option", "changes", "message"),
+    [
+        ("output.format", {"output.format": "text"}, "is none of output.layout=aiven; it has csv, jsonl"),
+        ("output.fields", {"output.fields": "topic,value"}, "has topic, which rows of output.layout=aiven"),
+        ("output.fields", {"output.envelope": "false", "output.fields": "key,value"}, "takes one field"),
+        ("file.compression.type", {"file.compression.type": "lz4"}, "is not written in jsonl of"),
+        ("output.value.encoding", {"output.value.encoding": "none"}, "means nothing without output.layout"),
+        ("value.converter", {"output.format": "csv", "value.converter": _TEXT}, "must be org.apache.kafka"),
+    ],
+)
+def test_what_aivens_rows_cannot_hold(option: str, changes: Mapping[str, str], message: str) -> None:
+    """Said at start, with what there is instead."""
+    (problem,) = sink_problems({"output.layout": "aiven", **changes})
+
+    assert problem.option == option
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("option", "changes", "message"),
+    [
+        ("output.format", {"output.format": "avro"}, "is none of output.layout=quix"),
+        ("output.fields", {"output.fields": "key"}, "whose rows are always timestamp, key, value"),
+        ("output.envelope", {"output.envelope": "true"}, "means nothing with output.layout=quix"),
+        ("file.compression.type", {"file.compression.type": "zstd"}, "it takes none, gzip"),
+    ],
+)
+def test_what_quixs_rows_cannot_hold(option: str, changes: Mapping[str, str], message: str) -> None:
+    """Its rows are always the same."""
+    (problem,) = sink_problems({"output.layout": "quix", **changes})
+
+    assert problem.option == option
+    assert message in problem.message
