@@ -16,10 +16,9 @@ from ingest.probes.sample_record import read_record
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 from spark.converters.record_converter import RecordConverter
-from spark.formats.encoding.encoders import extension
 from spark.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
-from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectFacts, ObjectNames
+from spark.sink.names import ObjectFacts
+from spark.sink.object_shape import ObjectShapes
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
 
@@ -51,6 +50,7 @@ class Explained(msgspec.Struct, frozen=True):
     partition: int
     offset: int
     key: str | None = None
+    side_keys: tuple[str, ...] = ()
     reason: str | None = None
     message: str | None = None
 
@@ -101,8 +101,7 @@ class RecordExplainer:
     def __init__(self, settings: Settings) -> None:
         assert settings.sink is not None, "a source names no objects"
         self._converter = RecordConverter(settings.sink.converters, settings.sink.output)
-        self._names = ObjectNames(settings.sink.names, extension(settings.sink.output))
-        self._grouping = Grouping(self._names)
+        self._shapes = ObjectShapes(settings.sink)
 
     def explained(self, record: KafkaRecords) -> Explained:
         """The key of the object that begins with this record."""
@@ -114,18 +113,25 @@ class RecordExplainer:
         conversion = self._converter.convert(record)
         faults = list(conversion.faults)
         for run in conversion.runs:
-            groups = self._grouping.split(run)
+            groups = self._shapes.split(run)
             faults += groups.faults
             for part in groups.parts:
+                shape, (names, group) = self._shapes.of(part.group), self._shapes.names(part.group)
                 facts = ObjectFacts(
                     topic=record.topic,
                     partition=record.partition,
-                    group=part.group,
+                    group=group,
                     first_offset=record.first_offset,
                     last_offset=record.last_offset,
                     opened_ms=wall_ms(),
                 )
-                return Explained(**place, key=self._names.key(facts))
+                name = names.key(facts)
+                beside, main = shape.roles[:-1], shape.roles[-1]
+                return Explained(
+                    **place,
+                    key=shape.key(main, name),
+                    side_keys=tuple(shape.key(role, name) for role in beside),
+                )
         if faults:
             return Explained(**place, reason=faults[0].reason, message=faults[0].message)
         why = "its value is null, and behavior.on.null.values is ignore"
@@ -159,5 +165,7 @@ def _print(explained: Explained, *, as_json: bool) -> None:
     place = f"{explained.topic}-{explained.partition} offset {explained.offset}"
     if explained.key is not None:
         typer.echo(f"{place}: {printable(explained.key)}")
+        for key in explained.side_keys:
+            typer.echo(f"{place}: beside it {printable(key)}")
     else:
         typer.echo(f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}")

@@ -8,8 +8,10 @@ from ingest.settings.options import sink_options as sink
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.routes import GivenRoute
 from ingest.settings.row_settings import CsvSettings
+from ingest.settings.sidecar_checks import sidecars
 from ingest.settings.sink_checks import (
     BARE_FORMATS,
+    CODECS,
     compression,
     converter_kind,
     output_fields,
@@ -108,6 +110,7 @@ def _output(values: Values) -> OutputSettings:
             csv_value=values[layout_options.VALUE_ENCODING],
             headers=converter_kind(values, sink.HEADER_CONVERTER_CLASS),
         ),
+        sidecars=sidecars(values, template_of(values), CODECS, compression(values)),
     )
 
 

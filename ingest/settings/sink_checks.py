@@ -5,9 +5,16 @@ from typing import Any, Final
 from ingest.settings.choices import Compression, ExactlyOnce
 from ingest.settings.converter_forms import KINDS
 from ingest.settings.layout_checks import check_layout, layout_form, output_format
-from ingest.settings.options import connection_options, format_options, reading_options, record_options
+from ingest.settings.options import (
+    connection_options,
+    format_options,
+    reading_options,
+    record_options,
+    sidecar_options,
+)
 from ingest.settings.options import sink_options as sink
 from ingest.settings.options.option import Option
+from ingest.settings.sidecar_checks import check_sidecars, side_fields, tombstone_template
 from ingest.settings.sink_settings import ConverterKind, NameTimeSource, OutputField, OutputFormat
 from ingest.settings.values import Values
 from ingest.template import TemplateError
@@ -40,7 +47,8 @@ BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
 def check_sink(values: Values) -> None:
     """Note what a sink cannot do as it is told."""
     _check_topics(values)
-    _check_names(values)
+    template = _check_names(values)
+    check_sidecars(values, CODECS, template)
     _check_fields(values)
     check_layout(values)
     _check_compression(values)
@@ -82,7 +90,7 @@ def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
 def output_fields(values: Values) -> tuple[OutputField, ...]:
     """Return the fields in their own order; of `bytes` and `text` the value, unless another is named.
 
-    Other sinks' layouts have them in the order of the option.
+    Without what stands in side objects. Other sinks' layouts have them in the order of the option.
     """
     form = layout_form(values)
     if form is not None:
@@ -90,7 +98,8 @@ def output_fields(values: Values) -> tuple[OutputField, ...]:
         return named if form.has_choice and values.is_given(sink.FIELDS) else form.default_fields
     if values[sink.FORMAT] in BARE_FORMATS and not values.is_given(sink.FIELDS):
         return (OutputField.VALUE,)
-    return tuple(field for field in OutputField if field in values[sink.FIELDS])
+    beside = side_fields(values)
+    return tuple(field for field in OutputField if field in values[sink.FIELDS] and field not in beside)
 
 
 def _check_topics(values: Values) -> None:
@@ -113,18 +122,25 @@ def _check_topics(values: Values) -> None:
         values.refuse(record_options.DLQ_TOPIC, "is a topic of the sink itself; bad records need another one")
 
 
-def _check_names(values: Values) -> None:
+def _check_names(values: Values) -> NameTemplate | None:
+    """The template of names; None where there is none that can be read."""
     option = record_options.FILE_NAME_TEMPLATE
     if not values.are_good(option, reading_options.PREFIX, sink.TOPIC_NAMES):
-        return
+        return None
     source = template_of(values)
     try:
         template = read_name_template(source)
     except TemplateError as error:
         values.refuse(option, str(error))
-        return
+        return None
     for problem in _name_problems(values, template):
         values.refuse(option, problem)
+    tombstones = sidecar_options.TOMBSTONE_DIRECTORY
+    if values.are_good(tombstones) and (directory := values[tombstones]) is not None:
+        derived = tombstone_template(source, directory)
+        for problem in _name_problems(values, read_name_template(derived)):
+            values.refuse(tombstones, f"makes the template {derived}, which {problem}")
+    return template
 
 
 def _name_problems(values: Values, template: NameTemplate) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from ingest.settings.secret import Secret
-from ingest.settings.sink_settings import Encryption, NameTimeSource
-from ingest.settings.value_types import TOPIC, Form, FormError
+from ingest.settings.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
+from ingest.settings.value_types import TOPIC, Form, FormError, matching
 from layouts.names import LayoutName
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
@@ -78,12 +78,38 @@ OUTPUT_LAYOUT: Final = Form(
 )
 
 
-def _sidecars(text: str) -> None:
-    if text.strip().lower() != "none":
-        raise FormError("side objects are not written yet; keep keys and headers in output.fields")
+def _sidecars(text: str) -> tuple[SideRole, ...]:
+    parts = [part.strip().lower() for part in text.split(",")]
+    if parts == ["none"]:
+        return ()
+    try:
+        return tuple(dict.fromkeys(map(SideRole, parts)))
+    except ValueError:
+        raise FormError from None
 
 
-SIDECARS: Final = Form(kind="STRING", expected="none", parse=_sidecars, values=("none",))
+SIDECARS: Final = Form(
+    kind="LIST",
+    expected="none, or a comma-separated list of keys and headers",
+    parse=_sidecars,
+    values=("none", *SideRole),
+)
+_SIDE_FORMATS: Final = (OutputFormat.AVRO, OutputFormat.PARQUET, OutputFormat.JSONL)
+
+
+def _side_format(*formats: OutputFormat) -> Form[OutputFormat]:
+    def parse(text: str) -> OutputFormat:
+        found = next((one for one in formats if one == text.strip().lower()), None)
+        if found is None:
+            raise FormError
+        return found
+
+    return Form(kind="STRING", expected=f"one of {', '.join(formats)}", parse=parse, values=formats)
+
+
+KEYS_FORMAT: Final = _side_format(*_SIDE_FORMATS, OutputFormat.BYTES)
+HEADERS_FORMAT: Final = _side_format(*_SIDE_FORMATS)
+DIRECTORY: Final = matching(r"[^/{}\x00-\x1f]+", "the name of one directory, without / and braces")
 
 
 def _separator(text: str) -> bytes:

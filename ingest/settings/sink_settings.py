@@ -116,6 +116,43 @@ class Converters:
     header: ConverterSettings
 
 
+class SideRole(StrEnum):
+    """What a side object holds: a row for each row of the object of values."""
+
+    KEYS = "keys"
+    HEADERS = "headers"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideFormat:
+    """How a side object is written; `compression` as in OutputSettings."""
+
+    format: OutputFormat
+    compression: Compression
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sidecars:
+    """Which side objects stand beside an object of values; None: not this one.
+
+    `tombstone_template` names the objects of records without a value, which have their keys (and headers)
+    alone; None: they are rows of the others.
+    """
+
+    keys: SideFormat | None = None
+    headers: SideFormat | None = None
+    tombstone_template: str | None = None
+
+    @property
+    def formats(self) -> dict[SideRole, SideFormat]:
+        """The side objects that there are."""
+        all_of = {SideRole.KEYS: self.keys, SideRole.HEADERS: self.headers}
+        return {role: side for role, side in all_of.items() if side is not None}
+
+
+NO_SIDECARS: Final = Sidecars()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutRows:
     """What rows of other sinks' layouts depend on beside the rest.
@@ -153,6 +190,7 @@ class OutputSettings:
     schema_compatibility: SchemaCompatibility
     null_values: NullValues
     rows: LayoutRows = PLAIN_ROWS
+    sidecars: Sidecars = NO_SIDECARS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,18 @@ class HeaderConverter:
                 faults.add(row, "header_unfit", f"a header's value is {what}")
 
 
+def check_headers_beside(records: KafkaRecords, faults: RowFaults) -> None:
+    """Notes the records that can have no row in an object of headers."""
+    headers = records.headers if records.headers is not None else [()] * len(records)
+    for row, each in enumerate(headers):
+        if not each:
+            faults.add(row, "no_headers", "it has no headers, and sidecars=headers has a row for each")
+        elif any(value is None for _, value in each):
+            faults.add(
+                row, "null_header", "a header's value is null, and those in sidecars=headers are texts"
+            )
+
+
 def _is_text(value: bytes) -> bool:
     try:
         value.decode()

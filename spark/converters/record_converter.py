@@ -4,15 +4,24 @@ from typing import Final
 
 import numpy as np
 
-from ingest.settings.sink_settings import Converters, NullValues, OutputField, OutputFormat, OutputSettings
+from ingest.settings.sink_settings import (
+    ConverterKind,
+    Converters,
+    NullValues,
+    OutputField,
+    OutputFormat,
+    OutputSettings,
+    SideRole,
+)
 from layouts.names import LayoutName
 from spark.converted_records import Conversion, RecordFault
 from spark.converters.choice import column_converter
-from spark.converters.header_converter import HeaderConverter
+from spark.converters.header_converter import HeaderConverter, check_headers_beside
 from spark.converters.layout_rows_check import LayoutRowsCheck
 from spark.converters.plain_converters import null_rows, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
+from spark.formats.encoding.side_rows import side_output
 from spark.kafka_records import KafkaRecords
 
 _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
@@ -28,7 +37,11 @@ class RecordConverter:
     def __init__(self, converters: Converters, output: OutputSettings) -> None:
         self._nulls = output.null_values
         self._output = output
-        self._key = column_converter(converters.key, OutputField.KEY, output)
+        self._sidecars = output.sidecars
+        beside = output if output.sidecars.keys is None else side_output(output, SideRole.KEYS)
+        # Bytes are never refused there: each format of keys has a form of them.
+        is_plain = converters.key.kind is ConverterKind.BYTES
+        self._key = column_converter(converters.key, OutputField.KEY, output if is_plain else beside)
         self._value = column_converter(converters.value, OutputField.VALUE, output)
         self._headers = HeaderConverter(converters.header)
         self._rows = LayoutRowsCheck(output)
@@ -50,6 +63,8 @@ class RecordConverter:
         values = self._part(OutputField.VALUE, records, faults)
         self._headers.check(records, faults)
         self._rows.check(records, faults)
+        if self._sidecars.headers is not None:
+            check_headers_beside(records, faults)
         good = np.ones(len(records), np.bool_)
         good[list(faults.found)] = False
         good[ignored] = False
@@ -67,6 +82,9 @@ class RecordConverter:
     def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
         if part is OutputField.KEY:
             segments = self._key.convert(records.keys, records.topic, faults)
+            if self._sidecars.keys is not None:
+                message = "the key is null, and sidecars=keys has a row for each"
+                segments = without_nulls(segments, "null_key", message, faults)
         else:
             segments = self._value.convert(records.values, records.topic, faults)
         if self._output.envelope or self._output.fields != (part,):
@@ -80,6 +98,9 @@ class RecordConverter:
             # A null is an empty line of its csv.
             return [segment]
         schema = segment.column.schema
+        if part is OutputField.VALUE and self._sidecars.tombstone_template is not None:
+            # They are no rows of it.
+            return [segment]
         refuses = wanted in _WITHOUT_NULLS
         if wanted in _ROWS_OF_RECORDS and schema is not None:
             refuses = schema.is_record

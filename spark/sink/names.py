@@ -50,9 +50,13 @@ class ObjectFacts:
 
 
 class ObjectNames:
-    """Makes the keys of objects. `extension` is that of the output, such as `.jsonl.gz`."""
+    """Makes the keys of objects. `extension` is that of the output, such as `.jsonl.gz`.
 
-    def __init__(self, settings: NameSettings, extension: str) -> None:
+    `spare_bytes` are what the keys of side objects have more.
+    """
+
+    def __init__(self, settings: NameSettings, extension: str, *, spare_bytes: int = 0) -> None:
+        self._max_bytes = KEY_MAX_BYTES - spare_bytes
         self._prefix = settings.prefix
         self._extension = extension
         self._template = read_name_template(settings.template)
@@ -87,7 +91,7 @@ class ObjectNames:
             for token in self._template.tokens
         )
         key = "".join([self._prefix, again, *tokens])
-        if len(key.encode()) > KEY_MAX_BYTES:
+        if len(key.encode()) > self._max_bytes:
             raise NameTooLong(
                 f"The name of an object of {facts.topic}-{facts.partition} has more than {KEY_MAX_BYTES:,} "
                 "bytes: shorten aws.s3.prefix or file.name.template."

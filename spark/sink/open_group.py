@@ -1,13 +1,11 @@
 """One open object of a partition, and one that is closed and waits to be committed."""
 
-from concurrent.futures import Future
 from dataclasses import dataclass
 
-from ingest.model.sink_entries import Upload
 from spark.converted_records import ConvertedRecords
 from spark.formats.encoding import RowSchema
 from spark.kafka_records import NO_TIMESTAMP
-from spark.sink.open_object import OpenObject
+from spark.sink.object_parts import ObjectParts, SealedParts
 from spark.sink.rotation import OpenFacts
 
 
@@ -17,7 +15,7 @@ class OpenGroup:
 
     group: str
     id: str
-    object: OpenObject
+    object: ObjectParts
     schema: RowSchema
     opened_ms: int
     first_offset: int
@@ -47,17 +45,16 @@ class OpenGroup:
 class ClosedGroup:
     """An object that takes no more records.
 
-    `name` is None where the object had its key when it was opened. `upload` comes when S3 has all parts; it
-    is None while an earlier object of a recurring name is not completed. `is_sealed` once that was noticed.
+    `name` is None where the object had its key when it was opened. `uploads` are None while an earlier object
+    of a recurring name is not completed. `is_sealed` once it was noticed that S3 has all parts.
     """
 
     open: OpenGroup
     name: str | None
-    upload: Future[Upload] | None = None
+    uploads: SealedParts | None = None
     is_sealed: bool = False
 
     @property
     def has_all_parts(self) -> bool:
-        """True once S3 has them; an upload that has failed never has."""
-        upload = self.upload
-        return upload is not None and upload.done() and not upload.cancelled() and upload.exception() is None
+        """True once S3 has them."""
+        return self.uploads is not None and self.uploads.has_all

@@ -11,8 +11,9 @@ from ingest.model.sink_entries import SealedObject
 from ingest.model.sink_protocol import PartitionGrant
 from spark.converted_records import ConvertedRecords
 from spark.converters.single_runs import single_runs
-from spark.formats.encoding import NewObject, Refused, RowSchema, new_encoder, next_schema, schema_of
+from spark.formats.encoding import NewObject, Refused, RowSchema, next_schema
 from spark.sink.names import ObjectFacts
+from spark.sink.object_parts import ObjectParts
 from spark.sink.open_group import ClosedGroup, OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import RotateReason
@@ -79,7 +80,7 @@ class PartitionObjects:
     def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
         """Add records of one schema to the group's object, or to a new one where the schema asks for it."""
         output = self._tools.settings.sink.output
-        schema = schema_of(output, part)
+        schema = self._tools.shapes.of(group).schema_of(part)
         one = self._open.get(group)
         if one is not None:
             change = next_schema(output, one.schema, schema)
@@ -98,41 +99,49 @@ class PartitionObjects:
 
     def _new_object(self, group: str, part: ConvertedRecords, schema: RowSchema, now_ms: int) -> OpenGroup:
         tools, first = self._tools, part.records.first_offset
-        sink = tools.settings.sink
+        shape, name = tools.shapes.of(group), None
         object_id = secrets.token_hex(16)
-        opened = tools.uploads.open(
-            new_encoder(sink.output, schema),
-            object_id=object_id,
-            bucket=tools.settings.s3.bucket,
-            key=None
-            if self._is_named_at_the_end
-            else tools.names.key(self._facts(group, first_offset=first, opened_ms=now_ms)),
-            tags=dict(sink.upload.tags),
+        if not self._is_named_at_the_end:
+            name = self._name(group, first_offset=first, opened_ms=now_ms)
+        objects = tuple(
+            tools.uploads.open(
+                shape.encoder(role, schema),
+                object_id=object_id,
+                bucket=tools.settings.s3.bucket,
+                key=None if name is None else shape.key(role, name),
+                tags=dict(tools.settings.sink.upload.tags),
+            )
+            for role in shape.roles
         )
         self._offsets.open(object_id, group, first)
         return OpenGroup(
-            group=group, id=object_id, object=opened, schema=schema, opened_ms=now_ms, first_offset=first
+            group=group,
+            id=object_id,
+            object=ObjectParts(shape, objects),
+            schema=schema,
+            opened_ms=now_ms,
+            first_offset=first,
         )
 
     @property
     def _is_named_at_the_end(self) -> bool:
         """Names, tags, or an earlier object of the name: the upload begins when the object closes."""
-        names = self._tools.names
+        names = self._tools.shapes.values.names
         return names.overwrites or not names.is_known_at_start or self._tools.settings.sink.upload.offset_tags
 
-    def _facts(
-        self, group: str, *, first_offset: int, opened_ms: int, last_offset: int | None = None
-    ) -> ObjectFacts:
+    def _name(self, group: str, *, first_offset: int, opened_ms: int, last_offset: int | None = None) -> str:
         grant = self._grant
-        return ObjectFacts(
+        names, called = self._tools.shapes.names(group)
+        facts = ObjectFacts(
             topic=grant.topic,
             partition=grant.partition,
-            group=group,
+            group=called,
             first_offset=first_offset,
             last_offset=last_offset,
             opened_ms=opened_ms,
             topic_id=grant.topic_id if grant.is_made_again else None,
         )
+        return names.key(facts)
 
     # -- closing ---------------------------------------------------------------------------------------------
 
@@ -167,16 +176,15 @@ class PartitionObjects:
             _log.warning("objects_small", detail=hint)
         name = None
         if self._is_named_at_the_end:
-            facts = self._facts(
+            name = self._name(
                 group,
                 first_offset=one.first_offset,
                 last_offset=one.last_offset,
                 opened_ms=one.opened_ms,
             )
-            name = self._tools.names.key(facts)
         closed = ClosedGroup(open=one, name=name)
         self._closed.append(closed)
-        if not self._tools.names.overwrites:
+        if not self._tools.shapes.values.names.overwrites:
             self._seal(closed)
 
     def _seal(self, closed: ClosedGroup) -> None:
@@ -187,14 +195,14 @@ class PartitionObjects:
                 "endOffset": str(one.last_offset),
                 "recordCount": str(one.records),
             }
-        closed.upload = one.object.seal(key=closed.name, tags=tags)
+        closed.uploads = one.object.seal(name=closed.name, tags=tags)
 
     # -- committing ------------------------------------------------------------------------------------------
 
     def note_sealed(self) -> None:
         """Take up which closed objects have all of their parts at S3, and start those that may be now."""
         for closed in self._closed:
-            if closed.upload is None and closed.name is not None:
+            if closed.uploads is None and closed.name is not None:
                 if self._tools.recurring.hold(closed.name, closed.open.id):
                     self._seal(closed)
             elif not closed.is_sealed and closed.has_all_parts:
@@ -208,7 +216,7 @@ class PartitionObjects:
 
     def _entry(self, closed: ClosedGroup, now_ms: int) -> SealedObject:
         one, settings = closed.open, self._tools.settings
-        assert closed.upload is not None, "only what is sealed is committed"
+        assert closed.uploads is not None, "only what is sealed is committed"
         return SealedObject(
             id=one.id,
             topic=self._grant.topic,
@@ -218,12 +226,12 @@ class PartitionObjects:
             first_offset=one.first_offset,
             last_offset=one.last_offset,
             records=one.records,
-            bytes=one.object.size,
-            uploads=(closed.upload.result(),),
+            bytes=one.object.total_size,
+            uploads=closed.uploads.result(),
             options=settings.options,
             sealed_ms=now_ms,
             bucket=settings.s3.bucket,
-            overwrites=self._tools.names.overwrites,
+            overwrites=self._tools.shapes.values.names.overwrites,
         )
 
     def committed(self, ids: tuple[str, ...]) -> None:

@@ -84,7 +84,7 @@ class PartitionWork:
         wanted = self._unread(records)
         if len(wanted):
             conversion = self._tools.converter.convert(wanted)
-            groups = [(run, self._tools.grouping.split(run)) for run in conversion.runs]
+            groups = [(run, self._tools.shapes.split(run)) for run in conversion.runs]
             faults = [*conversion.faults, *(fault for _, found in groups for fault in found.faults)]
             self._adding = wanted
             self._settle(faults)

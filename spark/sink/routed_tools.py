@@ -6,10 +6,8 @@ from dataclasses import replace
 from ingest.model.sink_entries import GroupingOptions
 from ingest.settings.sink_settings import NameTimeSource, SinkSettings
 from spark.converters import RecordConverter
-from spark.formats.encoding import extension
 from spark.sink.dead_letters import DeadLetters
-from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectNames
+from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
 from spark.sink.rotation import Rotation
 from spark.sink.slot_tools import SlotTools
@@ -51,16 +49,15 @@ class RoutedTools:
     def _new(self, topic: str) -> SlotTools:
         settings = for_topic(self._settings, topic)
         sink = settings.sink
-        names = ObjectNames(sink.names, extension(sink.output))
+        shapes = ObjectShapes(sink)
         return SlotTools(
             settings=settings,
             converter=RecordConverter(sink.converters, sink.output),
-            grouping=Grouping(names),
+            shapes=shapes,
             earlier={
-                one.hash: _earlier_grouping(grouping_for_topic(one, topic), sink) for one in self._earlier
+                one.hash: _earlier_shapes(grouping_for_topic(one, topic), sink) for one in self._earlier
             },
-            names=names,
-            rotation=Rotation(sink.rotation, names),
+            rotation=Rotation(sink.rotation, shapes.values.names),
             uploads=self._uploads,
             dead_letters=self._dead_letters,
             recurring=self._recurring,
@@ -68,7 +65,7 @@ class RoutedTools:
         )
 
 
-def _earlier_grouping(options: GroupingOptions, sink: SinkSettings) -> Grouping:
+def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShapes:
     """What grouped records by options that are no longer in force."""
     source, _, path = options.options["file.name.timestamp.source"].partition(":")
     names = replace(
@@ -78,4 +75,7 @@ def _earlier_grouping(options: GroupingOptions, sink: SinkSettings) -> Grouping:
         value_path=tuple(path.split(".")) if path else (),
         timezone=options.options["file.name.timestamp.timezone"],
     )
-    return Grouping(ObjectNames(names, extension(sink.output)))
+    sidecars = replace(
+        sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")
+    )
+    return ObjectShapes(replace(sink, output=replace(sink.output, sidecars=sidecars)), names)

@@ -214,7 +214,8 @@ class SinkRun:
 
     def _close_oldest(self) -> None:
         """Close what is open for the longest time where more objects are open than may be."""
-        excess = self._uploads.open_objects - self._settings.sink.buffer.max_open_objects
+        opened = sum(work.objects.open_count for work in self._work.values())
+        excess = opened - self._settings.sink.buffer.max_open_objects
         while excess > 0:
             oldest = min(
                 (work for work in self._work.values() if work.objects.oldest_open_ms is not None),

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from spark.converters import RecordConverter
 from spark.sink.dead_letters import DeadLetters
-from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectNames
+from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
 from spark.sink.rotation import Rotation
 from spark.sink.slot_uploads import SlotUploads
@@ -19,9 +18,8 @@ class SlotTools:
 
     settings: SinkTaskSettings
     converter: RecordConverter
-    grouping: Grouping
-    earlier: dict[str, Grouping]
-    names: ObjectNames
+    shapes: ObjectShapes
+    earlier: dict[str, ObjectShapes]
     rotation: Rotation
     uploads: SlotUploads
     dead_letters: DeadLetters

@@ -51,11 +51,6 @@ class SlotUploads:
         self._disk_problem: str | None = None
 
     @property
-    def open_objects(self) -> int:
-        """Objects that are neither sealed nor abandoned."""
-        return len(self._open)
-
-    @property
     def buffered_bytes(self) -> int:
         """Memory of open objects, and of parts that are being sent."""
         return self._open_bytes + self._in_flight.bytes
@@ -132,15 +127,18 @@ class SlotUploads:
 
         The first that is not completed decides. What passes by itself is repeated without end.
         """
+        waiting = list(sealed.uploads)
 
         def complete_all() -> Completion:
             found = Completion(CompletionState.COMPLETED)
-            for upload in sealed.uploads:
+            while waiting:
                 found = self._calls.complete(
-                    sealed.bucket, upload, object_id=sealed.id, overwrites=sealed.overwrites
+                    sealed.bucket, waiting[0], object_id=sealed.id, overwrites=sealed.overwrites
                 )
                 if found.state is not CompletionState.COMPLETED:
                     break
+                # Not asked for again by a repeated call: a consumer may have taken it away meanwhile.
+                waiting.pop(0)
             return found
 
         return self._pool.submit(complete_all)

@@ -80,7 +80,7 @@ def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
 
 
 def _own_grouping(sink: SinkSettings) -> dict[str, str]:
-    converters = sink.converters
+    converters, tombstones = sink.converters, sink.output.sidecars.tombstone_template
     return {
         "file.name.template": sink.names.template,
         "file.name.timestamp.source": f"{sink.names.time_source}:{'.'.join(sink.names.value_path)}",
@@ -88,6 +88,8 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         "key.converter": f"{converters.key.kind}:{converters.key.schemas_enable}",
         "value.converter": f"{converters.value.kind}:{converters.value.schemas_enable}",
         "header.converter": f"{converters.header.kind}",
+        # Only where it is set: the hashes of others stay what they were.
+        **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
     }
 
 

@@ -43,6 +43,7 @@ def test_a_record_shows_the_key_of_its_object(tmp_path: Path) -> None:
         "partition": 3,
         "offset": 42,
         "key": "eu%2Fwest/2026-01-01/orders-3-42",
+        "side_keys": [],
         "reason": None,
         "message": None,
     }

@@ -34,6 +34,8 @@ NEEDED: dict[str, Scenario] = {
     "upload_after_predecessor": small.RECURRING,
     "name_in_offset_order upload_after_predecessor": small.RECURRING_ELSEWHERE,
     "entries_until_passed": small.REPLAY,
+    "entry_has_all_uploads": small.BESIDE,
+    "main_upload_last": small.BESIDE,
     "if_none_match": small.MADE_AGAIN,
     "head_compares_id": small.TAKEOVER,
     "young_was_completed": small.TAKEN_AWAY,

@@ -1,9 +1,11 @@
 """Kills with -9 while records come: no record is lost, none is in two objects."""
 
+import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,8 @@ class Load:
         number = 0
         while not self._stop.wait(0.05):
             for _ in range(40):
-                producer.produce(self._topic, b'{"group":"g%d","n":%d}' % (number % 20, number))
+                value = b'{"group":"g%d","n":%d}' % (number % 20, number)
+                producer.produce(self._topic, value, key=b"k" + value, headers=[("h", b"h" + value)])
                 number += 1
             producer.poll(0)
         assert not producer.flush(60)
@@ -68,6 +71,20 @@ OPTIONS: dict[str, dict[str, object]] = {
 }
 
 
+BESIDE: dict[str, object] = {
+    "rotate__age__ms": 700,
+    "file__name__template": "topics/{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+"
+    "{{start_offset:padding=true}}{{extension}}",
+    "output__envelope": "false",
+    "output__fields": "value",
+    "sidecars": "keys,headers",
+    "sidecars__keys__format": "jsonl",
+    "sidecars__headers__format": "jsonl",
+    "key__converter": "org.apache.kafka.connect.storage.StringConverter",
+    "header__converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+
 def kill_a_worker(sink: Service) -> None:
     """One of Spark's Python workers."""
     kill(workers(sink.pid)[:1])
@@ -96,6 +113,57 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_repeat_nothing(tmp_path: P
         if not sink.is_running:
             sink.start()
     settle(archive, sink)
+
+
+@pytest.mark.long
+def test_side_objects_stay_with_their_values_through_kills(tmp_path: Path) -> None:
+    """Worker and driver are killed: whoever sees values sees their keys and headers, row by row, once."""
+    archive = new_archive(tmp_path)
+    sink = archive.service(aws.unique("sink"), **BESIDE)
+    load = Load(archive.topic)
+    try:
+        sink.start()
+        for act in (kill_a_worker, kill_a_worker, kill_the_driver):
+            seen = len(archive.keys())
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=90, what="more objects")  # type: ignore[misc]  # as above
+            # Also between the three completions: values are the last.
+            assert_values_have_sides(archive)
+            act(sink)
+    finally:
+        load.stop()
+        if not sink.is_running:
+            sink.start()
+    sink.stop()
+    archive.run(sink)
+
+    assert_values_have_sides(archive)
+    rows = Counter(row for key in values_of(archive.keys()) for row in beside(archive, key))
+    produced = Counter(record.value or b"" for record in kafka.committed(archive.topic, seconds=60))
+    assert rows == Counter({(b"k" + value, value, b"h" + value): count for value, count in produced.items()})
+
+
+def values_of(keys: list[str]) -> list[str]:
+    """The keys of objects of values."""
+    return [key for key in keys if ".keys." not in key and ".headers." not in key]
+
+
+def assert_values_have_sides(archive: Archive) -> None:
+    """Each object of values that is visible has visible ones beside it."""
+    values = [key.removesuffix(".jsonl.gz") for key in values_of(archive.keys())]
+    # Listed again: what came meanwhile came with its sides before it.
+    known = set(archive.keys())
+    assert {f"{one}.{side}.jsonl.gz" for one in values for side in ("keys", "headers")} <= known
+
+
+def beside(archive: Archive, key: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """The rows of three objects put together."""
+    stem = key.removesuffix(".jsonl.gz")
+    values = archive.content(key).splitlines()
+    keys = archive.content(f"{stem}.keys.jsonl.gz").splitlines()
+    headers = archive.content(f"{stem}.headers.jsonl.gz").splitlines()
+    for value, own_key, own_headers in zip(values, keys, headers, strict=True):
+        (header,) = json.loads(own_headers)["headers"]
+        yield json.loads(own_key).encode(), value, header["value"].encode()
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from ingest.settings.options import (
     record_options,
     restore_options,
     route_options,
+    sidecar_options,
     sink_options,
 )
 from ingest.settings.options.option import Family, Option
@@ -33,6 +34,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(restore_options),
     *_declared(sink_options),
     *_declared(layout_options),
+    *_declared(sidecar_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = (*connection_options.FAMILIES, *route_options.FAMILIES)
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}

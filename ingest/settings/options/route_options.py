@@ -16,6 +16,7 @@ _ROUTABLE: Final = (
     "output.",
     "rotate.",
     "schema.compatibility",
+    "sidecars",
 )
 _OF_SOURCES: Final = frozenset({"file.name.match"})
 
@@ -25,9 +26,9 @@ FAMILIES: Final = (
         group=Group.SINK,
         doc="Topics whose objects are other ones: `route.NAME.topics` names them, and "
         "`route.NAME.aws.s3.bucket.name`, `.aws.s3.prefix`, `.file.name.*`, `.file.compression.*`, "
-        "`.output.*`, `.csv.*`, `.rotate.*`, `.open.object.max.age.ms`, `.schema.compatibility`, "
-        "`.behavior.on.null.values` say what is in force for them instead of the sink's own option. "
-        "A topic is in one route at most.",
+        "`.output.*`, `.sidecars*`, `.csv.*`, `.rotate.*`, `.open.object.max.age.ms`, "
+        "`.schema.compatibility`, `.behavior.on.null.values` say what is in force for them instead of the "
+        "sink's own option. A topic is in one route at most.",
     ),
 )
 

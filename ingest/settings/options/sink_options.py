@@ -9,7 +9,6 @@ from ingest.settings.sink_forms import (
     NAME_TIME,
     OUTPUT_LAYOUT,
     SEPARATOR,
-    SIDECARS,
     SSE,
     STORAGE_CLASS,
     TAGS,
@@ -123,14 +122,6 @@ COMPATIBILITY = option(
     Group.OUTPUT,
     "Which change of a schema an open object bears: `none` closes it at each, `backward`, `forward` and "
     "`full` read records of compatible schemas as the newest one.",
-)
-SIDECAR_OBJECTS = option(
-    "sidecars",
-    SIDECARS,
-    "none",
-    Group.OUTPUT,
-    "Keys and headers in objects of their own; `none` is all there is yet.",
-    importance="LOW",
 )
 
 ROTATE_RECORDS = option(

@@ -7,6 +7,8 @@ json_rows        records as rows of JSON: json_members writes key, value and hea
 csv_rows         records as rows of CSV; separated_rows: one field and a separator
 avro_encoder     Avro: avro_shapes makes the schema, avro_pieces encodes columns, avro_blocks writes the file
 parquet_encoder  Parquet: row_arrays makes the columns, storable what Parquet cannot hold
+parquet_tables   the file of these columns
+side_rows        keys and headers in objects of their own, beside that of the values
 row_texts        pieces of text side by side
 """
 
@@ -21,7 +23,9 @@ from spark.formats.encoding.row_schema import (
     SchemaChange,
     next_schema,
     schema_of,
+    schema_without_values,
 )
+from spark.formats.encoding.side_rows import new_side_encoder, side_output
 
 __all__ = [
     "NewObject",
@@ -33,6 +37,9 @@ __all__ = [
     "SchemaChange",
     "extension",
     "new_encoder",
+    "new_side_encoder",
     "next_schema",
     "schema_of",
+    "schema_without_values",
+    "side_output",
 ]

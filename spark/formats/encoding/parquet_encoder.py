@@ -1,84 +1,34 @@
-"""Objects in Parquet: records as Arrow columns, a row group at a time."""
+"""Objects in Parquet: records as Arrow columns."""
 
-import io
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import OutputSettings
 from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.parquet_tables import ParquetTables
 from spark.formats.encoding.row_arrays import field_arrays, row_arrays, row_fields
 from spark.formats.encoding.row_schema import RowSchema
-from spark.formats.encoding.steps import steps
 from spark.formats.encoding.storable import stored, stored_type
 
-# Of Arrow's memory: what readers like, and what an open object may hold.
-_GROUP_BYTES: Final = 32 * 1024 * 1024
-# Every batch costs some kilobytes beside its values.
-_BATCHES: Final = 64
 
-
-class ParquetEncoder:
-    """One Parquet file."""
+class ParquetEncoder(ParquetTables):
+    """One Parquet file of the envelope, or of one field's members."""
 
     def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
         self._output = output
         self._schema = schema
-        self._file = pa.schema(_columns(output, schema))
-        self._batches: list[Any] = []
-        self._batches_bytes = 0
-        self._sink = _Sink()
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            self._file,
-            compression="none" if output.compression is Compression.NONE else str(output.compression),
-            compression_level=output.compression_level,
+        super().__init__(
+            output,
+            pa.schema(_columns(output, schema)),
+            lambda records: [stored(array) for array in self._columns_of(records)],
         )
 
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._batches_bytes + self._sink.held
-
-    def add(self, records: ConvertedRecords) -> None:
-        """Appends the rows of records."""
-        for part in steps(records):
-            batch = pa.RecordBatch.from_arrays(
-                [_owned(stored(array)) for array in self._arrays(part)], schema=self._file
-            )
-            self._batches.append(batch)
-            self._batches_bytes += batch.get_total_buffer_size()
-            if self._batches_bytes >= _GROUP_BYTES:
-                self._end_group()
-        if len(self._batches) >= _BATCHES:
-            self._batches = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The row groups that are closed."""
-        if end_block:
-            self._end_group()
-        return self._sink.take()
-
-    def finish(self) -> bytes:
-        """The rest of the object, with its footer."""
-        self._end_group()
-        self._writer.close()
-        return self._sink.take()
-
-    def _arrays(self, records: ConvertedRecords) -> list[Any]:
+    def _columns_of(self, records: ConvertedRecords) -> list[Any]:
         if self._output.envelope:
             return row_arrays(self._output, records, self._schema)
         array = field_arrays(self._output.fields[0], records, self._schema)[0]
         return array.flatten() if _has_members(array.type) else [array]
-
-    def _end_group(self) -> None:
-        if not self._batches:
-            return
-        table = pa.Table.from_batches(self._batches, self._file)
-        self._writer.write_table(table, row_group_size=len(table))
-        self._batches, self._batches_bytes = [], 0
 
 
 def _columns(output: OutputSettings, schema: RowSchema) -> list[Any]:
@@ -91,36 +41,3 @@ def _columns(output: OutputSettings, schema: RowSchema) -> list[Any]:
 
 def _has_members(kind: Any) -> bool:
     return bool(pa.types.is_struct(kind) and kind.num_fields)
-
-
-def _owned(array: Any) -> Any:
-    """The array in memory of its own and of its size: neither rows around it, nor room to grow."""
-    return pa.concat_arrays([array, array.slice(0, 0)])
-
-
-class _Sink(io.RawIOBase):
-    """What the writer writes, until it is taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[bytes] = []
-        self._at = 0
-        self.held = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any, /) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._at += len(part)
-        self.held += len(part)
-        return len(part)
-
-    def tell(self) -> int:
-        return self._at
-
-    def take(self) -> bytes:
-        done = b"".join(self._parts)
-        self._parts, self.held = [], 0
-        return done

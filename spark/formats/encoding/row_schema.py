@@ -1,6 +1,6 @@
 """The schema of an object's rows, and what a record of another one means for an open object."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ class RowSchema:
 
     key: PartSchema | None = None
     value: PartSchema | None = None
+    side_key: PartSchema | None = None
+    """Of keys in a side object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ _RANK: Final = (Same, Projected, NewObject, Refused)
 
 def schema_of(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
     """The schema of an object that begins with these records; always the same for formats without one."""
+    found, side = _own_schema(output, records), output.sidecars.keys
+    return found if side is None or side.format not in _TYPED else replace(found, side_key=_part(records.key))
+
+
+def schema_without_values(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
+    """The schema of objects of keys alone that begin with these records."""
+    return RowSchema(side_key=schema_of(output, records).side_key)
+
+
+def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
     if output.format in _TYPED:
         key = _part(records.key) if OutputField.KEY in output.fields else None
         value = _part(records.value) if OutputField.VALUE in output.fields else None
@@ -77,7 +89,11 @@ def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> Sc
     """What records of the schema `new` mean for an open object of the schema `opened`."""
     changes = [
         _change(output.schema_compatibility, *parts)
-        for parts in ((opened.key, new.key), (opened.value, new.value))
+        for parts in (
+            (opened.key, new.key),
+            (opened.value, new.value),
+            (opened.side_key, new.side_key),
+        )
     ]
     return max(changes, key=lambda change: _RANK.index(type(change)))
 

@@ -15,6 +15,8 @@ from ingest.settings.sink_settings import (
     NullValues,
     OutputField,
     OutputFormat,
+    SideFormat,
+    SideRole,
     SinkSettings,
 )
 from tests.ingest.settings.loading import load_with, no_file, problems_with
@@ -25,6 +27,7 @@ COMPLETE: Mapping[str, str] = {
     "aws.s3.bucket.name": "bucket",
     "topics": "orders,payments",
 }
+_FLAT = "{{topic}}/{{partition}}-{{start_offset}}"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 _AVRO = "io.confluent.connect.avro.AvroConverter"
@@ -240,7 +243,45 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("file.max.records", {"file.max.records": "3"}, "use rotate.records"),
         ("file.prefix.template", {"file.prefix.template": "a"}, "file.name.template"),
         ("output.layout", {"output.layout": "lenses"}, "expected one of headrace"),
-        ("sidecars", {"sidecars": "keys"}, "output.fields"),
+        ("sidecars", {"sidecars": "keys", "output.layout": "quix"}, "output.layout=quix"),
+        ("sidecars", {"sidecars": "values"}, "keys and headers"),
+        ("output.fields", {"sidecars": "keys", "output.fields": "key,value"}, "has the key"),
+        ("sidecars.keys.format", {"sidecars": "headers", "sidecars.keys.format": "avro"}, "without keys"),
+        ("sidecars.keys.format", {"sidecars": "keys", "sidecars.keys.format": "csv"}, "one of avro"),
+        (
+            "sidecars.keys.compression.type",
+            {"sidecars": "keys", "sidecars.keys.compression.type": "lzo"},
+            "expected",
+        ),
+        (
+            "sidecars.headers.compression.type",
+            {
+                "sidecars": "headers",
+                "sidecars.headers.format": "parquet",
+                "sidecars.headers.compression.type": "xz",
+            },
+            "sidecars.headers.format=parquet",
+        ),
+        (
+            "sidecars.tombstones.directory",
+            {"file.name.template": _FLAT, "sidecars.tombstones.directory": "gone"},
+            "without keys",
+        ),
+        (
+            "sidecars.tombstones.directory",
+            {"sidecars": "keys", "sidecars.tombstones.directory": "gone"},
+            "makes the template {{topic}}/gone/",
+        ),
+        (
+            "sidecars.tombstones.directory",
+            {
+                "sidecars": "keys",
+                "sidecars.tombstones.directory": "gone",
+                "behavior.on.null.values": "ignore",
+                "file.name.template": _FLAT,
+            },
+            "behavior.on.null.values=ignore",
+        ),
         ("file.name.template", {"file.name.template": "{{topic}}-{{partition}}"}, "{{start_offset}}"),
         ("file.name.template", {"file.name.template": "{{partition}}-{{start_offset}}"}, "{{topic}}"),
         ("file.name.template", {"file.name.template": "{{topic}}-{{start_offset}}"}, "{{partition}}"),
@@ -343,3 +384,28 @@ def test_a_dead_letter_topic_that_gets_nothing_is_a_warning_in_the_sinks_words()
     (warning,) = _load({"errors.deadletterqueue.topic.name": "dead"}).warnings
 
     assert warning.endswith("stops its partition instead")
+
+
+def test_side_objects_take_the_compression_that_their_format_can_have() -> None:
+    """Fields that stand beside are no fields of the rows."""
+    sink = _sink({"sidecars": "keys,headers", "sidecars.headers.format": "jsonl"})
+    assert OutputField.KEY not in sink.output.fields
+    assert OutputField.HEADERS not in sink.output.fields
+    formats = sink.output.sidecars.formats
+    assert formats[SideRole.KEYS] == SideFormat(format=OutputFormat.AVRO, compression=Compression.GZIP)
+    assert formats[SideRole.HEADERS] == SideFormat(format=OutputFormat.JSONL, compression=Compression.GZIP)
+
+
+def test_the_directory_of_tombstones_replaces_those_of_the_partition() -> None:
+    """What stands before the topic's stays."""
+    sink = _sink(
+        {
+            "file.name.template": "a/{{topic}}/y={{date:yyyy}}/{{partition}}/"
+            "{{topic}}+{{partition}}+{{start_offset}}",
+            "sidecars": "keys",
+            "sidecars.tombstones.directory": "tombstone",
+        }
+    )
+    assert sink.output.sidecars.tombstone_template == (
+        "a/{{topic}}/tombstone/{{topic}}+{{partition}}+{{start_offset}}"
+    )

@@ -10,6 +10,7 @@ from ingest.model.sink_completion import (
     verdict_of,
 )
 from ingest.model.sink_entries import SealedObject
+from ingest.model.sink_entries import Upload as SealedUpload
 from tests.protocol.sink_model.protections import Protections
 from tests.protocol.sink_model.world import Bucket, Ledger, Record, Scenario, Upload, Visible
 
@@ -30,10 +31,27 @@ def filled(bucket: Bucket, upload_id: str, records: tuple[Record, ...]) -> Bucke
 def completed(
     scenario: Scenario, bucket: Bucket, sealed: SealedObject, ledger: Ledger
 ) -> tuple[Bucket, Verdict]:
-    """The bucket after a try to complete the object, and what the answer comes to."""
+    """The bucket after a try to complete the object, and what the answer comes to.
+
+    Of several uploads the first that is not completed is: whoever tries dies perhaps before the next one.
+    """
+    uploads = sealed.uploads if scenario.on.main_upload_last else tuple(reversed(sealed.uploads))
+    for place, each in enumerate(uploads):
+        after, verdict = _completed_one(scenario, bucket, sealed, each, ledger)
+        is_last = place == len(uploads) - 1
+        if verdict is Verdict.COMPLETE and after is not bucket and not is_last:
+            return after, Verdict.RETRY
+        if verdict is not Verdict.COMPLETE or is_last:
+            return after, verdict
+    raise AssertionError("an entry has an upload")
+
+
+def _completed_one(
+    scenario: Scenario, bucket: Bucket, sealed: SealedObject, each: SealedUpload, ledger: Ledger
+) -> tuple[Bucket, Verdict]:
     on = scenario.on
-    upload = next((one for one in bucket.uploads if one.id == sealed.main.upload_id), None)
-    holder = next((one for one in bucket.objects if one.name == sealed.main.key), None)
+    upload = next((one for one in bucket.uploads if one.id == each.upload_id), None)
+    holder = next((one for one in bucket.objects if one.name == each.key), None)
     if upload is None:
         return bucket, _verdict(bucket, sealed, CompletionAnswer.NO_SUCH_UPLOAD, holder, ledger, on)
     if holder is not None and on.if_none_match and not sealed.overwrites:
@@ -46,7 +64,8 @@ def completed(
     after = bucket._replace(
         uploads=tuple(one for one in bucket.uploads if one is not upload),
         objects=tuple(sorted(objects)),
-        received=tuple(sorted((*bucket.received, *upload.records))),
+        # What stands beside is no record of its own.
+        received=tuple(sorted((*bucket.received, *(() if each.role else upload.records)))),
     )
     return after, Verdict.COMPLETE
 

@@ -77,7 +77,7 @@ def search(scenario: Scenario, *, limit: int, watch: Callable[[str], bool] | Non
             key = hash(after)
             if not ways.add(key, number, words):
                 continue
-            wrong = words if watch and watch(words) else broken_promise(after)
+            wrong = words if watch and watch(words) else broken_promise(scenario, after)
             if wrong:
                 return ways.found(key, quiet, wrong)
             if len(ways.came_from) >= limit:
@@ -93,7 +93,7 @@ def walk(scenario: Scenario, random: Random, *, faults: int) -> Found:
     while choices := list(steps(scenario, world)):
         words, world = random.choice(choices)
         trace.append(words)
-        wrong = broken_promise(world)
+        wrong = broken_promise(scenario, world)
         if not wrong and len(trace) > faults + 2000:
             wrong = "it does not come to an end"
         if wrong:

@@ -81,6 +81,8 @@ def _complete(
     for sealed in queue.release() if scenario.on.name_in_offset_order else pending:
         bucket, verdict = completed(scenario, world.bucket, sealed, leader.view)
         if verdict is Verdict.RETRY:
+            if bucket is not world.bucket:
+                yield f"completes what stands beside {sealed.id}", world._replace(bucket=bucket)
             continue
         words = f"completes {sealed.id}: {verdict}"
         if verdict is Verdict.UPLOAD_GONE and not scenario.on.made_again_by_decision:
@@ -95,17 +97,17 @@ def made_again(world: World, number: int, sealed: SealedObject) -> World:
     if number != world.leading:
         return world.with_leader(number, leader._replace(state="gone"))
     life = int(sealed.topic_id.rpartition(" ")[2])
-    upload_id = f"{sealed.main.upload_id}'"
-    bucket = started(world.bucket, upload_id, sealed.main.key)
+    bucket = world.bucket
     # Of these worlds one object has all records from its first to its last.
     records = tuple((life, offset) for offset in range(sealed.first_offset, sealed.last_offset + 1))
-    pending = replace(
-        sealed,
-        state=ObjectState.PENDING,
-        reason=MADE_AGAIN,
-        uploads=(replace(sealed.main, upload_id=upload_id),),
-    )
-    after = world._replace(bucket=filled(bucket, upload_id, records), ledger=world.ledger.put(pending))
+    there = {(one.name, one.id) for one in bucket.objects}
+    # What stands beside and was completed is as it was.
+    missing = [one for one in sealed.uploads if (one.key, sealed.id) not in there]
+    uploads = tuple(replace(one, upload_id=f"{one.upload_id}'") for one in missing)
+    for upload in uploads:
+        bucket = filled(started(bucket, upload.upload_id, upload.key), upload.upload_id, records)
+    pending = replace(sealed, state=ObjectState.PENDING, reason=MADE_AGAIN, uploads=uploads)
+    after = world._replace(bucket=bucket, ledger=world.ledger.put(pending))
     return after.with_leader(number, leader._replace(view=leader.view.put(pending)))
 
 

@@ -46,12 +46,15 @@ def _topic(scenario: Scenario, world: World) -> Iterator[Step]:
 def _bucket(world: World) -> Iterator[Step]:
     bucket = world.bucket
     if world.budget.weeks:
-        named = {one.main.upload_id for one in world.ledger.objects}
+        named = {upload.upload_id for one in world.ledger.objects for upload in one.uploads}
         kept = tuple(one for one in bucket.uploads if one.id not in named)
         old = Bucket(kept, *bucket[1:-1], is_old=True)
         yield "a week goes by, the bucket ends old uploads", world.spent("weeks")._replace(bucket=old)
     if world.budget.takings:
         for one in bucket.objects:
-            left = tuple(other for other in bucket.objects if other is not one)
+            if one.name.endswith(".keys"):
+                # With the object that it stands beside.
+                continue
+            left = tuple(other for other in bucket.objects if other.id != one.id)
             taken = bucket._replace(objects=left, taken=bucket.taken | {one.id})
             yield f"a consumer takes {one.id} away", world.spent("takings")._replace(bucket=taken)

@@ -7,13 +7,28 @@ from ingest.model.sink_entries import ObjectState, SealedObject
 from tests.protocol.sink_model.world import Record, Scenario, World
 
 
-def broken_promise(world: World) -> str | None:
+def _alone(scenario: Scenario, world: World) -> str | None:
+    """Whoever sees an object sees what stands beside it."""
+    if not scenario.beside:
+        return None
+    names = {one.name for one in world.bucket.objects}
+    for name in names:
+        if not name.endswith(".keys") and f"{name}.keys" not in names:
+            return f"{name} is visible without what stands beside it"
+    return None
+
+
+def broken_promise(scenario: Scenario, world: World) -> str | None:
     """What is wrong with the world in a sentence, or None. Holds at every moment."""
     ends = Counter((*world.bucket.received, *world.lettered))
     for record, times in ends.items():
         if times > 1:
             return f"record {record} is archived {times} times"
-    there = Counter(record for one in world.bucket.objects for record in one.records)
+    there = Counter(
+        record for one in world.bucket.objects if not one.name.endswith(".keys") for record in one.records
+    )
+    if wrong := _alone(scenario, world):
+        return wrong
     recurring = any(leader.options == "k" for leader in world.leaders)
     if not recurring and not world.bucket.taken:
         for record in world.bucket.received:
@@ -27,7 +42,7 @@ def broken_promise(world: World) -> str | None:
 
 def _is_known_complete(world: World, sealed: SealedObject) -> bool:
     """Whether S3 shows it: by the object, or by an upload that is gone too early to have been ended."""
-    if any(one.id == sealed.id for one in world.bucket.objects):
+    if any((one.id, one.name) == (sealed.id, sealed.main.key) for one in world.bucket.objects):
         return True
     return sealed.id in world.bucket.taken and not world.bucket.is_old
 

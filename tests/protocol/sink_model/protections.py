@@ -51,6 +51,11 @@ class Protections:
     # Entries are kept until the offset has passed them. Off: until they are complete.
     entries_until_passed: bool = True
 
+    # An object's entry has the uploads of its side objects too. Off: that of the object alone.
+    entry_has_all_uploads: bool = True
+    # They are completed before it. Off: the object first.
+    main_upload_last: bool = True
+
     # 15, 16. Completion carries IfNoneMatch=*.
     if_none_match: bool = True
     # `NoSuchUpload` is followed by a HEAD that compares the object's id. Off: the upload counts as gone.

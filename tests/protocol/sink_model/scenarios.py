@@ -48,6 +48,12 @@ LOST_UPLOAD = Scenario(records="a", budget=Budget(kills=1, weeks=1))
 TAKEN_AWAY = Scenario(records="a", budget=Budget(lost_answers=1, kills=1, takings=1))
 TAKEN_OR_LOST = Scenario(records="a", budget=Budget(lost_answers=1, kills=1, takings=1, weeks=1))
 
+# Each object has a side object; whoever completes them dies in between, answers are lost.
+BESIDE = Scenario(records="aa", rotate=1, beside=True, budget=Budget(kills=1))
+BESIDE_TAKEOVER = Scenario(records="a", options="11", beside=True, budget=Budget(lost_answers=1))
+BESIDE_LOST = Scenario(records="a", beside=True, budget=Budget(kills=1, weeks=1))
+BESIDE_TAKEN = Scenario(records="a", beside=True, budget=Budget(lost_answers=1, kills=1, takings=1))
+
 # Other options after a takeover; and by the record again after another one.
 OPTIONS = Scenario(records="ab", options="12")
 OPTIONS_TWICE = Scenario(records="ab", options="121", no_zombies=True)
@@ -78,6 +84,10 @@ ALL_SMALL = {
     "lost upload": LOST_UPLOAD,
     "taken away": TAKEN_AWAY,
     "taken or lost": TAKEN_OR_LOST,
+    "beside": BESIDE,
+    "beside, takeover": BESIDE_TAKEOVER,
+    "beside, lost": BESIDE_LOST,
+    "beside, taken": BESIDE_TAKEN,
     "options": OPTIONS,
     "options twice": OPTIONS_TWICE,
     "options of three": OPTIONS_OF_THREE,

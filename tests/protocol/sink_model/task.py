@@ -163,8 +163,18 @@ def _added(scenario: Scenario, world: World, task: Task, group: str, record: Rec
     opened = task._replace(open=(*task.open, Open(object_id, group, (record,))))
     if task.options == "k":
         return world.with_task(opened)
-    name = _name(task, group, record[1])
-    return world._replace(bucket=started(world.bucket, object_id, name)).with_task(opened)
+    bucket = world.bucket
+    for upload in _uploads(scenario, object_id, _name(task, group, record[1])):
+        bucket = started(bucket, upload.upload_id, upload.key)
+    return world._replace(bucket=bucket).with_task(opened)
+
+
+def _uploads(scenario: Scenario, object_id: str, name: str) -> tuple[Upload, ...]:
+    """Of the object, and of the side object before it."""
+    main = Upload(key=name, upload_id=object_id, parts=())
+    if not scenario.beside:
+        return (main,)
+    return Upload(key=f"{name}.keys", upload_id=f"{object_id}.keys", parts=(), role="keys"), main
 
 
 def _name(task: Task, group: str, first: int) -> str:
@@ -191,9 +201,11 @@ def _seal(scenario: Scenario, world: World, task: Task, one: Open) -> Iterator[S
             return
         bucket = started(bucket, one.id, _name(task, one.group, one.records[0][1]))
     sealed = one._replace(closed=True, sealed=True)
-    after = _with_open(world._replace(bucket=filled(bucket, one.id, one.records)), task, sealed)
+    for upload in _uploads(scenario, one.id, ""):
+        bucket = filled(bucket, upload.upload_id, one.records)
+    after = _with_open(world._replace(bucket=bucket), task, sealed)
     if not scenario.on.complete_after_commit:
-        bucket, _ = completed(scenario, after.bucket, _entry(task, sealed), world.ledger)
+        bucket, _ = completed(scenario, after.bucket, _entry(scenario, task, sealed), world.ledger)
         after = after._replace(bucket=bucket)
     yield f"seals {one.id}", after
 
@@ -246,11 +258,14 @@ def _revoked(leader: Leader, number: int) -> Leader:
 def _entries(scenario: Scenario, task: Task, commit: PartitionCommit) -> tuple[SealedObject, ...]:
     state = ObjectState.PENDING if scenario.on.complete_after_commit else ObjectState.COMPLETE
     chosen = [one for one in task.open if one.id in commit.objects]
-    return tuple(replace(_entry(task, one), state=state) for one in chosen)
+    return tuple(replace(_entry(scenario, task, one), state=state) for one in chosen)
 
 
-def _entry(task: Task, one: Open) -> SealedObject:
+def _entry(scenario: Scenario, task: Task, one: Open) -> SealedObject:
     first, last = one.records[0][1], one.records[-1][1]
+    uploads = _uploads(scenario, one.id, _name(task, one.group, first))
+    if not scenario.on.entry_has_all_uploads:
+        uploads = uploads[-1:]
     return SealedObject(
         id=one.id,
         topic="t",
@@ -261,7 +276,7 @@ def _entry(task: Task, one: Open) -> SealedObject:
         last_offset=last,
         records=len(one.records),
         bytes=0,
-        uploads=(Upload(key=_name(task, one.group, first), upload_id=one.id, parts=()),),
+        uploads=uploads,
         options=task.options,
         sealed_ms=0,
         bucket="b",
@@ -300,6 +315,8 @@ def _complete(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     for sealed in task.completing if not scenario.on.name_in_offset_order else task.completing[:1]:
         bucket, verdict = completed(scenario, world.bucket, sealed, world.ledger)
         if verdict is Verdict.RETRY:
+            if bucket is not world.bucket:
+                yield f"completes what stands beside {sealed.id}", world._replace(bucket=bucket)
             continue
         if world.budget.lost_answers and bucket is not world.bucket:
             yield (

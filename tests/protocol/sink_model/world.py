@@ -54,6 +54,8 @@ class Scenario:
     slow_uploads: bool = False
     # What is deposed ends at once: zombies are in the other scenarios.
     no_zombies: bool = False
+    # Each object has a side object, whose upload stands in the same entry.
+    beside: bool = False
     # At most so many records an object; 0: as many as come.
     rotate: int = 0
     budget: Budget = field(default_factory=Budget)
@@ -70,7 +72,7 @@ class Upload(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """An object in the bucket."""
+    """An object in the bucket. `id` is that of the ledger's entry, `name` tells side objects apart."""
 
     name: str
     id: str

@@ -1,0 +1,107 @@
+"""Parquet files of Arrow columns, a row group at a time."""
+
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.settings.choices import Compression
+from ingest.settings.sink_settings import OutputSettings
+from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.steps import steps
+
+# Of Arrow's memory: what readers like, and what an open object may hold.
+_GROUP_BYTES: Final = 32 * 1024 * 1024
+# Every batch costs some kilobytes beside its values.
+_BATCHES: Final = 64
+
+
+class ParquetTables:
+    """One Parquet file of this schema, whose columns `arrays` makes of records."""
+
+    def __init__(
+        self, output: OutputSettings, schema: Any, arrays: Callable[[ConvertedRecords], list[Any]]
+    ) -> None:
+        self._file = schema
+        self._arrays = arrays
+        self._batches: list[Any] = []
+        self._batches_bytes = 0
+        self._sink = _Sink()
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            self._file,
+            compression="none" if output.compression is Compression.NONE else str(output.compression),
+            compression_level=output.compression_level,
+        )
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._batches_bytes + self._sink.held
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the rows of records."""
+        for part in steps(records):
+            batch = pa.RecordBatch.from_arrays(
+                [_owned(array) for array in self._arrays(part)], schema=self._file
+            )
+            self._batches.append(batch)
+            self._batches_bytes += batch.get_total_buffer_size()
+            if self._batches_bytes >= _GROUP_BYTES:
+                self._end_group()
+        if len(self._batches) >= _BATCHES:
+            self._batches = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The row groups that are closed."""
+        if end_block:
+            self._end_group()
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        """The rest of the object, with its footer."""
+        self._end_group()
+        self._writer.close()
+        return self._sink.take()
+
+    def _end_group(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, self._file)
+        self._writer.write_table(table, row_group_size=len(table))
+        self._batches, self._batches_bytes = [], 0
+
+
+def _owned(array: Any) -> Any:
+    """The array in memory of its own and of its size: neither rows around it, nor room to grow."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+class _Sink(io.RawIOBase):
+    """What the writer writes, until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+        self._at = 0
+        self.held = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._at += len(part)
+        self.held += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._at
+
+    def take(self) -> bytes:
+        done = b"".join(self._parts)
+        self._parts, self.held = [], 0
+        return done

@@ -1,0 +1,124 @@
+"""What the objects of a sink consist of: one upload of the values, or of keys and headers beside it too."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ingest.settings.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
+from spark.converted_records import ConvertedRecords
+from spark.formats.encoding import (
+    RowSchema,
+    extension,
+    new_encoder,
+    new_side_encoder,
+    schema_of,
+    schema_without_values,
+    side_output,
+)
+from spark.formats.encoding.encoder import ObjectEncoder
+from spark.sink.grouping import Grouping, GroupRows, Groups
+from spark.sink.names import ObjectNames
+
+# No group of values begins so: texts in names are never empty.
+_TOMBSTONES: Final = "|tombstones|"
+MAIN: Final = ""
+"""The role of the upload of the values."""
+
+
+class ObjectShape:
+    """The uploads of one object, the main one last: `roles` has their names, side objects' first."""
+
+    def __init__(self, sink: SinkSettings, names: ObjectNames, *, has_values: bool) -> None:
+        self.names = names
+        self._output = sink.output
+        self._header = sink.converters.header.kind
+        self._has_values = has_values
+        self._sides = {role: side_output(sink.output, role) for role in sink.output.sidecars.formats}
+        sides = sorted(self._sides)
+        # A tombstone is its key: that object is completed last.
+        self.roles: tuple[str, ...] = (*sides, MAIN) if has_values else (*sides,)
+
+    def schema_of(self, records: ConvertedRecords) -> RowSchema:
+        """The schema of an object that begins with these records."""
+        make = schema_of if self._has_values else schema_without_values
+        return make(self._output, records)
+
+    def encoder(self, role: str, schema: RowSchema) -> ObjectEncoder:
+        """The encoder of the upload of this role."""
+        if role == MAIN:
+            return new_encoder(self._output, schema)
+        side = SideRole(role)
+        return new_side_encoder(self._sides[side], side, schema, header=self._header)
+
+    def key(self, role: str, name: str) -> str:
+        """The key of the upload of this role, of an object with this name."""
+        if role == MAIN:
+            return name
+        return (
+            f"{name.removesuffix(extension(self._output))}{_side_ending(self._sides[SideRole(role)], role)}"
+        )
+
+
+class ObjectShapes:
+    """The shapes of all objects of a sink, and the groups that its records are in."""
+
+    def __init__(self, sink: SinkSettings, names: NameSettings | None = None) -> None:
+        """With `names`, as records were named by options that are no longer in force."""
+        names = names or sink.names
+        self.values = ObjectShape(sink, _names(sink, names), has_values=True)
+        self._values = Grouping(self.values.names)
+        self._tombstones: ObjectShape | None = None
+        template = sink.output.sidecars.tombstone_template
+        if template is not None:
+            apart = _names(sink, replace(names, template=template))
+            self._tombstones = ObjectShape(sink, apart, has_values=False)
+            self._without_values = Grouping(apart)
+
+    def of(self, group: str) -> ObjectShape:
+        """The shape of the objects of a group."""
+        if self._tombstones is not None and group.startswith(_TOMBSTONES):
+            return self._tombstones
+        return self.values
+
+    def names(self, group: str) -> tuple[ObjectNames, str]:
+        """The names of a group's objects, and what the group is called there."""
+        return self.of(group).names, group.removeprefix(_TOMBSTONES)
+
+    def split(self, records: ConvertedRecords) -> Groups:
+        """The groups of these records, as `Grouping.split`; tombstones stand apart, if so told."""
+        nulls = records.value.nulls() if self._tombstones is not None else None
+        if nulls is None or not nulls.any():
+            return self._values.split(records)
+        filled, empty = np.flatnonzero(~nulls), np.flatnonzero(nulls)
+        apart = self._without_values.split(records.take(empty))
+        beside = self._values.split(records.take(filled)) if len(filled) else Groups(parts=())
+        parts = [
+            *(GroupRows(one.group, filled if one.rows is None else filled[one.rows]) for one in beside.parts),
+            *(
+                GroupRows(_TOMBSTONES + one.group, empty if one.rows is None else empty[one.rows])
+                for one in apart.parts
+            ),
+        ]
+        return Groups(
+            parts=tuple(sorted(parts, key=_first_row)),
+            faults=tuple(sorted((*beside.faults, *apart.faults), key=lambda fault: fault.offset)),
+        )
+
+
+def _names(sink: SinkSettings, names: NameSettings) -> ObjectNames:
+    own = extension(sink.output)
+    longest = max(
+        (len(_side_ending(side_output(sink.output, role), role)) for role in sink.output.sidecars.formats),
+        default=0,
+    )
+    return ObjectNames(names, own, spare_bytes=max(0, longest - len(own)))
+
+
+def _side_ending(output: OutputSettings, role: str) -> str:
+    return f".{role}{extension(output)}"
+
+
+def _first_row(part: GroupRows) -> int:
+    assert part.rows is not None, "rows are those of all records"
+    return int(part.rows[0])
