@@ -6,6 +6,7 @@ from ingest.settings.build import state_dir
 from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import direction, is_for
 from ingest.settings.given import Entry
+from ingest.settings.name_checks import DEFAULT_TEMPLATE
 from ingest.settings.options import (
     OPTIONS,
     connection_options,
@@ -15,7 +16,6 @@ from ingest.settings.options import (
 )
 from ingest.settings.queue_url import queue_region
 from ingest.settings.settings import Settings
-from ingest.settings.sink_checks import DEFAULT_TEMPLATE
 from ingest.settings.values import Values
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ingest.settings.layout_checks import output_format
+from ingest.settings.name_checks import converter_kind, template_of
 from ingest.settings.options import format_options, layout_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
 from ingest.settings.registry_settings import RegistrySettings
@@ -13,9 +14,7 @@ from ingest.settings.sink_checks import (
     BARE_FORMATS,
     CODECS,
     compression,
-    converter_kind,
     output_fields,
-    template_of,
 )
 from ingest.settings.sink_settings import (
     BufferSettings,
@@ -122,6 +121,8 @@ def _names(values: Values) -> NameSettings:
         time_source=source,
         value_path=path,
         timezone=values[sink.TIMEZONE_NAME],
+        values=values[sink.NAME_VALUES],
+        missing=values[sink.NAME_MISSING],
     )
 
 

@@ -1,34 +1,16 @@
 """What a sink is told, held against itself: topics, names, formats, fields, compression, uploads."""
 
-from typing import Any, Final
+from typing import Final
 
 from ingest.settings.choices import Compression, ExactlyOnce
-from ingest.settings.converter_forms import KINDS
 from ingest.settings.layout_checks import check_layout, layout_form, output_format
-from ingest.settings.options import (
-    connection_options,
-    format_options,
-    reading_options,
-    record_options,
-    sidecar_options,
-)
+from ingest.settings.name_checks import check_names, converter_kind
+from ingest.settings.options import connection_options, format_options, record_options
 from ingest.settings.options import sink_options as sink
-from ingest.settings.options.option import Option
-from ingest.settings.sidecar_checks import check_sidecars, side_fields, tombstone_template
-from ingest.settings.sink_settings import ConverterKind, NameTimeSource, OutputField, OutputFormat
+from ingest.settings.sidecar_checks import check_sidecars, side_fields
+from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat
 from ingest.settings.values import Values
-from ingest.template import TemplateError
-from ingest.template.name_ambiguity import is_ambiguous
-from ingest.template.name_template import (
-    DATA,
-    OFFSETS,
-    NameField,
-    NameTemplate,
-    NameVariable,
-    read_name_template,
-)
 
-DEFAULT_TEMPLATE: Final = "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}"
 _CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
 CODECS: Final[dict[OutputFormat, tuple[Compression, ...]]] = {
     **dict.fromkeys(OutputFormat, (*_CODECS, Compression.LZ4)),
@@ -40,14 +22,13 @@ _LEVELS: Final = {
     Compression.XZ: (0, 9),
     Compression.ZSTD: (1, 22),
 }
-_OWN_DIRECTORY: Final = "topic_id="
 BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
 
 
 def check_sink(values: Values) -> None:
     """Note what a sink cannot do as it is told."""
     _check_topics(values)
-    template = _check_names(values)
+    template = check_names(values)
     check_sidecars(values, CODECS, template)
     _check_fields(values)
     check_layout(values)
@@ -72,19 +53,6 @@ def compression(values: Values) -> Compression:
         return form.compression(output_format(values))
     columnar = values[sink.FORMAT] in {OutputFormat.AVRO, OutputFormat.PARQUET}
     return Compression.ZSTD if columnar else Compression.GZIP
-
-
-def template_of(values: Values) -> str:
-    """Return the template of names: as given, else the layout's."""
-    form = layout_form(values)
-    default = DEFAULT_TEMPLATE if form is None else form.template
-    return values[record_options.FILE_NAME_TEMPLATE] or default
-
-
-def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
-    """Return how a part of records is read."""
-    text = values.text(option)
-    return ConverterKind.BYTES if text is None else KINDS.get(text.strip(), ConverterKind.BYTES)
 
 
 def output_fields(values: Values) -> tuple[OutputField, ...]:
@@ -120,85 +88,6 @@ def _check_topics(values: Values) -> None:
         values.refuse(names, f"holds the ledger ({ledger}), which is no data; leave it out")
     if values.are_good(record_options.DLQ_TOPIC) and values[record_options.DLQ_TOPIC] in chosen:
         values.refuse(record_options.DLQ_TOPIC, "is a topic of the sink itself; bad records need another one")
-
-
-def _check_names(values: Values) -> NameTemplate | None:
-    """The template of names; None where there is none that can be read."""
-    option = record_options.FILE_NAME_TEMPLATE
-    if not values.are_good(option, reading_options.PREFIX, sink.TOPIC_NAMES):
-        return None
-    source = template_of(values)
-    try:
-        template = read_name_template(source)
-    except TemplateError as error:
-        values.refuse(option, str(error))
-        return None
-    for problem in _name_problems(values, template):
-        values.refuse(option, problem)
-    tombstones = sidecar_options.TOMBSTONE_DIRECTORY
-    if values.are_good(tombstones) and (directory := values[tombstones]) is not None:
-        derived = tombstone_template(source, directory)
-        for problem in _name_problems(values, read_name_template(derived)):
-            values.refuse(tombstones, f"makes the template {derived}, which {problem}")
-    return template
-
-
-def _name_problems(values: Values, template: NameTemplate) -> list[str]:
-    found = []
-    missing = [f"{{{{{field}}}}}" for field in _needed(values, template) if field not in template.fields]
-    if missing:
-        found.append(
-            f"needs {' and '.join(missing)}, or two objects could have one name (one of {{{{key}}}}, which "
-            "keeps the last record of each key, goes without {{partition}} and {{start_offset}})"
-        )
-    if template.is_of_keys and template.fields - _KEY_ONLY:
-        others = ", ".join(f"{{{{{field}}}}}" for field in sorted(template.fields - _KEY_ONLY))
-        found.append(
-            f"names the last record of each key, which {others} would scatter; add {{{{start_offset}}}}, or "
-            "keep {{topic}}, {{partition}}, {{key}} and {{extension}} alone"
-        )
-    if is_ambiguous(template, ".x"):
-        found.append(
-            "can give one name to different values; put a sign between its variables that neither holds, "
-            "such as / (values hold letters, digits and _ - . %)"
-        )
-    if template.source.startswith(_OWN_DIRECTORY):
-        found.append(f"begins with {_OWN_DIRECTORY}, under which topics that were made again are kept apart")
-    found += [_without_fields(each) for each in template.variables if _lacks_fields(values, each)]
-    return found
-
-
-_KEY_ONLY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, NameField.KEY, NameField.EXTENSION})
-
-
-def _needed(values: Values, template: NameTemplate) -> list[NameField]:
-    topics = values[sink.TOPIC_NAMES]
-    needed = [] if topics is not None and len(topics) == 1 else [NameField.TOPIC]
-    if template.is_of_keys:
-        return needed
-    needed.append(NameField.PARTITION)
-    return needed if template.fields & OFFSETS else [*needed, NameField.START_OFFSET]
-
-
-def _converter_of(field: NameField) -> Option[Any]:
-    return (
-        record_options.KEY_CONVERTER_CLASS if field is NameField.KEY else record_options.VALUE_CONVERTER_CLASS
-    )
-
-
-def _lacks_fields(values: Values, variable: NameVariable) -> bool:
-    """Whether a variable names a field of what is read as text."""
-    if variable.field not in DATA or variable.field is NameField.HEADER or not variable.path:
-        return False
-    # Bytes are read as JSON for the name alone; a text has been said to be one.
-    return converter_kind(values, _converter_of(variable.field)) is ConverterKind.STRING
-
-
-def _without_fields(variable: NameVariable) -> str:
-    return (
-        f"names the field {'.'.join(variable.path)!r} of the {variable.field}, which has none while it is "
-        f"read as text; set {_converter_of(variable.field).name} to JsonConverter's or AvroConverter's class"
-    )
 
 
 def _check_fields(values: Values) -> None:
@@ -246,15 +135,6 @@ def _check_converters(values: Values) -> None:
             values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
         if kind is ConverterKind.AVRO and not values.is_given(record_options.REGISTRY_URL):
             values.refuse(converter, "needs schema.registry.url")
-    time = sink.NAME_TIME_SOURCE
-    if not values.are_good(time) or values[time][0] is not NameTimeSource.VALUE:
-        return
-    if converter_kind(values, record_options.VALUE_CONVERTER_CLASS) is ConverterKind.STRING:
-        values.refuse(
-            time,
-            "names a field of the value, which has none while it is read as text; set value.converter to "
-            "JsonConverter's or AvroConverter's class",
-        )
 
 
 def _check_rotation(values: Values) -> None:

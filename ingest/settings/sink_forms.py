@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo
 from ingest.settings.secret import Secret
 from ingest.settings.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
 from ingest.settings.value_types import TOPIC, Form, FormError, matching
+from ingest.template.field_path import read_path
 from layouts.names import LayoutName
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
 _ESCAPE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\.|\\$")
 _TAG: Final = re.compile(r"[\w .:/=+@-]{1,128}=[\w .:/=+@-]{0,256}")
+_LOCALE: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_]([A-Za-z]{2}|\d{3}))?")
 _TAGS_MAX: Final = 10
 _OFFSET_TAGS: Final = 3
 _KEY_BYTES: Final = 32
@@ -137,13 +139,34 @@ def _name_time(text: str) -> tuple[NameTimeSource, tuple[str, ...]]:
         source = NameTimeSource(kind.strip().lower())
     except ValueError:
         raise FormError from None
-    parts = tuple(path.strip().split(".")) if colon else ()
-    if (source is NameTimeSource.VALUE) != bool(colon) or not all(parts):
+    if (source is NameTimeSource.VALUE) != bool(colon):
         raise FormError
-    return source, parts
+    try:
+        return source, read_path(path.strip()) if colon else ()
+    except ValueError as error:
+        raise FormError(str(error)) from None
 
 
-NAME_TIME: Final = Form(kind="STRING", expected="event, wallclock or value:PATH", parse=_name_time)
+NAME_TIME: Final = Form(kind="STRING", expected="event, wallclock, first or value:PATH", parse=_name_time)
+
+
+def _missing(text: str) -> str:
+    if not text.isprintable():
+        raise FormError
+    return text
+
+
+MISSING_TEXT: Final = Form(kind="STRING", expected="a text for names", parse=_missing, empty=True)
+
+
+def _locale(text: str) -> str:
+    found = _LOCALE.fullmatch(text.strip())
+    if found is None:
+        raise FormError
+    return "-".join(filter(None, (found[1].lower(), (found[2] or "").upper())))
+
+
+LOCALE: Final = Form(kind="STRING", expected="a language such as en, or en-US", parse=_locale)
 
 
 def _timezone(text: str) -> str:
@@ -197,6 +220,7 @@ ACL: Final = words(
     "bucket-owner-read",
     "bucket-owner-full-control",
 )
+NAME_UNIQUE_WORDS: Final = words("required", "assumed")
 SSE: Final = words(*Encryption, also="none")
 CUSTOMER_ALGORITHM: Final = words("AES256")
 

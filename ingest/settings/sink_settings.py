@@ -80,6 +80,15 @@ class NameTimeSource(StrEnum):
     EVENT = "event"
     WALLCLOCK = "wallclock"
     VALUE = "value"
+    FIRST = "first"
+    """The own time of an object's first record, which groups nothing."""
+
+
+class NameValues(StrEnum):
+    """How values stand in names: so that different ones stay different, or as they are."""
+
+    ESCAPED = "escaped"
+    PLAIN = "plain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +207,8 @@ class NameSettings:
     """How objects are named. `value_path` is the field that holds the time with NameTimeSource.VALUE.
 
     `template` is checked: it has a field for whatever keeps names apart, or it names records by key alone.
-    `prefix` stands before what the template gives, as it is.
+    `prefix` stands before what the template gives, as it is. `missing` is the text of a null, or of a field
+    that is not there, among plain values.
     """
 
     prefix: str
@@ -206,6 +216,8 @@ class NameSettings:
     time_source: NameTimeSource
     value_path: tuple[str, ...]
     timezone: str
+    values: NameValues = NameValues.ESCAPED
+    missing: str = "null"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

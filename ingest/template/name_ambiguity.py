@@ -1,44 +1,69 @@
 """Whether two different sets of values can give one name: exact, by an automaton that reads names twice.
 
-A name is read token by token; each token's language is regular, and none holds the empty text. The automaton
-goes through all pairs of ways to read one text. A pair that parts and ends together is two readings of one
-name, so two objects could meet there.
+A name is read token by token; each token's language is regular. The automaton goes through all pairs of ways
+to read one text. A pair in which one reading is inside a token that matters where the other is not, and which
+ends together, is two readings of one name, so two objects could meet there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from ingest.template.date_fields import DateField
 from ingest.template.name_escape import is_plain
-from ingest.template.name_template import (
-    OFFSET_DIGITS,
-    PARTITION_DIGITS,
-    NameField,
-    NameTemplate,
-    NameVariable,
-)
+from ingest.template.name_padding import Padding
+from ingest.template.name_template import OFFSETS, NameField, NameTemplate, NameVariable
 
-# A token, and the state in its reader.
+# A token's reader, and the state in it.
 _Place = tuple[int, int]
 # One of each kind of character; those of the template's own text come beside them.
-_KINDS: Final = "01aZ%_-.\N{LATIN SMALL LETTER E WITH ACUTE}"
+_KINDS: Final = "01aZ%_-.:+/ \N{LATIN SMALL LETTER E WITH ACUTE}"
+_IDENTITY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, *OFFSETS})
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One token: `step` gives the state behind a character (None: not taken), from state 0."""
+    """One token: `step` gives the state behind a character (None: not taken), from state 0.
 
+    `token` is the number of the token that it is a part of.
+    """
+
+    token: int
     step: Callable[[int, str], int | None]
     is_end: Callable[[int], bool]
 
 
-def is_ambiguous(template: NameTemplate, extension: str) -> bool:
-    """Whether a name of this template can be read in two ways."""
-    readers = tuple(_readers(template, extension))
+def is_ambiguous(template: NameTemplate, extension: str, *, plain: bool = False) -> bool:
+    """Whether two objects can have one name of this template.
+
+    Escaped values have to be told apart as well. With `plain` ones, which hold any character, it is enough
+    that topic, partition and offsets can be read: no two objects of a partition have one first offset.
+    """
+    if not plain:
+        return _is_ambiguous(template, extension, range(len(template.tokens)), plain=False)
+    # The last place of a field, or else the first: one that can be read is enough.
+    return all(
+        _is_ambiguous(template, extension, tokens, plain=True)
+        for tokens in (_identity(template, last=True), _identity(template, last=False))
+    )
+
+
+def _identity(template: NameTemplate, *, last: bool) -> Collection[int]:
+    """The tokens that tell objects apart, of each field one."""
+    found: dict[NameField, int] = {}
+    for place, token in enumerate(template.tokens):
+        if isinstance(token, NameVariable) and token.field in _IDENTITY and token.padding.is_readable:
+            found[token.field] = place if last else found.get(token.field, place)
+    return found.values()
+
+
+def _is_ambiguous(template: NameTemplate, extension: str, matters: Collection[int], *, plain: bool) -> bool:
+    readers = tuple(_readers(template, extension, plain=plain))
+    marked = [reader.token if reader.token in matters else -1 for reader in readers]
     alphabet = _alphabet(template, extension)
-    start = (0, 0)
-    waiting = [(start, start, False)]
+    begin = (-1, 0)
+    waiting = [(begin, begin, False)]
     seen = set(waiting)
     while waiting:
         one, other, parted = waiting.pop()
@@ -46,7 +71,7 @@ def is_ambiguous(template: NameTemplate, extension: str) -> bool:
             return True
         for char in alphabet:
             for first, second in product(_behind(readers, one, char), _behind(readers, other, char)):
-                pair = (first, second, parted or first != second)
+                pair = (first, second, parted or marked[first[0]] != marked[second[0]])
                 if pair not in seen:
                     seen.add(pair)
                     waiting.append(pair)
@@ -56,77 +81,122 @@ def is_ambiguous(template: NameTemplate, extension: str) -> bool:
 def _alphabet(template: NameTemplate, extension: str) -> list[str]:
     """Each character that the template's own texts have, and one of each kind that values have."""
     texts = [token for token in template.tokens if isinstance(token, str)]
-    dates = [part for each in template.variables if each.date for part, unit in each.date.parts if not unit]
-    return sorted(set(_KINDS + extension + "".join([*texts, *dates])))
+    for each in template.variables:
+        texts += [part for part in (each.date.parts if each.date else ()) if isinstance(part, str)]
+        texts += [each.padding.char, each.hyphens]
+    return sorted(set(_KINDS + extension + "".join(texts)))
 
 
 def _behind(readers: tuple[_Reader, ...], place: _Place, char: str) -> Iterator[_Place]:
-    """Where a reading at this place can be behind the character: within its token, or in the next one."""
-    token, state = place
-    behind = readers[token].step(state, char)
-    if behind is not None:
-        yield token, behind
-    if readers[token].is_end(state) and token + 1 < len(readers):
-        behind = readers[token + 1].step(0, char)
-        if behind is not None:
-            yield token + 1, behind
+    """Where a reading at this place can be behind the character: within its token, or in a later one."""
+    number, state = place
+    if number >= 0 and (behind := readers[number].step(state, char)) is not None:
+        yield number, behind
+    while number < 0 or readers[number].is_end(state):
+        number, state = number + 1, 0
+        if number == len(readers):
+            return
+        if (behind := readers[number].step(0, char)) is not None:
+            yield number, behind
 
 
 def _is_end(readers: tuple[_Reader, ...], place: _Place) -> bool:
-    return place[0] == len(readers) - 1 and readers[place[0]].is_end(place[1])
+    number, state = place
+    return (number < 0 or readers[number].is_end(state)) and all(
+        reader.is_end(0) for reader in readers[number + 1 :]
+    )
 
 
-def _readers(template: NameTemplate, extension: str) -> Iterator[_Reader]:
-    for token in template.tokens:
+def _readers(template: NameTemplate, extension: str, *, plain: bool) -> Iterator[_Reader]:
+    for number, token in enumerate(template.tokens):
         if isinstance(token, str):
-            yield _text(token)
+            yield _text(number, token)
         elif token.date is not None:
-            yield from (_text(part) if isinstance(part, str) else _digits(part) for part in token.date.shape)
+            yield from (
+                _text(number, part) if isinstance(part, str) else _date(number, part)
+                for part in token.date.parts
+            )
         else:
-            yield _variable(token, extension)
+            yield _variable(number, token, extension, plain=plain)
 
 
-def _variable(variable: NameVariable, extension: str) -> _Reader:
+def _variable(number: int, variable: NameVariable, extension: str, *, plain: bool) -> _Reader:
     match variable.field:
         case NameField.TOPIC:
-            return _many(lambda char: char.isascii() and (char.isalnum() or char in "._-"))
-        case NameField.PARTITION:
-            return _digits(PARTITION_DIGITS) if variable.padded else _number()
-        case NameField.START_OFFSET | NameField.END_OFFSET:
-            return _digits(OFFSET_DIGITS) if variable.padded else _number()
+            return _many(number, lambda char: char.isascii() and (char.isalnum() or char in "._-"))
+        case NameField.PARTITION | NameField.START_OFFSET | NameField.END_OFFSET:
+            return _padded(number, variable.padding)
+        case NameField.FIRST_TIMESTAMP | NameField.LAST_TIMESTAMP:
+            return _many(number, lambda char: _is_digit(char) or char == "-")
         case NameField.EXTENSION:
-            return _text(extension)
-        case _:
-            return _many(lambda char: char == "%" or is_plain(char))
+            return _text(number, extension)
+    if plain:
+        return _Reader(number, lambda _, __: 0, lambda _: True)
+    return _many(number, lambda char: char == "%" or is_plain(char))
 
 
-def _text(text: str) -> _Reader:
+def _date(number: int, field: DateField) -> _Reader:
+    if field.digits is not None:
+        return _digits(number, field.digits)
+    return _many(number, lambda char: (char.isascii() and char.isalnum()) or char in "+-:/_ ")
+
+
+def _padded(number: int, padding: Padding) -> _Reader:
+    """A number, and what fills it up: a superset where that is no zero on the left."""
+    if padding.char == "0" and not padding.is_right:
+        return _number(number, padding.width)
+    fill = padding.char
+    if fill.isdigit():
+        return _many(number, _is_digit)
+
+    def step(state: int, char: str) -> int | None:
+        # On the left state 1 is filled, 2 digits; on the right 1 digits, 2 filled.
+        is_first = (char == fill) is not padding.is_right
+        if char != fill and not _is_digit(char):
+            return None
+        if is_first:
+            return 1 if state in {0, 1} else None
+        return 2 if padding.is_right is False or state > 0 else None
+
+    return _Reader(number, step, lambda state: state == 2 or (padding.is_right and state == 1))  # noqa: PLR2004
+
+
+def _text(number: int, text: str) -> _Reader:
     return _Reader(
+        number,
         lambda state, char: state + 1 if state < len(text) and text[state] == char else None,
         lambda state: state == len(text),
     )
 
 
-def _digits(width: int) -> _Reader:
+def _digits(number: int, width: int) -> _Reader:
     return _Reader(
+        number,
         lambda state, char: state + 1 if state < width and _is_digit(char) else None,
         lambda state: state == width,
     )
 
 
-def _number() -> _Reader:
-    """Digits without a zero before them: state 1 is a zero, which ends there, 2 is any other number."""
+def _number(number: int, width: int) -> _Reader:
+    """A number with zeros before it up to the width: a longer one has none.
+
+    Behind a zero the states are how many digits there are, behind another first digit the same above `width`.
+    """
 
     def step(state: int, char: str) -> int | None:
-        if not _is_digit(char) or state == 1:
+        if not _is_digit(char):
             return None
-        return 1 if state == 0 and char == "0" else 2
+        if state == 0:
+            return 1 if char == "0" else width + 1
+        if state <= width:
+            return state + 1 if state < width else None
+        return min(state + 1, 2 * width)
 
-    return _Reader(step, lambda state: state > 0)
+    return _Reader(number, step, lambda state: state in {width, 2 * width})
 
 
-def _many(takes: Callable[[str], bool]) -> _Reader:
-    return _Reader(lambda _, char: 1 if takes(char) else None, lambda state: state == 1)
+def _many(number: int, takes: Callable[[str], bool]) -> _Reader:
+    return _Reader(number, lambda _, char: 1 if takes(char) else None, lambda state: state == 1)
 
 
 def _is_digit(char: str) -> bool:

@@ -2,11 +2,15 @@
 
 import difflib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ingest.template.date_pattern import DatePattern, DatePatternError, read_date_pattern
+from ingest.template.date_letters import DateDialect
+from ingest.template.date_pattern import DatePattern, read_date_pattern
+from ingest.template.field_path import read_path
+from ingest.template.name_padding import NO_PADDING, TAKES, Padding, read_padding
 from ingest.template.template_source import TemplateError
 
 PARTITION_DIGITS: Final = 10
@@ -20,8 +24,14 @@ class NameField(StrEnum):
     PARTITION = "partition"
     START_OFFSET = "start_offset"
     END_OFFSET = "end_offset"
+    FIRST_TIMESTAMP = "first_timestamp"
+    LAST_TIMESTAMP = "last_timestamp"
     TIMESTAMP = "timestamp"
     DATE = "date"
+    JODA = "joda"
+    UTC_DATE = "utc_date"
+    LOCAL_DATE = "local_date"
+    SCHEMA_NAME = "schema_name"
     KEY = "key"
     VALUE = "value"
     HEADER = "header"
@@ -29,11 +39,21 @@ class NameField(StrEnum):
 
 
 OFFSETS: Final = frozenset({NameField.START_OFFSET, NameField.END_OFFSET})
-DATA: Final = frozenset({NameField.KEY, NameField.VALUE, NameField.HEADER})
-_PADDED: Final = frozenset({NameField.PARTITION, *OFFSETS})
+DATA: Final = frozenset({NameField.KEY, NameField.VALUE, NameField.HEADER, NameField.SCHEMA_NAME})
+KNOWN_AT_THE_END: Final = frozenset(
+    {NameField.END_OFFSET, NameField.FIRST_TIMESTAMP, NameField.LAST_TIMESTAMP}
+)
+OF_THE_CLOCK: Final = frozenset({NameField.UTC_DATE, NameField.LOCAL_DATE})
+"""Dates of the wall clock, whatever the source of other times is."""
+_PADDED: Final = {
+    NameField.PARTITION: PARTITION_DIGITS,
+    **dict.fromkeys(OFFSETS, OFFSET_DIGITS),
+}
 _UNITS: Final = ("yyyy", "MM", "dd", "HH")
+_ISO_DATE: Final = read_date_pattern("yyyy-MM-dd")
 _HINTS: Final = {
     NameField.DATE: "a pattern, such as {{date:yyyy-MM-dd/HH}}",
+    NameField.JODA: "a pattern, such as {{joda:'year'=YYYY/'month'=MM}}",
     NameField.VALUE: "a field, such as {{value:customer.id}}",
     NameField.HEADER: "a name, such as {{header:region}}",
     NameField.TIMESTAMP: "a unit, such as {{timestamp:unit=yyyy}} (or use {{date:..}})",
@@ -42,12 +62,17 @@ _HINTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameVariable:
-    """One `{{..}}`. `path` is the field of a key or value (empty: all of it), or the name of a header."""
+    """One `{{..}}`.
+
+    `path` is the field of a key or value (empty: all of it), or the name of a header. `hyphens` is what
+    stands for each `-` of a topic.
+    """
 
     field: NameField
     path: tuple[str, ...] = ()
-    padded: bool = False
+    padding: Padding = NO_PADDING
     date: DatePattern | None = None
+    hyphens: str = "-"
 
 
 NameToken = str | NameVariable
@@ -117,26 +142,57 @@ def _variable(source: str, start: int, end: int) -> NameVariable:
 
 def _with_parameter(field: NameField, text: str) -> NameVariable:
     """The variable with what stands behind its colon; ValueError says what is wrong there."""
-    if field is NameField.DATE:
-        return NameVariable(field=field, date=read_date_pattern(text))
-    if field is NameField.HEADER:
-        return NameVariable(field=field, path=(text,))
-    if field in DATA:
-        path = tuple(text.split(".")) if text else ()
-        if not all(path):
-            raise ValueError("a part of the path is empty")
-        return NameVariable(field=field, path=path)
+    if field in _READERS:
+        return _READERS[field](field, text)
+    if not text:
+        return NameVariable(field=field, date=_ISO_DATE if field in OF_THE_CLOCK else None)
+    raise ValueError("it takes nothing behind a colon")
+
+
+def _dated(field: NameField, text: str) -> NameVariable:
+    dialect = DateDialect.JODA if field is NameField.JODA else DateDialect.JAVA
+    return NameVariable(field=field, date=read_date_pattern(text, dialect))
+
+
+def _of_data(field: NameField, text: str) -> NameVariable:
+    return NameVariable(field=field, path=read_path(text) if text else ())
+
+
+def _padded(field: NameField, text: str) -> NameVariable:
     if not text:
         return NameVariable(field=field)
-    parameter, value = (part.strip() for part in text.partition("=")[::2])
-    if field in _PADDED and parameter == "padding" and value in {"true", "false"}:
-        return NameVariable(field=field, padded=value == "true")
-    if field is NameField.TIMESTAMP and parameter == "unit" and value in _UNITS:
-        return NameVariable(field=field, date=DatePattern(((value, True),)))
-    takes = {NameField.TIMESTAMP: f"unit={'|'.join(_UNITS)}"}.get(
-        field, "padding=true or padding=false" if field in _PADDED else "nothing behind a colon"
-    )
-    raise DatePatternError(f"it takes {takes}")
+    padding = read_padding(text, _PADDED[field])
+    if padding is None:
+        raise ValueError(f"it takes {TAKES}")
+    return NameVariable(field=field, padding=padding)
+
+
+def _unit(field: NameField, text: str) -> NameVariable:
+    parameter, _, unit = (part.strip() for part in text.partition("="))
+    if parameter != "unit" or unit not in _UNITS:
+        raise ValueError(f"it takes unit={'|'.join(_UNITS)}")
+    return NameVariable(field=field, date=read_date_pattern(unit))
+
+
+def _topic(field: NameField, text: str) -> NameVariable:
+    if not text:
+        return NameVariable(field=field)
+    parameter, _, hyphens = text.partition("=")
+    if parameter.strip() != "hyphens" or hyphens not in {"_", "."}:
+        raise ValueError("it takes hyphens=_ or hyphens=.")
+    return NameVariable(field=field, hyphens=hyphens)
+
+
+_READERS: Final[Mapping[NameField, Callable[[NameField, str], NameVariable]]] = {
+    NameField.DATE: _dated,
+    NameField.JODA: _dated,
+    NameField.TIMESTAMP: _unit,
+    NameField.KEY: _of_data,
+    NameField.VALUE: _of_data,
+    NameField.HEADER: lambda field, text: NameVariable(field=field, path=(text,)),
+    NameField.TOPIC: _topic,
+    **dict.fromkeys(_PADDED, _padded),
+}
 
 
 def _check_text(source: str, tokens: list[NameToken]) -> None:

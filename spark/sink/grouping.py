@@ -4,26 +4,25 @@ Each variable of the template gives a code for each record and a text for each c
 variables are combined, so Python sees values and groups, but no record where names show times or nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Final, NamedTuple
-from uuid import UUID
 
 import numpy as np
 
 from ingest.columns import Numbers
 from ingest.settings.sink_settings import NameTimeSource
-from ingest.template.date_pattern import is_date, step_ms
+from ingest.template.date_fields import LAST_DATE_MS, is_date
+from ingest.template.date_pattern import step_ms
 from ingest.template.name_template import NameField, NameVariable
-from spark.converted_records import MISSING, ConvertedRecords, RecordFault
-from spark.sink.names import ObjectNames
-
-Text = str | bytes | None
+from spark.converted_records import ConvertedColumn, ConvertedRecords, RecordFault
+from spark.sink.names import NameProblem, ObjectNames
+from spark.sink.value_text import Text, connect_text, value_text
 
 _BAD: Final = -1
+_NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
 _REMEMBERED: Final = 20_000
 
 
@@ -61,42 +60,59 @@ class Grouping:
     def __init__(self, names: ObjectNames) -> None:
         self._names = names
         # A thousand groups come again in each batch: what their names are is found out once.
-        self._group = lru_cache(maxsize=_REMEMBERED)(self._group_or_none)
+        self._group = lru_cache(maxsize=_REMEMBERED)(self._group_or_problem)
 
     def split(self, records: ConvertedRecords) -> Groups:
         """The groups of these records. With names of keys alone, the last record of each key."""
-        variables = self._names.grouping
-        if not variables:
-            if self._names.fits(records.records.topic, records.records.partition, ""):
+        topic, partition = records.records.topic, records.records.partition
+        columns = [self._codes(variable, records) for variable in self._names.grouping]
+        checks = [self._first_times(records)] if self._names.needs_first_time else []
+        if not columns and not checks:
+            problem = self._names.problem(topic, partition, "")
+            if problem is None:
                 return Groups(parts=(GroupRows("", None),))
-            return Groups(parts=(), faults=tuple(_too_long(records, range(len(records)))))
-        columns = [self._codes(variable, records) for variable in variables]
-        faults = [fault for column in columns for fault in _faults_of(column, records)]
-        combined, good = _combined(columns)
-        parts = []
+            return Groups(parts=(), faults=tuple(_unnamed(records, range(len(records)), problem)))
+        faults = [fault for column in (*columns, *checks) for fault in _faults_of(column, records)]
+        combined, good = _combined([*columns, *checks])
+        parts: list[GroupRows] = []
         for rows in _by_code(combined, good):
             first = int(rows[0])
             texts = tuple(column.texts[column.codes[first]] for column in columns)
-            group = self._group(records.records.topic, records.records.partition, texts)
-            if group is None:
-                faults += _too_long(records, rows.tolist())
+            group = self._group(topic, partition, texts)
+            if isinstance(group, NameProblem):
+                faults += _unnamed(records, rows.tolist(), group)
             else:
-                parts.append(GroupRows(group, rows[-1:] if self._names.overwrites else rows))
+                parts.append(GroupRows(group, rows))
+        if self._names.is_plain:
+            parts = _merged(parts)
+        if self._names.overwrites:
+            parts = [GroupRows(part.group, None if part.rows is None else part.rows[-1:]) for part in parts]
         parts.sort(key=_first_row)
         return Groups(parts=tuple(parts), faults=_each_once(faults))
 
-    def _group_or_none(self, topic: str, partition: int, texts: tuple[Text, ...]) -> str | None:
-        """The group of these values, None where its objects' names would be too long."""
-        group = self._names.group(texts)
-        return group if self._names.fits(topic, partition, group) else None
+    def _group_or_problem(self, topic: str, partition: int, texts: tuple[Text, ...]) -> str | NameProblem:
+        """The group of these values, or why its objects would have no name."""
+        if not texts:
+            return self._names.problem(topic, partition, "") or ""
+        try:
+            group = self._names.group(texts)
+        except ValueError:
+            return NameProblem(
+                "name_not_valid", "a value in its object's name is no text, or has a control character"
+            )
+        return self._names.problem(topic, partition, group) or group
 
     def _codes(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         if variable.date is not None:
             return self._dates(variable, records)
+        as_text = connect_text if self._names.is_plain else value_text
+        if variable.field is NameField.SCHEMA_NAME:
+            return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
         if variable.field is NameField.HEADER:
-            return _coded(_header_values(records, variable.path[0]), str(variable.field))
+            return _coded(_header_values(records, variable.path[0]), str(variable.field), as_text)
         values = records.field("key" if variable.field is NameField.KEY else "value", variable.path)
-        return _coded(values, ":".join([variable.field, *filter(None, [".".join(variable.path)])]))
+        what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
+        return _coded(values, what, as_text)
 
     def _dates(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         assert variable.date is not None, "a variable of dates has a pattern"
@@ -104,7 +120,7 @@ class Grouping:
         date_of = variable.date
         known = times[times >= 0]
         earliest = int(known.min()) if len(known) else 0
-        step = step_ms(date_of.unit_ms, self._names.zone, earliest)
+        step = step_ms(date_of.step_ms, self._names.zone, earliest)
         moments, inverse = np.unique(times // step, return_inverse=True)
         texts: dict[str, int] = {}
         codes = [
@@ -117,8 +133,14 @@ class Grouping:
             np.array(codes, np.int64)[inverse],
             tuple(texts),
             "no_timestamp",
-            "it has no time that its object's name could show (file.name.timestamp.source)",
+            _NO_TIME,
         )
+
+    def _first_times(self, records: ConvertedRecords) -> _Codes:
+        """One code for every record whose own time a name could show: any may be the first of its object."""
+        times = records.records.timestamps_ms
+        codes = np.where((times >= 0) & (times < LAST_DATE_MS), 0, _BAD)
+        return _Codes(codes, ("",), "no_timestamp", _NO_TIME)
 
     def _times(self, records: ConvertedRecords) -> Numbers:
         """Ms since 1970 of each record; below 0 where it has none."""
@@ -128,13 +150,13 @@ class Grouping:
         return records.records.timestamps_ms
 
 
-def _coded(values: Sequence[object], what: str) -> _Codes:
+def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text]) -> _Codes:
     """A code for each different text of these values."""
     texts: dict[Text, int] = {}
     codes = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
         try:
-            text = value if type(value) is str else _text(value)
+            text = value if type(value) is str else as_text(value)
         except ValueError:
             codes[row] = _BAD
             continue
@@ -143,20 +165,10 @@ def _coded(values: Sequence[object], what: str) -> _Codes:
     return _Codes(codes, tuple(texts), "name_not_scalar", message)
 
 
-def _text(value: object) -> Text:
-    """The text of a value in a name; ValueError for lists and objects."""
-    match value:
-        case None | bytes():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int() | float() | str() | Decimal() | UUID():
-            return str(value)
-        case datetime() | date():
-            return value.isoformat()
-    if value is MISSING:
-        return None
-    raise ValueError
+def _schema_name(values: ConvertedColumn) -> str | None:
+    """The full name of the schema, None where there is none."""
+    schema = None if values.schema is None else values.schema.connect
+    return None if schema is None else schema.name
 
 
 def _milliseconds(value: object) -> int:
@@ -166,6 +178,8 @@ def _milliseconds(value: object) -> int:
             value = datetime.fromisoformat(value)
         except ValueError:
             return _BAD
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1000)
@@ -206,9 +220,23 @@ def _faults_of(column: _Codes, records: ConvertedRecords) -> Iterator[RecordFaul
         yield _fault(records, row, column.reason, column.message)
 
 
-def _too_long(records: ConvertedRecords, rows: Sequence[int] | range) -> Iterator[RecordFault]:
+def _unnamed(
+    records: ConvertedRecords, rows: Sequence[int] | range, problem: NameProblem
+) -> Iterator[RecordFault]:
     for row in rows:
-        yield _fault(records, row, "name_too_long", "the name of its object would have more than 1,024 bytes")
+        yield _fault(records, row, problem.reason, problem.message)
+
+
+def _merged(parts: list[GroupRows]) -> list[GroupRows]:
+    """Each group once: different plain values may make one name."""
+    rows: dict[str, list[Numbers]] = {}
+    for part in parts:
+        assert part.rows is not None, "groups of data have rows"
+        rows.setdefault(part.group, []).append(part.rows)
+    return [
+        GroupRows(group, of_group[0] if len(of_group) == 1 else np.sort(np.concatenate(of_group)))
+        for group, of_group in rows.items()
+    ]
 
 
 def _fault(records: ConvertedRecords, row: int, reason: str, message: str) -> RecordFault:

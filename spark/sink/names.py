@@ -1,18 +1,19 @@
 """The key of an object, from the template and what is known of the object. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ingest.errors import HeadraceError
-from ingest.settings.sink_settings import NameSettings, NameTimeSource
+from ingest.settings.sink_settings import NameSettings, NameTimeSource, NameValues
 from ingest.template.date_pattern import DatePattern, step_ms
 from ingest.template.name_escape import escape, unescape
 from ingest.template.name_template import (
     DATA,
-    OFFSET_DIGITS,
-    PARTITION_DIGITS,
+    KNOWN_AT_THE_END,
+    OF_THE_CLOCK,
     NameField,
     NameVariable,
     read_name_template,
@@ -23,8 +24,19 @@ KEY_MAX_BYTES: Final = 1024
 
 # Stands in no escaped text, so the values of a group can be told apart again.
 _BETWEEN: Final = "|"
+# Stands in a group of plain values for what is not of the data. No plain value has a control character.
+_ELSEWHERE: Final = "\x1f"
+_DOTS: Final = frozenset({".", ".."})
 _MAX_OFFSET: Final = 2**63 - 1
 _YEAR_MS: Final = 367 * 86_400_000
+_UTC: Final = ZoneInfo("UTC")
+
+
+class NameProblem(NamedTuple):
+    """Why an object cannot have a name: a word of the metric, and a sentence about the record."""
+
+    reason: str
+    message: str
 
 
 class NameTooLong(HeadraceError):
@@ -35,9 +47,10 @@ class NameTooLong(HeadraceError):
 class ObjectFacts:
     """What a name is made of. `group` is one of `Grouping`'s.
 
-    `last_offset` is None while the object is open. `topic_id` is given when a topic of this name was archived
-    before and another one, with this id, has its name now: its objects stand in a directory of their own, so
-    that small offsets do not meet those of the earlier topic.
+    `last_offset` and the least and greatest timestamp are None while the object is open. `first_time_ms` is
+    the own time of its first record. `topic_id` is given when a topic of this name was archived before and
+    another one, with this id, has its name now: its objects stand in a directory of their own, so that small
+    offsets do not meet those of the earlier topic.
     """
 
     topic: str
@@ -45,7 +58,10 @@ class ObjectFacts:
     group: str
     first_offset: int
     opened_ms: int
+    first_time_ms: int = 0
     last_offset: int | None = None
+    least_timestamp_ms: int | None = None
+    greatest_timestamp_ms: int | None = None
     topic_id: str | None = None
 
 
@@ -61,6 +77,8 @@ class ObjectNames:
         self._extension = extension
         self._template = read_name_template(settings.template)
         self._source = settings.time_source
+        self._is_plain = settings.values is NameValues.PLAIN
+        self._missing = settings.missing
         self.value_path = settings.value_path
         self.zone = ZoneInfo(settings.timezone)
         self.grouping = tuple(dict.fromkeys(filter(self._groups, self._template.variables)))
@@ -73,9 +91,22 @@ class ObjectNames:
         return self._source
 
     @property
+    def needs_first_time(self) -> bool:
+        """Whether a name shows the own time of its object's first record, which groups nothing."""
+        return self._source is NameTimeSource.FIRST and any(
+            variable.date is not None and variable.field not in OF_THE_CLOCK
+            for variable in self._template.variables
+        )
+
+    @property
     def is_known_at_start(self) -> bool:
         """Whether an open object has its key already; else its upload begins when it closes."""
-        return NameField.END_OFFSET not in self._template.fields
+        return not self._template.fields & KNOWN_AT_THE_END
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether values stand in names as they are."""
+        return self._is_plain
 
     @property
     def overwrites(self) -> bool:
@@ -84,13 +115,8 @@ class ObjectNames:
 
     def key(self, facts: ObjectFacts) -> str:
         """The object's key; NameTooLong when S3 would not take it."""
-        texts = self._group_texts(facts.group)
         again = "" if facts.topic_id is None else f"topic_id={facts.topic_id}/"
-        tokens = (
-            token if isinstance(token, str) else self._text(token, facts, texts)
-            for token in self._template.tokens
-        )
-        key = "".join([self._prefix, again, *tokens])
+        key = "".join([self._prefix, again, *self._texts(facts)])
         if len(key.encode()) > self._max_bytes:
             raise NameTooLong(
                 f"The name of an object of {facts.topic}-{facts.partition} has more than {KEY_MAX_BYTES:,} "
@@ -98,52 +124,111 @@ class ObjectNames:
             )
         return key
 
-    def fits(self, topic: str, partition: int, group: str) -> bool:
-        """Whether every object of this group has a key that S3 takes, whatever its offsets and topic id."""
+    def problem(self, topic: str, partition: int, group: str) -> NameProblem | None:
+        """Why an object of this group may have no key that S3 takes, whatever its offsets; None: all have."""
         widest = ObjectFacts(
             topic=topic,
             partition=partition,
             group=group,
             first_offset=_MAX_OFFSET,
             last_offset=_MAX_OFFSET,
+            least_timestamp_ms=_MAX_OFFSET,
+            greatest_timestamp_ms=_MAX_OFFSET,
             opened_ms=0,
             topic_id="x" * 22,
         )
         try:
-            self.key(widest)
+            key = self.key(widest)
         except NameTooLong:
-            return False
-        return True
+            return NameProblem(
+                "name_too_long",
+                f"its object's name would have more than {KEY_MAX_BYTES:,} bytes, which S3 does not take",
+            )
+        if not _DOTS.isdisjoint(key.split("/")):
+            return NameProblem(
+                "name_not_valid", "its object's name would have a directory '.' or '..', which paths lose"
+            )
+        return None
 
     def group(self, texts: tuple[str | bytes | None, ...]) -> str:
-        """The group of records with these values of `grouping`, in its order."""
-        return _BETWEEN.join(map(escape, texts))
+        """The group of records with these values of `grouping`, in its order.
+
+        ValueError for a plain value that no name can show: bytes that are no text, and control characters.
+        """
+        if not self._is_plain:
+            return _BETWEEN.join(map(escape, texts))
+        shown = {variable: self._plain(text) for variable, text in zip(self.grouping, texts, strict=True)}
+        # Different values that make one name are one group: the text of the whole, not the values.
+        tokens = (
+            token if isinstance(token, str) else shown.get(token, _ELSEWHERE)
+            for token in self._template.tokens
+        )
+        return _ELSEWHERE + "".join(tokens)
 
     def name_ends_ms(self, opened_ms: int) -> int | None:
         """When the wall clock in the name of an object opened then is over; None where there is none."""
-        if self._source is not NameTimeSource.WALLCLOCK or not self._dates():
+        dates = self._clock_dates()
+        if not dates:
             return None
-        step = self._step(opened_ms)
+        finest = min(date.step_ms for date, _ in dates)
+        step = min(step_ms(finest, zone, opened_ms) for _, zone in dates)
         return self._next(opened_ms // step * step, step)
 
     def _text_ends(self, moment_ms: int, step: int) -> int | None:
-        dates = self._dates()
-        now = [date.text(moment_ms, self.zone) for date in dates]
+        dates = self._clock_dates()
+        now = [date.text(moment_ms, zone) for date, zone in dates]
         for later in range(moment_ms + step, moment_ms + _YEAR_MS, step):
-            if [date.text(later, self.zone) for date in dates] != now:
+            if [date.text(later, zone) for date, zone in dates] != now:
                 return later
         return None
 
-    def _dates(self) -> list[DatePattern]:
-        return [variable.date for variable in self._template.variables if variable.date is not None]
+    def _clock_dates(self) -> list[tuple[DatePattern, ZoneInfo]]:
+        """The dates of the wall clock in names, each with the zone of its clock."""
+        return [
+            (variable.date, self._zone(variable))
+            for variable in self._template.variables
+            if variable.date is not None
+            and (self._source is NameTimeSource.WALLCLOCK or variable.field in OF_THE_CLOCK)
+        ]
 
-    def _step(self, moment_ms: int) -> int:
-        return step_ms(min(date.unit_ms for date in self._dates()), self.zone, moment_ms)
+    def _zone(self, variable: NameVariable) -> ZoneInfo:
+        return _UTC if variable.field is NameField.UTC_DATE else self.zone
 
     def _groups(self, variable: NameVariable) -> bool:
-        if variable.date is not None:
-            return self._source is not NameTimeSource.WALLCLOCK
-        return variable.field in DATA
+        if variable.date is None:
+            return variable.field in DATA
+        return variable.field not in OF_THE_CLOCK and self._source in {
+            NameTimeSource.EVENT,
+            NameTimeSource.VALUE,
+        }
+
+    def _plain(self, text: str | bytes | None) -> str:
+        if text is None:
+            return self._missing
+        plain = text.decode() if isinstance(text, bytes) else text
+        # Half of a surrogate pair is no text either.
+        plain.encode()
+        if any(char < " " or char == "\x7f" for char in plain):
+            raise ValueError("a control character")
+        return plain
+
+    def _texts(self, facts: ObjectFacts) -> Iterator[str]:
+        """The texts of the name behind the prefix."""
+        if self._is_plain and self.grouping:
+            parts = facts.group.split(_ELSEWHERE)[1:]
+            others = [
+                token
+                for token in self._template.tokens
+                if isinstance(token, NameVariable) and token not in self.grouping
+            ]
+            for part, variable in zip(parts, [*others, None], strict=True):
+                yield part
+                if variable is not None:
+                    yield self._text(variable, facts)
+            return
+        texts = self._group_texts(facts.group)
+        for token in self._template.tokens:
+            yield token if isinstance(token, str) else texts.get(token) or self._text(token, facts)
 
     def _group_texts(self, group: str) -> dict[NameVariable, str]:
         """The text in the name of each variable that groups."""
@@ -153,18 +238,22 @@ class ObjectNames:
             for variable, part in zip(self.grouping, parts, strict=True)
         }
 
-    def _text(self, variable: NameVariable, facts: ObjectFacts, texts: dict[NameVariable, str]) -> str:
-        if variable in texts:
-            return texts[variable]
+    def _text(self, variable: NameVariable, facts: ObjectFacts) -> str:
         if variable.date is not None:
-            return variable.date.text(facts.opened_ms, self.zone)
-        numbers = {
-            NameField.PARTITION: (facts.partition, PARTITION_DIGITS),
-            NameField.START_OFFSET: (facts.first_offset, OFFSET_DIGITS),
-            NameField.END_OFFSET: (facts.last_offset, OFFSET_DIGITS),
-        }
-        if variable.field in numbers:
-            number, digits = numbers[variable.field]
-            assert number is not None, "an open object has no name with {{end_offset}}"
-            return f"{number:0{digits if variable.padded else 1}}"
-        return facts.topic if variable.field is NameField.TOPIC else self._extension
+            is_first = self._source is NameTimeSource.FIRST and variable.field not in OF_THE_CLOCK
+            return variable.date.text(
+                facts.first_time_ms if is_first else facts.opened_ms, self._zone(variable)
+            )
+        if variable.field is NameField.TOPIC:
+            return facts.topic.replace("-", variable.hyphens)
+        if variable.field is NameField.EXTENSION:
+            return self._extension
+        number = {
+            NameField.PARTITION: facts.partition,
+            NameField.START_OFFSET: facts.first_offset,
+            NameField.END_OFFSET: facts.last_offset,
+            NameField.FIRST_TIMESTAMP: facts.least_timestamp_ms,
+            NameField.LAST_TIMESTAMP: facts.greatest_timestamp_ms,
+        }[variable.field]
+        assert number is not None, "the name of an open object is not known yet"
+        return variable.padding.text(number)

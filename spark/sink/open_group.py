@@ -22,6 +22,8 @@ class OpenGroup:
     last_offset: int = -1
     records: int = 0
     first_timestamp_ms: int = NO_TIMESTAMP
+    least_timestamp_ms: int = NO_TIMESTAMP
+    greatest_timestamp_ms: int = NO_TIMESTAMP
 
     def facts(self) -> OpenFacts:
         """What decides when it closes."""
@@ -35,8 +37,13 @@ class OpenGroup:
     def add(self, records: ConvertedRecords) -> None:
         """Take these, which come after those that it has."""
         self.object.add(records)
+        times = records.records.timestamps_ms
+        least, greatest = int(times.min()), int(times.max())
         if not self.records:
-            self.first_timestamp_ms = int(records.records.timestamps_ms[0])
+            self.first_timestamp_ms = int(times[0])
+            self.least_timestamp_ms, self.greatest_timestamp_ms = least, greatest
+        self.least_timestamp_ms = min(self.least_timestamp_ms, least)
+        self.greatest_timestamp_ms = max(self.greatest_timestamp_ms, greatest)
         self.records += len(records)
         self.last_offset = records.records.last_offset
 

@@ -102,7 +102,12 @@ class PartitionObjects:
         shape, name = tools.shapes.of(group), None
         object_id = secrets.token_hex(16)
         if not self._is_named_at_the_end:
-            name = self._name(group, first_offset=first, opened_ms=now_ms)
+            name = self._name(
+                group,
+                first_offset=first,
+                opened_ms=now_ms,
+                first_time_ms=int(part.records.timestamps_ms[0]),
+            )
         objects = tuple(
             tools.uploads.open(
                 shape.encoder(role, schema),
@@ -129,7 +134,15 @@ class PartitionObjects:
         names = self._tools.shapes.values.names
         return names.overwrites or not names.is_known_at_start or self._tools.settings.sink.upload.offset_tags
 
-    def _name(self, group: str, *, first_offset: int, opened_ms: int, last_offset: int | None = None) -> str:
+    def _name(
+        self,
+        group: str,
+        *,
+        first_offset: int,
+        opened_ms: int,
+        first_time_ms: int,
+        ended: OpenGroup | None = None,
+    ) -> str:
         grant = self._grant
         names, called = self._tools.shapes.names(group)
         facts = ObjectFacts(
@@ -137,8 +150,11 @@ class PartitionObjects:
             partition=grant.partition,
             group=called,
             first_offset=first_offset,
-            last_offset=last_offset,
+            last_offset=None if ended is None else ended.last_offset,
+            least_timestamp_ms=None if ended is None else ended.least_timestamp_ms,
+            greatest_timestamp_ms=None if ended is None else ended.greatest_timestamp_ms,
             opened_ms=opened_ms,
+            first_time_ms=first_time_ms,
             topic_id=grant.topic_id if grant.is_made_again else None,
         )
         return names.key(facts)
@@ -179,8 +195,9 @@ class PartitionObjects:
             name = self._name(
                 group,
                 first_offset=one.first_offset,
-                last_offset=one.last_offset,
                 opened_ms=one.opened_ms,
+                first_time_ms=one.first_timestamp_ms,
+                ended=one,
             )
         closed = ClosedGroup(open=one, name=name)
         self._closed.append(closed)

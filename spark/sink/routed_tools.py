@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingest.model.sink_entries import GroupingOptions
-from ingest.settings.sink_settings import NameTimeSource, SinkSettings
+from ingest.settings.sink_settings import NameTimeSource, NameValues, SinkSettings
+from ingest.template.field_path import read_path
 from spark.converters import RecordConverter
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
@@ -72,8 +73,10 @@ def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShape
         sink.names,
         template=options.options["file.name.template"],
         time_source=NameTimeSource(source),
-        value_path=tuple(path.split(".")) if path else (),
+        value_path=read_path(path) if path else (),
         timezone=options.options["file.name.timestamp.timezone"],
+        values=NameValues(options.options.get("file.name.values", NameValues.ESCAPED)),
+        missing=options.options.get("file.name.missing", ""),
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

@@ -9,6 +9,7 @@ from ingest.model.sink_entries import GroupingOptions
 from ingest.settings.options.route_options import ROUTE
 from ingest.settings.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from ingest.settings.sink_settings import SinkSettings
+from ingest.template.field_path import path_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,10 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
     converters, tombstones = sink.converters, sink.output.sidecars.tombstone_template
     return {
         "file.name.template": sink.names.template,
-        "file.name.timestamp.source": f"{sink.names.time_source}:{'.'.join(sink.names.value_path)}",
+        "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
         "file.name.timestamp.timezone": sink.names.timezone,
+        "file.name.values": sink.names.values,
+        "file.name.missing": sink.names.missing,
         "key.converter": f"{converters.key.kind}:{converters.key.schemas_enable}",
         "value.converter": f"{converters.value.kind}:{converters.value.schemas_enable}",
         "header.converter": f"{converters.header.kind}",

@@ -6,7 +6,10 @@ from ingest.settings.sink_forms import (
     ACL,
     CUSTOMER_ALGORITHM,
     CUSTOMER_KEY,
+    LOCALE,
+    MISSING_TEXT,
     NAME_TIME,
+    NAME_UNIQUE_WORDS,
     OUTPUT_LAYOUT,
     SEPARATOR,
     SSE,
@@ -16,7 +19,13 @@ from ingest.settings.sink_forms import (
     TOPIC_PATTERN,
     TOPICS,
 )
-from ingest.settings.sink_settings import NullValues, OutputField, OutputFormat, SchemaCompatibility
+from ingest.settings.sink_settings import (
+    NameValues,
+    NullValues,
+    OutputField,
+    OutputFormat,
+    SchemaCompatibility,
+)
 from ingest.settings.value_types import BOOLEAN, TEXT, choice, choices, integer, long, matching
 
 TOPIC_NAMES = optional(
@@ -63,9 +72,45 @@ NAME_TIME_SOURCE = option(
     NAME_TIME,
     "event",
     Group.OUTPUT,
-    "The time in `{{date:..}}` and `{{timestamp:..}}`: `event`, the record's own; `wallclock`, when the "
-    "object was opened (it closes when that time is over); `value:PATH`, a field of the value. Accepted "
-    "without a meaning for a source.",
+    "The time in `{{date:..}}`, `{{joda:..}}` and `{{timestamp:..}}`: `event`, the record's own; "
+    "`wallclock`, when the object was opened (it closes when that time is over); `first`, that of the "
+    "object's first record, whatever the others have; `value:PATH`, a field of the value. Accepted without a "
+    "meaning for a source.",
+)
+NAME_VALUES = option(
+    "file.name.values",
+    choice(NameValues),
+    "escaped",
+    Group.OUTPUT,
+    "How values of records stand in names: `escaped`, so that different ones stay different and can be "
+    "read back, or `plain`, as they are, in which a `/` makes a directory. With `plain`, values that make "
+    "one name are one group.",
+)
+NAME_MISSING = option(
+    "file.name.missing",
+    MISSING_TEXT,
+    "null",
+    Group.OUTPUT,
+    "What stands for a null, or a field that is not there, with `file.name.values=plain`.",
+    importance="LOW",
+)
+NAME_UNIQUE = option(
+    "file.name.unique",
+    NAME_UNIQUE_WORDS,
+    "required",
+    Group.OUTPUT,
+    "`required`: a template that could give one name to two objects is refused. `assumed`: it is taken; an "
+    "object whose name another one has is set aside (`name_taken`), and nothing is overwritten.",
+    importance="LOW",
+)
+NAME_LOCALE = option(
+    "file.name.locale",
+    LOCALE,
+    "en",
+    Group.OUTPUT,
+    "The language of months, days, AM and PM in names, and where weeks begin. Only `en` and `en-US` are "
+    "known: another one takes patterns of numbers alone.",
+    importance="LOW",
 )
 TIMEZONE_NAME = option(
     "file.name.timestamp.timezone",

@@ -312,6 +312,50 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
             {"file.name.template": "topic_id=/{{topic}}/{{partition}}/{{start_offset}}"},
             "topic_id=",
         ),
+        (
+            "file.name.template",
+            {"file.name.template": "{{topic}}/{{partition}}/{{end_offset:padding=9,side=right}}"},
+            "cannot be told from it",
+        ),
+        ("file.name.template", {"file.name.template": "{{start_offset:padding=x}}"}, "padding=N"),
+        ("file.name.template", {"file.name.template": "{{start_offset:padding=99}}"}, "at most 64"),
+        ("file.name.template", {"file.name.template": "{{value:a..b}}"}, "part of the path is empty"),
+        (
+            "file.name.template",
+            {"file.name.template": "{{topic:hyphens=_}}/{{partition}}/{{start_offset}}", "topics": "a-b,a_b"},
+            "two of its topics one name",
+        ),
+        (
+            "file.name.template",
+            {"file.name.template": "{{schema_name}}/{{topic}}/{{partition}}/{{start_offset}}"},
+            "AvroConverter",
+        ),
+        (
+            "file.name.template",
+            {
+                "file.name.template": "{{date:yyyy z}}/{{topic}}/{{partition}}/{{start_offset}}",
+                "timezone": "America/Sao_Paulo",
+            },
+            "XXX",
+        ),
+        (
+            "file.name.locale",
+            {
+                "file.name.template": "{{date:yyyy MMM}}/{{topic}}/{{partition}}/{{start_offset}}",
+                "file.name.locale": "de_de",
+            },
+            "de-DE, whose words",
+        ),
+        ("file.name.locale", {"file.name.locale": "english"}, "en-US"),
+        ("file.name.missing", {"file.name.missing": "none"}, "file.name.values=plain"),
+        (
+            "file.name.template",
+            {
+                "file.name.values": "plain",
+                "file.name.template": "{{value:a}}{{start_offset}}/{{topic}}/{{partition}}",
+            },
+            "put a sign between",
+        ),
         ("file.name.timestamp.source", {"file.name.timestamp.source": "value"}, "value:PATH"),
         ("file.name.timestamp.timezone", {"timezone": "Mars/Olympus"}, "Europe/Berlin"),
         ("output.fields", {"output.envelope": "false"}, "name it alone"),

@@ -75,9 +75,9 @@ def _render(template: NameTemplate, facts: tuple[Any, ...]) -> str:
         texts.append(
             {
                 NameField.TOPIC: topic,
-                NameField.PARTITION: f"{partition:0{10 if token.padded else 1}}",
-                NameField.START_OFFSET: f"{first:0{20 if token.padded else 1}}",
-                NameField.END_OFFSET: f"{last:0{20 if token.padded else 1}}",
+                NameField.PARTITION: token.padding.text(partition),
+                NameField.START_OFFSET: token.padding.text(first),
+                NameField.END_OFFSET: token.padding.text(last),
                 NameField.KEY: escape(key),
                 NameField.VALUE: escape(value),
                 NameField.HEADER: escape(header),
