@@ -145,7 +145,9 @@ class Archive:
             # The slot was lost meanwhile: the ledger, read after the fence, has it.
             return effects.effects()
         for sealed in committed.objects:
-            self._states.apply(sealed)
+            # What is complete already (at least once) has no entry in the ledger.
+            if sealed.state is ObjectState.PENDING:
+                self._states.apply(sealed)
         for checkpoint in committed.checkpoints:
             self._states.apply(checkpoint)
             state = self._states[checkpoint.partition_of]

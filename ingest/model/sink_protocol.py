@@ -102,7 +102,10 @@ class LeaderGroup:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCommitted(SinkReport):
-    """A transaction whose commit the broker acknowledged: exactly its ledger records, and counts of it."""
+    """A transaction whose commit the broker acknowledged: its ledger records, and counts of it.
+
+    `objects` that are complete already (`exactly.once.support=disabled`) have no ledger record.
+    """
 
     objects: tuple[SealedObject, ...]
     checkpoints: tuple[PartitionCheckpoint, ...]

@@ -127,7 +127,9 @@ def probe_kafka(settings: Settings, seen: Mapping[str, TopicSample]) -> KafkaFac
         topics={topic: _topic(admin, clients, topic) for topic in sorted(wanted)},
         ledger=ledger,
         memory=_memory(admin, settings, ledger),
-        transactions=_transactions(clients, settings.name) if settings.kafka.exactly_once else None,
+        transactions=_transactions(clients, settings.name)
+        if settings.kafka.exactly_once or settings.sink is not None
+        else None,
         group=_group(clients, settings.identity.group_id),
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ingest.settings.choices import Compression, ExactlyOnce
+from ingest.settings.choices import Compression
 from ingest.settings.layout_checks import check_layout, layout_form, output_format
 from ingest.settings.name_checks import check_names, converter_kind
 from ingest.settings.options import connection_options, format_options, record_options
@@ -36,11 +36,6 @@ def check_sink(values: Values) -> None:
     _check_converters(values)
     _check_rotation(values)
     _check_uploads(values)
-    option = connection_options.EXACTLY_ONCE
-    if values.are_good(option) and values[option] is not ExactlyOnce.REQUIRED:
-        values.refuse(
-            option, "is not offered for a sink: exactly once costs it no request more; leave the option out"
-        )
 
 
 def compression(values: Values) -> Compression:

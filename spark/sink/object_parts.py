@@ -17,6 +17,7 @@ class ObjectParts:
         """`objects` are in the order of the shape's roles."""
         self._shape = shape
         self._objects = objects
+        self._failure: BaseException | None = None
 
     @property
     def size(self) -> int:
@@ -31,7 +32,11 @@ class ObjectParts:
     @property
     def failure(self) -> BaseException | None:
         """Why one of them cannot be sealed any more."""
-        return next((one.failure for one in self._objects if one.failure is not None), None)
+        return self._failure or next((one.failure for one in self._objects if one.failure is not None), None)
+
+    def fail(self, error: BaseException) -> None:
+        """It has to be written again."""
+        self._failure = error
 
     def add(self, records: ConvertedRecords) -> None:
         """A row in each for every record."""

@@ -1,10 +1,12 @@
 """One open object of a partition, and one that is closed and waits to be committed."""
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from spark.converted_records import ConvertedRecords
 from spark.formats.encoding import RowSchema
 from spark.kafka_records import NO_TIMESTAMP
+from spark.s3.completion import Completion
 from spark.sink.object_parts import ObjectParts, SealedParts
 from spark.sink.rotation import OpenFacts
 
@@ -59,6 +61,8 @@ class ClosedGroup:
     open: OpenGroup
     name: str | None
     uploads: SealedParts | None = None
+    completion: Future[Completion] | None = None
+    """At least once, while it is made visible before its offsets are committed."""
     is_sealed: bool = False
 
     @property

@@ -20,11 +20,15 @@ from spark.sink.send_pool import SendPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectTarget:
-    """Where an object goes and what it is given there. `key` None: known when the object closes."""
+    """Where an object goes and what it is given there. `key` None: known when the object closes.
+
+    With `is_direct` (at least once) an object of one part is put by one request when it is sealed.
+    """
 
     object_id: str
     bucket: str
     key: str | None
+    is_direct: bool = False
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +116,10 @@ class OpenObject:
             self._send(part)
         self._append(self._encoder.finish())
         if (last := self._buffer.last_part()) is not None:
-            self._send(last)
+            if self._target.is_direct and self._begun is None:
+                self._put(last)
+            else:
+                self._send(last)
         sealed: Future[Upload] = Future()
         with self._lock:
             self._sealed = sealed
@@ -149,14 +156,39 @@ class OpenObject:
         if self._key is None:
             self._held.append(part)
             return
-        key, bucket, size = self._key, self._target.bucket, part.memory_bytes
+        key, bucket = self._key, self._target.bucket
         begun = self._begin(key)
+        self._await(
+            part,
+            lambda: self._calls.part(bucket, key, begun.result(), part.number, part.body()),
+            after=begun,
+        )
+
+    def _put(self, part: Part) -> None:
+        """Have the whole object put."""
+        target, key = self._target, self._key
+        assert key is not None
+
+        def put() -> str:
+            self._calls.put(
+                target.bucket,
+                key,
+                part.body(),
+                object_id=target.object_id,
+                content_type=target.content_type,
+                metadata=target.metadata,
+                tags=self._tags,
+            )
+            return ""
+
+        self._await(part, put)
+
+    def _await(self, part: Part, call: Callable[[], str], *, after: "Future[str] | None" = None) -> None:
+        size = part.memory_bytes
         with self._lock:
             self._unanswered += 1
         self._in_flight.begin(size)
-        sent = self._pool.submit(
-            lambda: self._calls.part(bucket, key, begun.result(), part.number, part.body()), after=begun
-        )
+        sent = self._pool.submit(call, after=after)
         self._sent.append(sent)
         sent.add_done_callback(lambda answered: self._on_answer(answered, part, size))
 
@@ -206,7 +238,8 @@ class OpenObject:
 
     def _upload(self) -> Upload:
         assert self._key is not None
-        assert self._begun is not None
+        if self._begun is None:
+            return Upload(key=self._key, upload_id="", parts=())
         # Sent in the order of their numbers.
         parts = tuple(sent.result() for sent in self._sent)
         return Upload(key=self._key, upload_id=self._begun.result(), parts=parts, started_ms=self._started_ms)

@@ -7,11 +7,13 @@ from typing import Final
 import structlog
 
 from ingest.clock import wall_ms
-from ingest.model.sink_entries import SealedObject
+from ingest.model.sink_entries import ObjectState, SealedObject
 from ingest.model.sink_protocol import PartitionGrant
 from spark.converted_records import ConvertedRecords
 from spark.converters.single_runs import single_runs
 from spark.formats.encoding import NewObject, Refused, RowSchema, next_schema
+from spark.s3.completion import CompletionState
+from spark.s3.upload_errors import UploadEnded
 from spark.sink.names import ObjectFacts
 from spark.sink.object_parts import ObjectParts
 from spark.sink.open_group import ClosedGroup, OpenGroup
@@ -216,15 +218,33 @@ class PartitionObjects:
 
     # -- committing ------------------------------------------------------------------------------------------
 
-    def note_sealed(self) -> None:
-        """Take up which closed objects have all of their parts at S3, and start those that may be now."""
+    def note_sealed(self, now_ms: int) -> None:
+        """Take up which closed objects have all of their parts at S3, and start those that may be now.
+
+        At least once they have to be visible too.
+        """
         for closed in self._closed:
             if closed.uploads is None and closed.name is not None:
                 if self._tools.recurring.hold(closed.name, closed.open.id):
                     self._seal(closed)
-            elif not closed.is_sealed and closed.has_all_parts:
+            elif not closed.is_sealed and closed.has_all_parts and self._is_visible(closed, now_ms):
                 closed.is_sealed = True
                 self._offsets.seal(closed.open.id, closed.open.last_offset)
+
+    def _is_visible(self, closed: ClosedGroup, now_ms: int) -> bool:
+        """True for an object that may be committed: where it has to be visible first, once it is."""
+        if not self._tools.uploads.is_direct:
+            return True
+        if closed.completion is None:
+            closed.completion = self._tools.uploads.complete(self._entry(closed, now_ms))
+        if not closed.completion.done():
+            return False
+        state = closed.completion.result().state
+        if state is not CompletionState.COMPLETED:
+            closed.open.object.fail(UploadEnded(f"{closed.open.id} cannot be completed: {state}."))
+            return False
+        self._tools.recurring.release(closed.open.id)
+        return True
 
     def entries(self, ids: tuple[str, ...], now_ms: int) -> tuple[SealedObject, ...]:
         """The ledger's entries of these sealed objects."""
@@ -232,7 +252,7 @@ class PartitionObjects:
         return tuple(self._entry(by_id[one], now_ms) for one in ids)
 
     def _entry(self, closed: ClosedGroup, now_ms: int) -> SealedObject:
-        one, settings = closed.open, self._tools.settings
+        one, settings, is_direct = closed.open, self._tools.settings, self._tools.uploads.is_direct
         assert closed.uploads is not None, "only what is sealed is committed"
         return SealedObject(
             id=one.id,
@@ -248,7 +268,9 @@ class PartitionObjects:
             options=settings.options,
             sealed_ms=now_ms,
             bucket=settings.s3.bucket,
-            overwrites=self._tools.shapes.values.names.overwrites,
+            state=ObjectState.COMPLETE if is_direct else ObjectState.PENDING,
+            # Written again after a crash it has the same name.
+            overwrites=is_direct or self._tools.shapes.values.names.overwrites,
         )
 
     def committed(self, ids: tuple[str, ...]) -> None:

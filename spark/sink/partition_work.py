@@ -181,7 +181,7 @@ class PartitionWork:
 
     def transaction(self, now_ms: int) -> Transaction | None:
         """What may be committed now; None where that is nothing."""
-        self.objects.note_sealed()
+        self.objects.note_sealed(now_ms)
         if not self._offsets.is_behind:
             return None
         commit = self._offsets.commit()

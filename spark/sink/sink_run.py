@@ -10,7 +10,7 @@ import structlog
 from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, Fenced, HeadraceError, SourceUnavailable
 from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.model.sink_entries import SealedObject, TopicPartition
+from ingest.model.sink_entries import ObjectState, SealedObject, TopicPartition
 from ingest.model.sink_protocol import (
     PartitionGrant,
     PartitionStopped,
@@ -70,6 +70,7 @@ class SinkRun:
             part_bytes=sink.upload.part_bytes,
             max_bytes=sink.buffer.max_bytes,
             directory=sink.buffer.directory,
+            is_direct=not settings.kafka.exactly_once,
         )
         self._reader = PartitionReader(
             settings.kafka.client("consumer"), group_id=sink.group_id, budget_bytes=_FETCH_BUDGET_BYTES
@@ -250,7 +251,8 @@ class SinkRun:
         for work, commit in commits:
             work.committed(commit)
             for one in commit.objects:
-                self._completing[one.id] = one, self._uploads.complete(one)
+                if one.state is ObjectState.PENDING:
+                    self._completing[one.id] = one, self._uploads.complete(one)
         self._link.send(report)
 
     def _collect(self) -> None:

@@ -13,6 +13,7 @@ from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.model.ledger_entry import encode_key
 from ingest.model.sink_entries import (
+    ObjectState,
     PartitionCheckpoint,
     SealedObject,
     SinkEntry,
@@ -98,7 +99,9 @@ class SinkTransactions:
         producer.send_offsets([self._offset(one) for one in checkpoints], self._group)
         for letter in letters:
             producer.send_record(letter.topic, key=letter.key, value=letter.value, headers=letter.headers)
-        entries: list[SinkEntry] = [*objects, *checkpoints]
+        # What is visible already (at least once) has nothing that could be left undone.
+        pending = [one for one in objects if one.state is ObjectState.PENDING]
+        entries: list[SinkEntry] = [*pending, *checkpoints]
         for entry in entries:
             producer.write_ledger(encode_key(key_of(entry)), encode_sink_entry(entry))
         producer.commit(())

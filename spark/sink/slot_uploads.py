@@ -38,7 +38,10 @@ class SlotUploads:
         max_bytes: int,
         directory: Path,
         threads: int = THREADS,
+        is_direct: bool = False,
     ) -> None:
+        self.is_direct = is_direct
+        """At least once: objects are visible before the transaction with their offsets."""
         self._calls = calls
         self._size_of = functools.partial(part_size, part_bytes)
         self._max_bytes = max_bytes
@@ -83,6 +86,7 @@ class SlotUploads:
             object_id=object_id,
             bucket=bucket,
             key=key,
+            is_direct=self.is_direct,
             content_type=content_type,
             metadata=metadata or {},
             tags=tags or {},
@@ -127,7 +131,8 @@ class SlotUploads:
 
         The first that is not completed decides. What passes by itself is repeated without end.
         """
-        waiting = list(sealed.uploads)
+        # What was put by one request is there.
+        waiting = [upload for upload in sealed.uploads if upload.upload_id]
 
         def complete_all() -> Completion:
             found = Completion(CompletionState.COMPLETED)

@@ -1,6 +1,7 @@
 """The sink that tests drive without services: what it writes of an archive's records is all of them."""
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -65,3 +66,31 @@ def test_a_refused_record_stops_its_partition() -> None:
     assert {stop.reason for stop in found.stops.values()} == {"null_value"}
     for partition, stop in found.stops.items():
         assert found.committed[partition] == stop.offset
+
+
+def test_at_least_once_is_one_put_an_object() -> None:
+    """The same objects, without an upload; offsets are committed once they are visible."""
+    config = {**_PLAIN, "rotate.records": "3"}
+    found = written({**config, "exactly.once.support": "disabled"}, _RECORDS)
+
+    assert {key: each.body for key, each in found.objects.items()} == {
+        key: body for key, (body, _) in written_objects(config, _RECORDS).items()
+    }
+    assert found.puts == len(found.objects)
+    assert found.committed == written(config, _RECORDS).committed
+
+
+def test_at_least_once_a_large_object_has_parts() -> None:
+    """What has begun as an upload is completed before its offsets are committed; names of keys recur."""
+    records = [
+        replace(each, topic="orders-json", partition=0, offset=offset, value=b"[" + b"1," * 3_000_000 + b"1]")
+        for offset, each in enumerate(_RECORDS[:2])
+    ]
+    config = {**_PLAIN, "exactly.once.support": "disabled", "aws.s3.part.size": "5242880"}
+    found = written(config, records)
+    assert found.puts == 0
+    assert [len(each.body) > 12_000_000 for each in found.objects.values()] == [True]
+    assert set(found.committed.values()) == {2}
+
+    of_keys = written({**config, "file.name.template": "{{key}}"}, _RECORDS)
+    assert set(of_keys.objects) == set(written_objects({**_PLAIN, "file.name.template": "{{key}}"}, _RECORDS))

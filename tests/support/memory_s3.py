@@ -38,6 +38,8 @@ class MemoryS3:
         self.objects: dict[str, StoredObject] = {}
         self._uploads: dict[str, _Upload] = {}
         self._lock = threading.Lock()
+        self.puts = 0
+        """Requests that put a whole object."""
 
     @property
     def open_uploads(self) -> list[str]:
@@ -75,6 +77,17 @@ class MemoryS3:
                 bucket=described["Bucket"],
             )
             del self._uploads[given["UploadId"]]
+        return {}
+
+    def put_object(self, **given: Any) -> dict[str, Any]:
+        """A whole object, whatever had its name."""
+        body = given["Body"] if isinstance(given["Body"], bytes) else given["Body"].read()
+        tags = dict(parse_qsl(given.get("Tagging", ""), keep_blank_values=True))
+        with self._lock:
+            self.puts += 1
+            self.objects[given["Key"]] = StoredObject(
+                body=body, tags=tags, metadata=given["Metadata"], headers={}, bucket=given["Bucket"]
+            )
         return {}
 
     def abort_multipart_upload(self, **given: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ingest.columns import column_of
+from ingest.model.sink_entries import ObjectState
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings import Settings, load
 from spark.kafka_records import TIMESTAMP_CREATED, KafkaRecords
@@ -41,7 +42,7 @@ class Written:
 
     `objects` are the visible ones, by key. `stops` are the partitions that stand at a record. `committed` is
     the next offset to read of each partition, were the sink ended now. `unwritten` counts objects that are
-    open still.
+    open still, `puts` the requests that put a whole object.
     """
 
     objects: dict[str, StoredObject]
@@ -49,6 +50,7 @@ class Written:
     dead_letters: tuple[DeadLetter, ...]
     committed: dict[tuple[str, int], int]
     unwritten: int
+    puts: int = 0
 
 
 def written_objects(
@@ -132,6 +134,7 @@ class _DrivenSink:
             part_bytes=sink.upload.part_bytes,
             max_bytes=sink.buffer.max_bytes,
             directory=folder,
+            is_direct=not settings.kafka.exactly_once,
         )
         self._recurring = RecurringNames()
         self._tools = RoutedTools(
@@ -173,9 +176,14 @@ class _DrivenSink:
             commit = work.transaction(now_ms)
             if commit is None:
                 continue
+            if self._uploads.is_direct:
+                assert {upload.key for one in commit.objects for upload in one.uploads} <= set(
+                    self._s3.objects
+                )
             work.committed(commit)
             self._letters += commit.dead_letters
-            done, _ = wait([self._uploads.complete(one) for one in commit.objects])
+            pending = [one for one in commit.objects if one.state is ObjectState.PENDING]
+            done, _ = wait([self._uploads.complete(one) for one in pending])
             for one in done:
                 assert one.result().state is CompletionState.COMPLETED, one.result()
             for each in commit.objects:
@@ -190,6 +198,7 @@ class _DrivenSink:
             dead_letters=tuple(self._letters),
             committed={_place(work): work.committed_offset for work in self._works},
             unwritten=sum(work.objects.open_count for work in self._works),
+            puts=self._s3.puts,
         )
 
     def close(self) -> None:

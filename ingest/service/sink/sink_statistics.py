@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from ingest.metrics import Metrics
-from ingest.model.sink_entries import SealedObject
+from ingest.model.sink_entries import ObjectState, SealedObject
 from ingest.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
 from ingest.model.slot_protocol import Finished
 from ingest.model.snapshot import ArchivedObject
@@ -91,6 +91,8 @@ class SinkStatistics:
         self._window.append((time.monotonic(), records, size))
         for one in report.objects:
             self._committed[one.id] = one
+            if one.state is ObjectState.COMPLETE:
+                self.object_ended(one.id, "complete", None)
 
     def completed(self, report: SinkCompleted) -> None:
         """A slot has completed objects, or found that it cannot."""

@@ -384,7 +384,6 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("aws.s3.sse.customer.algorithm", {"aws.s3.sse.customer.algorithm": "AES256"}, "customer.key"),
         ("aws.s3.object.tags", {"aws.s3.object.tags": "team"}, "name=value"),
         ("errors.deadletterqueue.topic.name", {"errors.deadletterqueue.topic.name": "orders"}, "another one"),
-        ("exactly.once.support", {"exactly.once.support": "disabled"}, "leave the option out"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(
