@@ -24,6 +24,7 @@ LEVELS: Final = (
     ("ingest.probes",),
     ("archive", "ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
     ("ingest.catalogue", "spark.sink", "spark.source"),
+    ("spark.transforms",),
     ("spark.converters", "spark.task"),
     (
         "ingest.notification",

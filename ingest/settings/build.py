@@ -28,6 +28,7 @@ from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
 from ingest.settings.sink_build import sink_settings
+from ingest.settings.transforms import TransformChain
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
 from ingest.settings.vendors import Translated
@@ -41,6 +42,7 @@ def build(
     clients: Mapping[settings.Role, dict[str, str]],
     entries: Mapping[str, Entry],
     routes: tuple[GivenRoute, ...],
+    transforms: TransformChain,
     environment: Mapping[str, str],
     warnings: tuple[str, ...],
     shown: tuple[tuple[str, str], ...],
@@ -72,9 +74,11 @@ def build(
             state_dir=state,
             registry=_registry(values),
             routes=routes,
+            transforms=transforms,
         )
         if is_sink
         else None,
+        transforms=transforms,
         warnings=warnings,
         shown=shown,
         given=frozenset(entries),

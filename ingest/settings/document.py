@@ -7,7 +7,7 @@ from typing import Any, Final
 from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
 from ingest.settings.options import FAMILIES, OPTIONS
-from ingest.settings.options.foreign_options import REFUSED, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import WITHOUT_MEANING
 from ingest.settings.options.option import Group, Option
 
 _INTRODUCTION: Final = """\
@@ -96,9 +96,6 @@ def _elsewhere() -> Iterator[str]:
         "These options of the Aiven connector and of Kafka Connect are accepted without a meaning here, with "
         f"one warning that lists them: {_names(WITHOUT_MEANING)}.\n"
     )
-    yield "These are errors:\n"
-    for name, remedy in REFUSED.items():
-        yield f"- `{name}`: {remedy}."
 
 
 if __name__ == "__main__":

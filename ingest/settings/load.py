@@ -21,6 +21,8 @@ from ingest.settings.routes import GivenRoute, read_routes, refuse_routes
 from ingest.settings.settings import Settings
 from ingest.settings.spark_options import check_spark
 from ingest.settings.tls import ReadBytes
+from ingest.settings.transform_checks import check_transforms, transform_warnings
+from ingest.settings.transforms.read_chain import read_chain
 from ingest.settings.values import Values
 from ingest.settings.vendors import VENDORS, Translated, Vendor, translate, vendor_of
 from ingest.settings.worker_file import connector_defaults
@@ -65,24 +67,31 @@ def load(
     clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
     check_spark(gathered.entries, problems)
     check(values)
+    is_sink = direction(values) is Direction.SINK
     routes: tuple[GivenRoute, ...] = ()
-    if direction(values) is Direction.SINK:
+    if is_sink:
         routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
         for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
             problems.add(name, IN_A_SINK[name])
     else:
         refuse_routes(gathered.entries, problems)
+    transforms = read_chain(gathered.entries, problems, is_sink=is_sink)
+    check_transforms(
+        values, transforms, routed=frozenset(topic for route in routes for topic in route.topics)
+    )
     problems.raise_if_any()
     return build(
         values,
         clients=clients,
         entries=gathered.entries,
         routes=routes,
+        transforms=transforms,
         environment=environment,
         warnings=(
             *(() if translated is None else translated.warnings),
             *_ignored(gathered, values),
             *warnings(values),
+            *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),
         translated=translated,

@@ -8,7 +8,7 @@ from typing import Final
 from ingest.settings import client_names
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import CANONICAL, FAMILIES
-from ingest.settings.options.foreign_options import MEANT, REFUSED, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import MEANT, WITHOUT_MEANING
 from ingest.settings.problems import Problems
 from ingest.settings.properties import PropertiesError, parse_properties
 from ingest.settings.references import ReferenceMissing, References
@@ -18,9 +18,11 @@ _WORKER: Final = re.compile(
     r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
 )
 _OPEN: Final = tuple(
-    family.prefix for family in FAMILIES if family.prefix.endswith((".override.", "spark.", "route."))
+    family.prefix
+    for family in FAMILIES
+    if family.prefix.endswith((".override.", "spark.", "route.", "transforms.", "predicates."))
 )
-_SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING, *REFUSED)
+_SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
 
 
 class Gathered:
@@ -62,9 +64,6 @@ def _entries(
         option = canonical(spelled)
         if option in WITHOUT_MEANING:
             gathered.without_meaning.append(option)
-        elif (family := option.partition(".")[0]) in REFUSED:
-            if raw.strip():
-                problems.add(family, REFUSED[family])
         elif not _is_known(option):
             problems.add(spelled, _unknown(option))
         else:

@@ -29,6 +29,7 @@ from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
 from ingest.settings.secret import Property, Secret, revealed
 from ingest.settings.sink_settings import SinkRoute, SinkSettings
+from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from ingest.settings.value_types import HostPort
 from ingest.settings.vendors.translation import Translated
 from layouts.names import LayoutName
@@ -348,6 +349,7 @@ class Settings:
     given: frozenset[str]
     texts: tuple[tuple[str, Secret, Secret], ...]
     sink: SinkSettings | None = None
+    transforms: TransformChain = NO_TRANSFORMS
     translated: Translated | None = None
 
     @property

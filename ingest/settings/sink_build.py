@@ -31,6 +31,7 @@ from ingest.settings.sink_settings import (
     TopicSelection,
     UploadSettings,
 )
+from ingest.settings.transforms import TransformChain
 from ingest.settings.values import Values
 
 
@@ -40,6 +41,7 @@ def sink_settings(
     group_id: str,
     state_dir: Path,
     registry: RegistrySettings | None,
+    transforms: TransformChain,
     routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
     """Return what a sink is told whose offsets are in this group."""
@@ -53,12 +55,19 @@ def sink_settings(
         rotation=_rotation(values),
         buffer=_buffer(values, state_dir),
         upload=_upload(values),
+        transforms=transforms,
         routes=tuple(
             SinkRoute(
                 name=route.name,
                 topics=route.topics,
                 bucket=route.values[reading_options.BUCKET],
-                sink=sink_settings(route.values, group_id=group_id, state_dir=state_dir, registry=registry),
+                sink=sink_settings(
+                    route.values,
+                    group_id=group_id,
+                    state_dir=state_dir,
+                    registry=registry,
+                    transforms=transforms,
+                ),
             )
             for route in routes
         ),

@@ -12,6 +12,7 @@ from ingest.settings.choices import Compression, JsonFormat
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.secret import Secret
+from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from layouts.names import LayoutName
 from layouts.options import CsvEncoding
 
@@ -281,6 +282,7 @@ class SinkSettings:
     rotation: RotationSettings
     buffer: BufferSettings
     upload: UploadSettings
+    transforms: TransformChain = NO_TRANSFORMS
     routes: tuple["SinkRoute", ...] = ()
 
     def route(self, topic: str) -> "SinkRoute | None":

@@ -153,6 +153,21 @@ CHARACTERS: Final = Form(kind="STRING", expected="characters of any kind", parse
 TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_any_text)
 
 
+def _aliases(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not all(re.fullmatch(r"[A-Za-z0-9_-]+", alias) for alias in found):
+        raise FormError
+    return found
+
+
+ALIASES: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of aliases of A-Z a-z 0-9 _ -",
+    parse=_aliases,
+    empty=True,
+)
+
+
 def _key_text(text: str) -> str:
     # S3 limits a key to 1,024 bytes of UTF-8.
     if len(_any_text(text).encode()) > 1024:  # noqa: PLR2004

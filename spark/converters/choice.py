@@ -20,20 +20,24 @@ _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 
 def column_converter(
-    settings: ConverterSettings, part: OutputField, output: OutputSettings
+    settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool = False
 ) -> ColumnConverter:
-    """The converter of keys or values."""
+    """The converter of keys or values; with `is_transformed` fields are looked into behind it."""
     match settings.kind:
         case ConverterKind.BYTES:
-            return _of_bytes(part, output)
+            return BytesConverter() if is_transformed else _of_bytes(part, output)
         case ConverterKind.STRING:
             return TextConverter(part, settings.encoding)
         case ConverterKind.AVRO:
-            return _of_avro(settings, part, output)
+            return _of_avro(settings, part, output, is_transformed=is_transformed)
         case _:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
             return JsonConverter(
-                part, output.json_format, schemas=settings.schemas_enable, wants_columns=wants_columns
+                part,
+                output.json_format,
+                schemas=settings.schemas_enable,
+                wants_columns=wants_columns or is_transformed,
+                infers=not is_transformed,
             )
 
 
@@ -57,15 +61,17 @@ def _of_quix(part: OutputField, output: OutputSettings) -> ColumnConverter:
     return JsonConverter(part, output.json_format, wants_columns=makes_columns(output))
 
 
-def _of_avro(settings: ConverterSettings, part: OutputField, output: OutputSettings) -> ColumnConverter:
+def _of_avro(
+    settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool
+) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: Avro has a registry"
     is_typed = part in output.fields and makes_columns(output)
     return AvroConverter(
         settings.registry,
         part,
         output.json_format,
-        wants_texts=not is_typed,
-        wants_columns=is_typed and output.format is not OutputFormat.AVRO,
+        wants_texts=not is_typed and not is_transformed,
+        wants_columns=is_transformed or (is_typed and output.format is not OutputFormat.AVRO),
     )
 
 

@@ -36,16 +36,23 @@ class JsonConverter:
     """JSON texts, each of which fits in a line; the JSON `null` is a null.
 
     `schemas` True: each value is an envelope of schema and payload; None: those are that look like one.
-    `wants_columns`: members become columns, by that schema, or by one that is found in the values.
+    `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
     """
 
     def __init__(
-        self, what: str, style: JsonFormat, *, schemas: bool | None = False, wants_columns: bool = False
+        self,
+        what: str,
+        style: JsonFormat,
+        *,
+        schemas: bool | None = False,
+        wants_columns: bool = False,
+        infers: bool = True,
     ) -> None:
         self._what = what
         self._style = style
         self._schemas = schemas
         self._wants_columns = wants_columns
+        self._infers = infers
         self._widest: dict[str, Any] = {}
         self._known: dict[bytes, PayloadSchema] = {}
 
@@ -58,7 +65,8 @@ class JsonConverter:
         if not self._wants_columns:
             return segment(column, Form.JSON, None if len(good) == len(column) else good)
         loose = good[[row not in schemas for row in good.tolist()]] if schemas else good
-        return self._inferred(column, loose, topic, faults) + self._declared(column, schemas, faults)
+        found = self._inferred(column, loose, topic, faults) if self._infers else _plain(column, loose)
+        return found + self._declared(column, schemas, faults)
 
     def _checked(self, column: Column, faults: RowFaults) -> tuple[Column, Numbers]:
         """The column with its nulls and compact texts, and the rows that are JSON."""
@@ -166,6 +174,11 @@ class JsonConverter:
                 self._known.clear()
             found = self._known[text] = PayloadSchema.of_text(text)
         return found
+
+
+def _plain(column: Column, rows: Numbers) -> list[Segment]:
+    """The rows as JSON texts; nulls are with them."""
+    return segment(column, Form.JSON, None if len(rows) == len(column) else rows)
 
 
 def _has_payloads(column: Column) -> bool:

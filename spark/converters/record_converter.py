@@ -14,7 +14,7 @@ from ingest.settings.sink_settings import (
     SideRole,
 )
 from layouts.names import LayoutName
-from spark.converted_records import Conversion, RecordFault
+from spark.converted_records import Conversion, ConvertedColumn, RecordFault
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter, check_headers_beside
 from spark.converters.layout_rows_check import LayoutRowsCheck
@@ -28,21 +28,41 @@ _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, Output
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
+FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
+"""Reason and sentence of a record whose null value is not wanted."""
+
+
 class RecordConverter:
     """Converts the records of one sink; make one for each task.
 
     What cannot be converted, and what the output's format cannot hold, are faults of the conversion.
+    `transformed`: the parts that transforms look into behind it, as objects; then nulls are of no concern.
     """
 
-    def __init__(self, converters: Converters, output: OutputSettings) -> None:
-        self._nulls = output.null_values
+    def __init__(
+        self,
+        converters: Converters,
+        output: OutputSettings,
+        *,
+        transformed: frozenset[OutputField] | None = None,
+    ) -> None:
+        self._nulls = output.null_values if transformed is None else NullValues.WRITE
         self._output = output
         self._sidecars = output.sidecars
+        self._holds_all = transformed is not None
+        parts = transformed or frozenset()
         beside = output if output.sidecars.keys is None else side_output(output, SideRole.KEYS)
         # Bytes are never refused there: each format of keys has a form of them.
         is_plain = converters.key.kind is ConverterKind.BYTES
-        self._key = column_converter(converters.key, OutputField.KEY, output if is_plain else beside)
-        self._value = column_converter(converters.value, OutputField.VALUE, output)
+        self._key = column_converter(
+            converters.key,
+            OutputField.KEY,
+            output if is_plain else beside,
+            is_transformed=OutputField.KEY in parts,
+        )
+        self._value = column_converter(
+            converters.value, OutputField.VALUE, output, is_transformed=OutputField.VALUE in parts
+        )
         self._headers = HeaderConverter(converters.header)
         self._rows = LayoutRowsCheck(output)
 
@@ -58,13 +78,14 @@ class RecordConverter:
             ignored = without_value
         elif self._nulls is NullValues.FAIL:
             for row in without_value.tolist():
-                faults.add(row, "null_value", "the value is null, and behavior.on.null.values is fail")
+                faults.add(row, *FAILING_NULL)
         keys = self._part(OutputField.KEY, records, faults)
         values = self._part(OutputField.VALUE, records, faults)
         self._headers.check(records, faults)
-        self._rows.check(records, faults)
-        if self._sidecars.headers is not None:
-            check_headers_beside(records, faults)
+        if not self._holds_all:
+            self._rows.check(records, faults)
+            if self._sidecars.headers is not None:
+                check_headers_beside(records, faults)
         good = np.ones(len(records), np.bool_)
         good[list(faults.found)] = False
         good[ignored] = False
@@ -82,29 +103,40 @@ class RecordConverter:
     def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
         if part is OutputField.KEY:
             segments = self._key.convert(records.keys, records.topic, faults)
-            if self._sidecars.keys is not None:
-                message = "the key is null, and sidecars=keys has a row for each"
-                segments = without_nulls(segments, "null_key", message, faults)
+            if self._sidecars.keys is not None and not self._holds_all:
+                segments = without_nulls(segments, *NULL_KEY, faults)
         else:
             segments = self._value.convert(records.values, records.topic, faults)
-        if self._output.envelope or self._output.fields != (part,):
+        if self._holds_all or self._output.envelope or self._output.fields != (part,):
             return segments
         return [each for segment in segments for each in self._held(part, segment, faults)]
 
     def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
-        wanted = self._output.format
-        if self._output.layout is LayoutName.AIVEN and wanted not in _ROWS_OF_RECORDS:
-            # A null is an empty line of its csv.
-            return [segment]
-        schema = segment.column.schema
-        if part is OutputField.VALUE and self._sidecars.tombstone_template is not None:
-            # They are no rows of it.
-            return [segment]
-        refuses = wanted in _WITHOUT_NULLS
-        if wanted in _ROWS_OF_RECORDS and schema is not None:
-            refuses = schema.is_record
-        if not refuses:
-            return [segment]
-        message = f"the {part} is null, which output.format={wanted} without an envelope cannot hold"
-        return without_nulls([segment], "null_value", message, faults)
+        problem = null_problem(self._output, part, segment.column)
+        return [segment] if problem is None else without_nulls([segment], *problem, faults)
+
+
+NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for each")
+"""Reason and sentence of a record without a key, where there are objects of keys."""
+
+
+def null_problem(
+    output: OutputSettings, part: OutputField, column: ConvertedColumn
+) -> tuple[str, str] | None:
+    """Reason and sentence of a null that has no place in the output; None where a null has one."""
+    wanted = output.format
+    if output.envelope or output.fields != (part,):
+        return None
+    if output.layout is LayoutName.AIVEN and wanted not in _ROWS_OF_RECORDS:
+        # A null is an empty line of its csv.
+        return None
+    if part is OutputField.VALUE and output.sidecars.tombstone_template is not None:
+        # They are no rows of it.
+        return None
+    refuses = wanted in _WITHOUT_NULLS
+    if wanted in _ROWS_OF_RECORDS and column.schema is not None:
+        refuses = column.schema.is_record
+    if not refuses:
+        return None
+    return "null_value", f"the {part} is null, which output.format={wanted} without an envelope cannot hold"

@@ -38,7 +38,8 @@ class TypedColumn(ConvertedColumn):
         self._array = array
         self._given = texts
         self._data = data
-        self._style = style
+        self.style = style
+        """How the JSON of its values is written."""
 
     def __len__(self) -> int:
         return len(self._given) if self._given is not None else len(self._array)
@@ -53,8 +54,13 @@ class TypedColumn(ConvertedColumn):
             array=array,
             texts=_part(self._given, rows),
             data=_part(self._data, rows),
-            style=self._style,
+            style=self.style,
         )
+
+    @property
+    def has_array(self) -> bool:
+        """Whether `arrow` gives the values."""
+        return self._array is not None
 
     def nulls(self) -> npt.NDArray[np.bool_]:
         """True for each null."""
@@ -70,7 +76,7 @@ class TypedColumn(ConvertedColumn):
     def _texts(self) -> Column:
         if self._given is not None:
             return self._given
-        column = column_of_arrow(json_values(self._array, self._style))
+        column = column_of_arrow(json_values(self._array, self.style))
         column.lengths[self.nulls()] = NULL_LENGTH
         return column
 
@@ -94,7 +100,7 @@ class TypedColumn(ConvertedColumn):
             if index < 0:
                 return [MISSING] * len(array)
             array = pc.struct_field(array, [index])
-        shown = column_of_arrow(json_values(array, self._style))
+        shown = column_of_arrow(json_values(array, self.style))
         return json_fields((shown.get(row) for row in range(len(shown))), rest)
 
 

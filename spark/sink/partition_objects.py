@@ -16,9 +16,11 @@ from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.names import ObjectFacts
 from spark.sink.object_parts import ObjectParts
+from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import ClosedGroup, OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import RotateReason
+from spark.sink.routed_groups import read_group
 from spark.sink.slot_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
@@ -82,7 +84,7 @@ class PartitionObjects:
     def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
         """Add records of one schema to the group's object, or to a new one where the schema asks for it."""
         output = self._tools.settings.sink.output
-        schema = self._tools.shapes.of(group).schema_of(part)
+        schema = self._shape(group).schema_of(part)
         one = self._open.get(group)
         if one is not None:
             change = next_schema(output, one.schema, schema)
@@ -101,7 +103,7 @@ class PartitionObjects:
 
     def _new_object(self, group: str, part: ConvertedRecords, schema: RowSchema, now_ms: int) -> OpenGroup:
         tools, first = self._tools, part.records.first_offset
-        shape, name = tools.shapes.of(group), None
+        shape, name = self._shape(group), None
         object_id = secrets.token_hex(16)
         if not self._is_named_at_the_end:
             name = self._name(
@@ -130,6 +132,9 @@ class PartitionObjects:
             first_offset=first,
         )
 
+    def _shape(self, group: str) -> ObjectShape:
+        return self._tools.shapes.of(read_group(group, self._grant.topic).group)
+
     @property
     def _is_named_at_the_end(self) -> bool:
         """Names, tags, or an earlier object of the name: the upload begins when the object closes."""
@@ -146,9 +151,10 @@ class PartitionObjects:
         ended: OpenGroup | None = None,
     ) -> str:
         grant = self._grant
-        names, called = self._tools.shapes.names(group)
+        routed = read_group(group, grant.topic)
+        names, called = self._tools.shapes.names(routed.group)
         facts = ObjectFacts(
-            topic=grant.topic,
+            topic=routed.topic,
             partition=grant.partition,
             group=called,
             first_offset=first_offset,
@@ -164,10 +170,14 @@ class PartitionObjects:
     # -- closing ---------------------------------------------------------------------------------------------
 
     def close_due(self, now_ms: int) -> None:
-        """Close the objects whose time has come, and the oldest where too many groups are archived ahead."""
+        """Close the objects whose time has come, and what has to close with others."""
         for group, one in list(self._open.items()):
             if (reason := self._tools.rotation.due(one.facts(), now_ms)) is not None:
                 self._close(group, reason)
+        if self._offsets.closes_together and self._closed:
+            # Groups that the clock decides are committed up to one offset, below which nothing is open.
+            for group in list(self._open):
+                self._close(group, RotateReason.TOGETHER)
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
                 self._close(group, RotateReason.OPEN_OBJECTS)

@@ -48,8 +48,8 @@ class PartitionCommit:
 class PartitionOffsets:
     """One partition while a slot holds it.
 
-    `options` is the hash of those in force. With `closes_together` (grouping that is not deterministic) the
-    open objects of the partition are committed all or none.
+    `options` is the hash of those in force. With `closes_together` (grouping that is not deterministic)
+    objects are committed up to an offset below which nothing is open: no record is skipped by its group.
     """
 
     def __init__(self, grant: PartitionGrant, *, options: str, closes_together: bool = False) -> None:
@@ -57,7 +57,8 @@ class PartitionOffsets:
         """The next record: everything below is in an open object, archived, or meant to be left out."""
         self._grant = grant
         self._options = options
-        self._closes_together = closes_together
+        self.closes_together = closes_together
+        """Whether what is committed has to lie wholly below what is not."""
         self._done = {earlier.options: dict(earlier.done) for earlier in grant.earlier}
         self._done[options] = dict(grant.done)
         self._committed = grant.offset
@@ -212,12 +213,26 @@ class PartitionOffsets:
         An entry says that its group is archived up to its last offset. So nothing of the group that lies
         below may still be open; and where groups mean nothing after a crash, nothing of the partition.
         """
-        if self._closes_together:
-            return sorted(self._open.values(), key=_order) if self.oldest_open() is None else []
+        if self.closes_together:
+            return _below_a_cut(self._open.values())
         groups: dict[str, list[_Open]] = defaultdict(list)
         for one in self._open.values():
             groups[one.group].append(one)
         return sorted((one for group in groups.values() for one in _prefix(group)), key=_order)
+
+
+def _below_a_cut(objects: Iterable[_Open]) -> list[_Open]:
+    """The sealed objects that lie wholly below all others."""
+    ordered = sorted(objects, key=_order)
+    found: list[_Open] = []
+    end = -1
+    for place, one in enumerate(ordered):
+        if one.last_offset is None:
+            break
+        end = max(end, one.last_offset)
+        if place + 1 == len(ordered) or end < ordered[place + 1].first_offset:
+            found = ordered[: place + 1]
+    return found
 
 
 def _order(one: _Open) -> tuple[int, str]:

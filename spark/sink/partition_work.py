@@ -15,6 +15,7 @@ from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionOffsets
+from spark.sink.routed_groups import routed_group
 from spark.sink.slot_tools import SlotTools
 
 
@@ -44,7 +45,11 @@ class PartitionWork:
         self.partition: TopicPartition = grant.partition_of
         self.stop: Stop | None = None
         self._tools = tools
-        self._offsets = PartitionOffsets(grant, options=tools.settings.options)
+        self._offsets = PartitionOffsets(
+            grant,
+            options=tools.settings.options,
+            closes_together=not tools.settings.sink.transforms.is_deterministic,
+        )
         self._letters: dict[int, DeadLetter | None] = {}
         self._adding: KafkaRecords | None = None
         self._has_written_beyond_stop = False
@@ -88,11 +93,10 @@ class PartitionWork:
             faults = [*conversion.faults, *(fault for _, found in groups for fault in found.faults)]
             self._adding = wanted
             self._settle(faults)
-            all(
-                self.objects.write(group, part, now_ms)
-                for run, found in groups
-                for group, part in self._unarchived(run, found.parts)
-            )
+            # A record that no object takes stops the partition; what stands before it is written anyway.
+            for run, found in groups:
+                for group, part in self._unarchived(run, found.parts):
+                    self.objects.write(group, part, now_ms)
             self._adding = None
         end = records.last_offset + 1
         if self.stop is not None:
@@ -119,8 +123,9 @@ class PartitionWork:
         """The records of each group that are in no object yet, and stand before a stop."""
         archived = self._archived_by_earlier_options(run) if self._offsets.is_replaying else None
         for group, rows in parts:
+            routed = routed_group(run.records.topic, group, self.partition.topic)
             part = run if rows is None else run.take(rows)
-            mask = self._offsets.unarchived(group, part.records.offsets)
+            mask = self._offsets.unarchived(routed, part.records.offsets)
             if archived is not None:
                 fresh = ~np.isin(part.records.offsets, archived)
                 mask = fresh if mask is None else mask & fresh
@@ -129,13 +134,14 @@ class PartitionWork:
             if self.stop is not None:
                 part = part.slice(0, int(np.searchsorted(part.records.offsets, self.stop.offset)))
             if len(part):
-                yield group, part
+                yield routed, part
 
     def _archived_by_earlier_options(self, run: ConvertedRecords) -> Numbers | None:
         """The offsets that objects of options no longer in force cover; None where there are none."""
         covered: list[Numbers] = []
         for options in self._offsets.earlier:
-            for group, rows in self._tools.earlier[options].split(run).parts:
+            for name, rows in self._tools.earlier[options].split(run).parts:
+                group = routed_group(run.records.topic, name, self.partition.topic)
                 offsets = run.records.offsets if rows is None else run.records.offsets[rows]
                 mask = self._offsets.unarchived(group, offsets, options=options)
                 if mask is not None:

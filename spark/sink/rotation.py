@@ -33,6 +33,8 @@ class RotateReason(StrEnum):
     """Names are of keys alone: an object has one record."""
     SCHEMA = "schema"
     OPEN_OBJECTS = "open_objects"
+    TOGETHER = "together"
+    """Another object of the partition closed, and its grouping is by the clock."""
     STOP = "stop"
 
 

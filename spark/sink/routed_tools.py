@@ -1,12 +1,12 @@
 """The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ingest.clock import wall_ms
 from ingest.model.sink_entries import GroupingOptions
 from ingest.settings.sink_settings import NameTimeSource, NameValues, SinkSettings
 from ingest.template.field_path import read_path
-from spark.converters import RecordConverter
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
@@ -15,6 +15,7 @@ from spark.sink.slot_tools import SlotTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings, for_topic, grouping_for_topic, route_name
+from spark.transforms.sink_records import sink_records
 
 
 class RoutedTools:
@@ -28,12 +29,14 @@ class RoutedTools:
         uploads: SlotUploads,
         dead_letters: DeadLetters,
         recurring: RecurringNames,
+        clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._earlier = earlier
         self._settings = settings
         self._uploads = uploads
         self._dead_letters = dead_letters
         self._recurring = recurring
+        self._clock = clock
         self._small_files = SmallFiles()
         self._known: dict[tuple[str | None, ...], SlotTools] = {}
 
@@ -53,7 +56,7 @@ class RoutedTools:
         shapes = ObjectShapes(sink)
         return SlotTools(
             settings=settings,
-            converter=RecordConverter(sink.converters, sink.output),
+            converter=sink_records(sink, self._clock),
             shapes=shapes,
             earlier={
                 one.hash: _earlier_shapes(grouping_for_topic(one, topic), sink) for one in self._earlier

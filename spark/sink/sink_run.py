@@ -133,9 +133,9 @@ class SinkRun:
         work.stop = Stop(
             offset=grant.offset,
             reason="grouping_changed",
-            message="objects were open when the converters were changed, and what is archived is known by "
-            "the old ones only: set them back, stop the sink once, which closes all objects, and change "
-            "them then",
+            message="objects were open when converters or transforms were changed, and what is archived is "
+            "known by the old ones only: set them back, stop the sink once, which closes all objects, and "
+            "change them then",
         )
         self._note_stop(work)
         self._reader.pause([work.partition])

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from spark.converters import RecordConverter
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
@@ -10,6 +9,7 @@ from spark.sink.rotation import Rotation
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings
+from spark.transforms.sink_records import SinkRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class SlotTools:
     """What all partitions of a slot work with. `earlier` groups by options that are no longer in force."""
 
     settings: SinkTaskSettings
-    converter: RecordConverter
+    converter: SinkRecords
     shapes: ObjectShapes
     earlier: dict[str, ObjectShapes]
     rotation: Rotation

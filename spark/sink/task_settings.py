@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -10,6 +11,8 @@ from ingest.settings.options.route_options import ROUTE
 from ingest.settings.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from ingest.settings.sink_settings import SinkSettings
 from ingest.template.field_path import path_text
+
+_TRANSFORMS: Final = "transforms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ def sink_task_settings(
 def grouping_options(sink: SinkSettings) -> dict[str, str]:
     """What decides into which group a record comes, without secrets, as an operator would name it."""
     found = _own_grouping(sink)
+    if sink.transforms:
+        found[_TRANSFORMS] = sink.transforms.text
     for route in sink.routes:
         prefix = f"{ROUTE}{route.name}."
         found[f"{prefix}topics"] = ",".join(sorted(route.topics))
@@ -99,8 +104,8 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
 def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
     """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
     now = grouping_options(sink)
-    readers = [name for name in now if name.endswith(".converter")]
-    return all(earlier.options.get(name) == now[name] for name in readers)
+    readers = [*(name for name in now if name.endswith(".converter")), _TRANSFORMS]
+    return all(earlier.options.get(name) == now.get(name) for name in readers)
 
 
 def grouping_hash(sink: SinkSettings) -> str:

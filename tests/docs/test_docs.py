@@ -13,7 +13,7 @@ from ingest.cli.app import app
 from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.client_translation import BOUNDED
 from ingest.settings.options import CANONICAL, FAMILIES
-from ingest.settings.options.foreign_options import REFUSED, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import WITHOUT_MEANING
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.
@@ -33,6 +33,23 @@ FOREIGN: Final = frozenset(
         "schemas.enable",
         "transaction.state.log.min.isr",
         "unclean.leader.election.enable",
+    }
+)
+# Options of single transforms, which stand under an alias.
+OF_ALIASES: Final = frozenset(
+    {
+        "field.syntax.version",
+        "format.from.pattern",
+        "format.to.pattern",
+        "header.name",
+        "offset.field",
+        "partition.field",
+        "timestamp.field",
+        "timestamp.format",
+        "topic.field",
+        "topic.format",
+        "value.literal",
+        "value.type",
     }
 )
 GROUP: Final[Any] = get_command(app)
@@ -101,7 +118,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_that_are_named_exist(page: Path) -> None:
     """Whatever looks like an option, by the first word of one, is one, or is another program's."""
-    known = {*CANONICAL, *WITHOUT_MEANING, *REFUSED, *DECIDED_HERE, *BOUNDED, *FOREIGN}
+    known = {*CANONICAL, *WITHOUT_MEANING, *DECIDED_HERE, *BOUNDED, *FOREIGN, *OF_ALIASES}
     families = tuple(family.prefix for family in FAMILIES)
     first_words = {name.partition(".")[0] for name in known} | {
         prefix.partition(".")[0] for prefix in families

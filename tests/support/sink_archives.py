@@ -129,6 +129,7 @@ class _DrivenSink:
         sink = settings.sink
         assert sink is not None
         self._s3 = MemoryS3()
+        self._now_ms = NOON_MS
         self._uploads = SlotUploads(
             self._s3.calls(sink.upload),
             part_bytes=sink.upload.part_bytes,
@@ -140,6 +141,7 @@ class _DrivenSink:
         self._tools = RoutedTools(
             (),
             settings=sink_task_settings(settings, sink),
+            clock=lambda: self._now_ms,
             uploads=self._uploads,
             dead_letters=DeadLetters("archive", 0, settings.errors, max_bytes=_MESSAGE_BYTES),
             recurring=self._recurring,
@@ -150,6 +152,7 @@ class _DrivenSink:
     def add(self, records: list[Record], now_ms: int, batch: int) -> None:
         """Read a partition's records."""
         first = records[0]
+        self._now_ms = now_ms
         grant = PartitionGrant(topic=first.topic, partition=first.partition, topic_id="id", offset=0)
         work = PartitionWork(grant, self._tools.for_topic(first.topic))
         self._works.append(work)

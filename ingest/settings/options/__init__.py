@@ -1,8 +1,8 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them, `restore` what an archive is, `sink` what a sink writes; `foreign` the names of other tools
-that are accepted, or refused with a remedy.
+becomes of them, `restore` what an archive is, `transform` what is done to each record, `sink` what a sink
+writes; `foreign` the names of other tools that are accepted without a meaning.
 """
 
 from types import ModuleType
@@ -18,6 +18,7 @@ from ingest.settings.options import (
     route_options,
     sidecar_options,
     sink_options,
+    transform_options,
 )
 from ingest.settings.options.option import Family, Option
 
@@ -32,11 +33,16 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(record_options),
     *_declared(format_options),
     *_declared(restore_options),
+    *_declared(transform_options),
     *_declared(sink_options),
     *_declared(layout_options),
     *_declared(sidecar_options),
 )
-FAMILIES: Final[tuple[Family, ...]] = (*connection_options.FAMILIES, *route_options.FAMILIES)
+FAMILIES: Final[tuple[Family, ...]] = (
+    *connection_options.FAMILIES,
+    *transform_options.FAMILIES,
+    *route_options.FAMILIES,
+)
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
 CANONICAL: Final[dict[str, str]] = {
     spelling: option.name for option in OPTIONS for spelling in (option.name, *option.aliases)

@@ -1,4 +1,4 @@
-"""Names of other tools: accepted without a meaning here, or refused with a remedy."""
+"""Names of other tools that are accepted without a meaning here, and names that are close to ours."""
 
 from typing import Final
 
@@ -21,18 +21,6 @@ IN_A_SINK: Final[dict[str, str]] = {
     "offset.flush.interval.ms": "closes no objects here; use rotate.age.ms",
     "file.prefix.template": "is an option of the Aiven sink; put it before what file.name.template has",
     "aws.s3.sse.algorithm": "is an option of other sinks; use aws.s3.sse",
-}
-
-# Families of Connect whose work is done by other options. An empty value is how user interfaces write "none".
-REFUSED: Final[dict[str, str]] = {
-    "transforms": (
-        "single message transforms do not run here; use value.source, key.source, record.headers and "
-        "record.timestamp for what a record holds, topic and file.name.template for where it goes"
-    ),
-    "predicates": (
-        "predicates do not run here; use object.include, object.exclude and file.name.template to choose "
-        "objects"
-    ),
 }
 
 # Names close in meaning but not in letters, which a comparison of spellings does not find.

@@ -23,6 +23,7 @@ class Group(StrEnum):
     ROUTING = "Routing"
     RECORDS = "Formats and records"
     RESTORE = "Archives"
+    TRANSFORMS = "Transforms"
     DELIVERY = "Transactions and work"
     ERRORS = "Errors"
     SPARK = "Spark"

@@ -47,6 +47,7 @@ def test_names_do_not_collide() -> None:
 
 
 CONTRACT = """
+transforms predicates
 name connector.class bootstrap.servers instance.id lead.session.timeout.ms tasks.max aws.s3.bucket.name
 aws.s3.prefix aws.s3.region aws.s3.endpoint aws.access.key.id aws.secret.access.key aws.session.token
 aws.credentials.provider aws.sts.role.arn aws.sts.role.session.name aws.sts.role.external.id

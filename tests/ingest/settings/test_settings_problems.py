@@ -40,19 +40,6 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             id="without override",
         ),
         pytest.param(
-            {"transforms": "route", "transforms.route.type": "x"},
-            "transforms: single message transforms do not run here; use value.source, key.source, "
-            "record.headers and record.timestamp for what a record holds, topic and file.name.template for "
-            "where it goes",
-            id="transforms",
-        ),
-        pytest.param(
-            {"predicates": "p"},
-            "predicates: predicates do not run here; use object.include, object.exclude and "
-            "file.name.template to choose objects",
-            id="predicates",
-        ),
-        pytest.param(
             {"poll.interval.ms": "abc"},
             "poll.interval.ms = 'abc': expected a whole number of milliseconds from 100 to 86,400,000",
             id="number",
