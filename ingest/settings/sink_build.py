@@ -11,9 +11,9 @@ from ingest.settings.routes import GivenRoute
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.sidecar_checks import sidecars
 from ingest.settings.sink_checks import (
-    BARE_FORMATS,
     CODECS,
     compression,
+    has_envelope,
     output_fields,
 )
 from ingest.settings.sink_settings import (
@@ -33,6 +33,8 @@ from ingest.settings.sink_settings import (
 )
 from ingest.settings.transforms import TransformChain
 from ingest.settings.values import Values
+from layouts.connect.avro_options import AvroOptions
+from layouts.connect.json_text import JsonStyle
 
 
 def sink_settings(
@@ -102,7 +104,7 @@ def _output(values: Values) -> OutputSettings:
         layout=values[sink.LAYOUT],
         format=form,
         fields=output_fields(values),
-        envelope=values[sink.ENVELOPE] and form not in BARE_FORMATS,
+        envelope=has_envelope(values),
         compression=compression(values),
         compression_level=values[sink.COMPRESSION_LEVEL],
         separator=values[sink.OUTPUT_SEPARATOR],
@@ -117,6 +119,13 @@ def _output(values: Values) -> OutputSettings:
         rows=LayoutRows(
             csv_value=values[layout_options.VALUE_ENCODING],
             headers=converter_kind(values, sink.HEADER_CONVERTER_CLASS),
+            json=JsonStyle(decimals=values[layout_options.JSON_DECIMALS]),
+            avro=AvroOptions(
+                enhanced=values[layout_options.AVRO_ENHANCED],
+                meta_data=values[layout_options.AVRO_METADATA],
+                optional_map_keys=values[layout_options.AVRO_MAP_KEYS],
+            ),
+            bytes_extension=values[layout_options.BYTES_EXTENSION],
         ),
         sidecars=sidecars(values, template_of(values), CODECS, compression(values)),
     )

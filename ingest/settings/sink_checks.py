@@ -50,6 +50,14 @@ def compression(values: Values) -> Compression:
     return Compression.ZSTD if columnar else Compression.GZIP
 
 
+def has_envelope(values: Values) -> bool:
+    """Return whether a row has a member for each field."""
+    layout = layout_form(values)
+    if layout is not None and layout.is_bare:
+        return False
+    return bool(values[sink.ENVELOPE]) and output_format(values) not in BARE_FORMATS
+
+
 def output_fields(values: Values) -> tuple[OutputField, ...]:
     """Return the fields in their own order; of `bytes` and `text` the value, unless another is named.
 

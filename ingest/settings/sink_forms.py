@@ -10,6 +10,7 @@ from ingest.settings.secret import Secret
 from ingest.settings.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
 from ingest.settings.value_types import TOPIC, Form, FormError, matching
 from ingest.template.field_path import read_path
+from layouts.connect.json_text import DecimalFormat
 from layouts.names import LayoutName
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
@@ -74,7 +75,7 @@ def _layout(text: str) -> LayoutName:
     return found
 
 
-_WRITTEN: Final = (LayoutName.HEADRACE, LayoutName.AIVEN, LayoutName.QUIX)
+_WRITTEN: Final = (LayoutName.HEADRACE, LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.QUIX)
 OUTPUT_LAYOUT: Final = Form(
     kind="STRING", expected=f"one of {', '.join(_WRITTEN)}", parse=_layout, values=_WRITTEN
 )
@@ -199,6 +200,30 @@ TAGS: Final = Form(
     expected="a comma-separated list of `offsets` and name=value pairs",
     parse=_tags,
     empty=True,
+)
+_EXTENSION: Final = re.compile(r"(\.[A-Za-z0-9]{1,20}){0,4}")
+
+
+def _extension(text: str) -> str:
+    if _EXTENSION.fullmatch(text.strip()) is None:
+        raise FormError
+    return text.strip()
+
+
+EXTENSION: Final = Form(
+    kind="STRING", expected="the end of names, such as .bin", parse=_extension, empty=True
+)
+
+
+def _decimals(text: str) -> DecimalFormat:
+    try:
+        return DecimalFormat(text.strip().upper())
+    except ValueError:
+        raise FormError from None
+
+
+DECIMALS: Final = Form(
+    kind="STRING", expected="base64 or numeric", parse=_decimals, values=("base64", "numeric")
 )
 STORAGE_CLASS: Final = words(
     "STANDARD",

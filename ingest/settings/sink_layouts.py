@@ -14,7 +14,7 @@ class LayoutForm:
     """The `formats` of a layout with the codecs of each, its default first, and the `fields` that it has.
 
     `default_fields` are written where none are named. `template` names objects where none is given. Without
-    `has_choice` the fields are always these.
+    `has_choice` the fields are always these. `is_bare`: its one field has no envelope.
     """
 
     formats: Mapping[OutputFormat, tuple[Compression, ...]]
@@ -22,6 +22,7 @@ class LayoutForm:
     default_fields: tuple[OutputField, ...]
     template: str
     has_choice: bool = True
+    is_bare: bool = False
 
     def compression(self, form: OutputFormat) -> Compression:
         """The codec where none is named."""
@@ -29,6 +30,7 @@ class LayoutForm:
 
 
 _AIVEN_TEXT: Final = (Compression.GZIP, Compression.NONE, Compression.SNAPPY, Compression.ZSTD)
+_CONFLUENT_TEXT: Final = (Compression.NONE, Compression.GZIP)
 _QUIX_FIELDS: Final = (OutputField.TIMESTAMP, OutputField.KEY, OutputField.VALUE)
 
 FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
@@ -47,6 +49,33 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
         ),
         default_fields=(OutputField.VALUE,),
         template="{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
+    ),
+    LayoutName.CONFLUENT: LayoutForm(
+        formats={
+            OutputFormat.JSONL: _CONFLUENT_TEXT,
+            OutputFormat.BYTES: _CONFLUENT_TEXT,
+            OutputFormat.AVRO: (
+                Compression.NONE,
+                Compression.GZIP,
+                Compression.SNAPPY,
+                Compression.BZIP2,
+                Compression.ZSTD,
+                Compression.XZ,
+            ),
+            OutputFormat.PARQUET: (
+                Compression.SNAPPY,
+                Compression.NONE,
+                Compression.GZIP,
+                Compression.ZSTD,
+                Compression.LZ4,
+            ),
+        },
+        fields=(OutputField.VALUE,),
+        default_fields=(OutputField.VALUE,),
+        template="{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+{{start_offset:padding=true}}"
+        "{{extension}}",
+        has_choice=False,
+        is_bare=True,
     ),
     LayoutName.QUIX: LayoutForm(
         formats={

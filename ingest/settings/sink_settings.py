@@ -13,6 +13,8 @@ from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.secret import Secret
 from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
+from layouts.connect.avro_options import S3_SINK, AvroOptions
+from layouts.connect.json_text import STYLE, JsonStyle
 from layouts.names import LayoutName
 from layouts.options import CsvEncoding
 
@@ -167,11 +169,15 @@ NO_SIDECARS: Final = Sidecars()
 class LayoutRows:
     """What rows of other sinks' layouts depend on beside the rest.
 
-    `csv_value` is how Aiven's csv holds values. `headers` is how the values of headers are read.
+    `csv_value` is how Aiven's csv holds values. `headers` is how the values of headers are read. `json` and
+    `avro` are how data of Kafka Connect are written. `bytes_extension` is what names of bytes end with.
     """
 
     csv_value: CsvEncoding = CsvEncoding.BASE64
     headers: ConverterKind = ConverterKind.BYTES
+    json: JsonStyle = STYLE
+    avro: AvroOptions = S3_SINK
+    bytes_extension: str = ".bin"
 
 
 PLAIN_ROWS: Final = LayoutRows()

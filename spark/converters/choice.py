@@ -15,6 +15,8 @@ from spark.converters.json_converter import JsonConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
 from spark.converters.segments import ColumnConverter
 
+# Their rows have a form of bytes.
+_OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT})
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
@@ -32,18 +34,19 @@ def column_converter(
             return _of_avro(settings, part, output, is_transformed=is_transformed)
         case _:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
+            by_schema = part is OutputField.VALUE and _writes_by_schema(output)
             return JsonConverter(
                 part,
                 output.json_format,
                 schemas=settings.schemas_enable,
-                wants_columns=wants_columns or is_transformed,
-                infers=not is_transformed,
+                wants_columns=wants_columns or is_transformed or by_schema,
+                infers=wants_columns and not is_transformed,
             )
 
 
 def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:
     """Bytes as they are, and checked where a row of the format can only hold text or JSON."""
-    if part not in output.fields or output.layout is LayoutName.AIVEN:
+    if part not in output.fields or output.layout in _OF_BYTES:
         return BytesConverter()
     if output.layout is LayoutName.QUIX:
         return _of_quix(part, output)
@@ -65,14 +68,20 @@ def _of_avro(
     settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool
 ) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: Avro has a registry"
-    is_typed = part in output.fields and makes_columns(output)
+    by_schema = _writes_by_schema(output)
+    is_typed = part in output.fields and (makes_columns(output) or by_schema)
     return AvroConverter(
         settings.registry,
         part,
         output.json_format,
         wants_texts=not is_typed and not is_transformed,
-        wants_columns=is_transformed or (is_typed and output.format is not OutputFormat.AVRO),
+        wants_columns=is_transformed or (is_typed and (by_schema or output.format is not OutputFormat.AVRO)),
     )
+
+
+def _writes_by_schema(output: OutputSettings) -> bool:
+    """True where values with a schema are written by it, whatever their own text or data were."""
+    return output.layout is LayoutName.CONFLUENT and output.format is not OutputFormat.BYTES
 
 
 def makes_columns(output: OutputSettings) -> bool:

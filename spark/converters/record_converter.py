@@ -4,6 +4,7 @@ from typing import Final
 
 import numpy as np
 
+from ingest.columns import Numbers
 from ingest.settings.sink_settings import (
     ConverterKind,
     Converters,
@@ -21,6 +22,8 @@ from spark.converters.layout_rows_check import LayoutRowsCheck
 from spark.converters.plain_converters import null_rows, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
+from spark.formats.encoding.connect_fit import unwritable
+from spark.formats.encoding.row_schema import PartSchema
 from spark.formats.encoding.side_rows import side_output
 from spark.kafka_records import KafkaRecords
 
@@ -81,6 +84,10 @@ class RecordConverter:
                 faults.add(row, *FAILING_NULL)
         keys = self._part(OutputField.KEY, records, faults)
         values = self._part(OutputField.VALUE, records, faults)
+        if self._output.layout is LayoutName.CONFLUENT and not self._holds_all:
+            # There a null is whatever the converter makes one of.
+            ignored = np.union1d(ignored, self._null_values(values, faults))
+            values = [each for each in values if self._is_writable(each, faults)]
         self._headers.check(records, faults)
         if not self._holds_all:
             self._rows.check(records, faults)
@@ -111,6 +118,23 @@ class RecordConverter:
             return segments
         return [each for segment in segments for each in self._held(part, segment, faults)]
 
+    def _null_values(self, segments: list[Segment], faults: RowFaults) -> Numbers:
+        """The rows without a value that are ignored; the same rows as faults, where they fail."""
+        nulls = [each.rows[each.column.nulls()] for each in segments]
+        rows = np.concatenate(nulls) if nulls else np.zeros(0, np.int64)
+        if self._nulls is NullValues.FAIL:
+            for row in rows.tolist():
+                faults.add(row, *FAILING_NULL)
+        return rows if self._nulls is NullValues.IGNORE else np.zeros(0, np.int64)
+
+    def _is_writable(self, segment: Segment, faults: RowFaults) -> bool:
+        """Whether the layout's rows can have this schema; else its rows are faults."""
+        problem = schema_problem(self._output, segment.column)
+        if problem is not None:
+            for row in segment.rows[~segment.column.nulls()].tolist():
+                faults.add(row, *problem)
+        return problem is None or bool(segment.column.nulls().any())
+
     def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
         problem = null_problem(self._output, part, segment.column)
@@ -119,6 +143,16 @@ class RecordConverter:
 
 NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for each")
 """Reason and sentence of a record without a key, where there are objects of keys."""
+
+
+def schema_problem(output: OutputSettings, value: ConvertedColumn) -> tuple[str, str] | None:
+    """Reason and sentence of values whose schema the layout's rows cannot have; None where they can."""
+    if output.layout is not LayoutName.CONFLUENT:
+        return None
+    why = unwritable(output.format, output.rows.avro, PartSchema(value.form, value.schema))
+    if why is None:
+        return None
+    return "schema_unfit", f"output.format={output.format} cannot hold the value: {why}"
 
 
 def null_problem(

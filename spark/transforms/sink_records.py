@@ -15,7 +15,7 @@ from spark.converters.choice import makes_columns
 from spark.converters.header_converter import check_headers_beside
 from spark.converters.json_converter import JsonConverter
 from spark.converters.layout_rows_check import LayoutRowsCheck
-from spark.converters.record_converter import FAILING_NULL, NULL_KEY, null_problem
+from spark.converters.record_converter import FAILING_NULL, NULL_KEY, null_problem, schema_problem
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
 from spark.kafka_records import KafkaRecords
@@ -58,11 +58,11 @@ class TransformedRecords:
         for run in conversion.runs:
             made = self._chain.apply(run)
             faults += made.faults
-            for each in made.runs:
-                kept = self._held(each, faults)
-                ignored += len(each) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
+            for made_run in made.runs:
+                kept = self._held(made_run, faults)
+                ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
                 if len(kept):
-                    found += self._shaped(kept, faults)
+                    found += [each for each in self._shaped(kept, faults) if self._is_writable(each, faults)]
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 
@@ -92,6 +92,13 @@ class TransformedRecords:
                 faults += _faults(run, np.array([row]), *problem)
                 gone[row] = True
         return run if not gone.any() else run.take(np.flatnonzero(~gone))
+
+    def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
+        """Whether the layout's rows can have the schema of the values; else the records are faults."""
+        problem = schema_problem(self._output, run.value)
+        if problem is not None:
+            faults += _faults(run, ~run.value.nulls(), *problem)
+        return problem is None
 
     def _shaped(self, run: ConvertedRecords, faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The run with its values as columns, where they are JSON and the output has such."""

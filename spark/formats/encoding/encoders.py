@@ -2,12 +2,17 @@
 
 from typing import Final
 
+from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import OutputFormat, OutputSettings
 from layouts.names import LayoutName
 from spark.compression.blocks import SUFFIXES
 from spark.formats.encoding.aiven_csv import AivenCsvRows
 from spark.formats.encoding.aiven_json import AivenJsonRows
 from spark.formats.encoding.avro_encoder import AvroEncoder
+from spark.formats.encoding.connect_avro import ConnectAvroEncoder
+from spark.formats.encoding.connect_json import ConnectJsonLines
+from spark.formats.encoding.connect_parquet import parquet_values
+from spark.formats.encoding.connect_values import value_of
 from spark.formats.encoding.csv_rows import CsvRows
 from spark.formats.encoding.encoder import ObjectEncoder
 from spark.formats.encoding.joined_encoder import LINE_FEED, JoinedEncoder
@@ -24,8 +29,15 @@ _EXTENSIONS: Final[dict[OutputFormat, str]] = {
     OutputFormat.CSV: ".csv",
     OutputFormat.AVRO: ".avro",
     OutputFormat.PARQUET: ".parquet",
-    OutputFormat.BYTES: ".bin",
     OutputFormat.TEXT: ".txt",
+}
+# As parquet-mr names its codecs.
+_PARQUET_SUFFIXES: Final = {
+    Compression.NONE: "",
+    Compression.SNAPPY: ".snappy",
+    Compression.GZIP: ".gz",
+    Compression.ZSTD: ".zstd",
+    Compression.LZ4: ".lz4raw",
 }
 _PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
@@ -35,6 +47,8 @@ def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.layout:
         case LayoutName.AIVEN:
             return _of_aiven(output)
+        case LayoutName.CONFLUENT:
+            return _of_confluent(output, schema)
         case LayoutName.QUIX:
             return LineEncoder(output, QuixJsonRows().text)
         case _:
@@ -70,10 +84,38 @@ def _of_aiven(output: OutputSettings) -> ObjectEncoder:
             return JoinedEncoder(output, AivenJsonRows(output, LINE_FEED).text, between=LINE_FEED)
 
 
+def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    match output.format:
+        case OutputFormat.AVRO:
+            assert schema.value is not None, "the schema is that of an object of values"
+            return ConnectAvroEncoder(output, schema.value, value_of)
+        case OutputFormat.PARQUET:
+            assert schema.value is not None, "the schema is that of an object of values"
+            return parquet_values(output, schema.value)
+        case OutputFormat.BYTES:
+            return LineEncoder(output, SeparatedRows(output).text)
+        case _:
+            return LineEncoder(output, ConnectJsonLines(output.rows.json).text)
+
+
 def extension(output: OutputSettings) -> str:
     """What the names of objects end with, such as `.jsonl.gz`."""
     if output.layout is LayoutName.AIVEN:
         # The compression is named even where it is inside.
         return (".avro" if output.format is OutputFormat.AVRO else "") + SUFFIXES[output.compression]
     packed = "" if output.format in _PACKED_INSIDE else SUFFIXES[output.compression]
+    if output.format is OutputFormat.BYTES:
+        return output.rows.bytes_extension + packed
+    if output.layout is LayoutName.CONFLUENT:
+        return _confluent_extension(output)
     return _EXTENSIONS[output.format] + packed
+
+
+def _confluent_extension(output: OutputSettings) -> str:
+    match output.format:
+        case OutputFormat.JSONL:
+            return f".json{SUFFIXES[output.compression]}"
+        case OutputFormat.PARQUET:
+            return f"{_PARQUET_SUFFIXES[output.compression]}.parquet"
+        case _:
+            return _EXTENSIONS[output.format]

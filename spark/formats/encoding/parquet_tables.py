@@ -1,7 +1,8 @@
 """Parquet files of Arrow columns, a row group at a time."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,13 +17,18 @@ from spark.formats.encoding.steps import steps
 _GROUP_BYTES: Final = 32 * 1024 * 1024
 # Every batch costs some kilobytes beside its values.
 _BATCHES: Final = 64
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ParquetTables:
-    """One Parquet file of this schema, whose columns `arrays` makes of records."""
+    """One Parquet file of this schema, whose columns `arrays` makes of records; `options` are pyarrow's."""
 
     def __init__(
-        self, output: OutputSettings, schema: Any, arrays: Callable[[ConvertedRecords], list[Any]]
+        self,
+        output: OutputSettings,
+        schema: Any,
+        arrays: Callable[[ConvertedRecords], list[Any]],
+        options: Mapping[str, Any] = _NONE,
     ) -> None:
         self._file = schema
         self._arrays = arrays
@@ -34,7 +40,11 @@ class ParquetTables:
             self._file,
             compression="none" if output.compression is Compression.NONE else str(output.compression),
             compression_level=output.compression_level,
+            **options,
         )
+        if schema.metadata and not options.get("store_schema", True):
+            # pyarrow writes them with its own schema only.
+            self._writer.add_key_value_metadata(schema.metadata)
 
     @property
     def buffered(self) -> int:

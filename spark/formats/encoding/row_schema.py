@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSettings, SchemaCompatibility
+from layouts.names import LayoutName
 from spark.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.schema_merge import TypesConflict, fits, merged
 
@@ -73,6 +74,9 @@ def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
         key = _part(records.key) if OutputField.KEY in output.fields else None
         value = _part(records.value) if OutputField.VALUE in output.fields else None
         return RowSchema(key, value)
+    if output.layout is LayoutName.CONFLUENT:
+        # An object has values of one schema, even where it does not show it.
+        return RowSchema(value=_part(records.value))
     if output.format is OutputFormat.CSV and not output.envelope:
         part = records.key if OutputField.KEY in output.fields else records.value
         return (

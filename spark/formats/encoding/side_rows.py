@@ -23,11 +23,19 @@ from ingest.settings.sink_settings import (
     SideRole,
 )
 from layouts.arrow import arrow_binary
+from layouts.connect.parquet import WRITER_OPTIONS, as_parquet
+from layouts.connect.records import CONFLUENT_HEADERS
+from layouts.connect.to_avro import avro_of_schema
+from layouts.names import LayoutName
 from spark.converted_records import ConvertedRecords, Form
 from spark.formats.avro_schema import parse_schema
 from spark.formats.encoding.avro_blocks import AvroBlocks
 from spark.formats.encoding.avro_pieces import encoded
 from spark.formats.encoding.avro_shapes import part_shape
+from spark.formats.encoding.connect_avro import ConnectAvroEncoder
+from spark.formats.encoding.connect_json import ConnectJsonLines
+from spark.formats.encoding.connect_parquet import headers_schema, parquet_keys
+from spark.formats.encoding.connect_values import key_of
 from spark.formats.encoding.encoder import ObjectEncoder
 from spark.formats.encoding.json_members import base64_texts
 from spark.formats.encoding.json_rows import bare_json
@@ -76,8 +84,23 @@ def new_side_encoder(
 ) -> ObjectEncoder:
     """The encoder of one new side object; `output` is `side_output`'s, `header` reads headers' values."""
     if role is SideRole.KEYS:
+        if output.layout is LayoutName.CONFLUENT and output.format is not OutputFormat.BYTES:
+            return _confluent_keys(output, schema.side_key)
         return _of_keys(output, schema.side_key)
     return _of_headers(output, _header_base64 if header is ConverterKind.BYTES else bytes.decode)
+
+
+def _confluent_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
+    """Keys with the schema that Kafka Connect has for them."""
+    match output.format:
+        case OutputFormat.AVRO:
+            assert part is not None, "keys of Avro have a schema"
+            return ConnectAvroEncoder(output, part, key_of)
+        case OutputFormat.PARQUET:
+            assert part is not None, "keys of Parquet have a schema"
+            return parquet_keys(output, part)
+        case _:
+            return LineEncoder(output, ConnectJsonLines(output.rows.json, key_of).text)
 
 
 def _of_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
@@ -114,8 +137,19 @@ def _key_data(records: ConvertedRecords, part: PartSchema) -> Any:
 def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
-            return _AvroRows(output, _HEADERS, lambda records: _each(records, lambda one: _avro(one, text)))
+            shape = _HEADERS
+            if output.layout is LayoutName.CONFLUENT:
+                shape = json.loads(avro_of_schema(CONFLUENT_HEADERS.fields[0].schema, output.rows.avro))
+            return _AvroRows(output, shape, lambda records: _each(records, lambda one: _avro(one, text)))
         case OutputFormat.PARQUET:
+            if output.layout is LayoutName.CONFLUENT:
+                schema = headers_schema(output)
+                return ParquetTables(
+                    output,
+                    schema,
+                    lambda records: [as_parquet(_arrays(records, text), schema.field(0))],
+                    WRITER_OPTIONS,
+                )
             field = pa.field("headers", _ENTRIES, nullable=False)
             return ParquetTables(output, pa.schema([field]), lambda records: [_arrays(records, text)])
         case _:
