@@ -73,6 +73,12 @@ class Metrics:
             ["what"],
             registry=registry,
         )
+        self.post_actions = Counter(
+            "headrace_post_actions",
+            "Objects acted on after their commit (post.action), by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
         self.pending_objects = Gauge(
             "headrace_pending_objects", "Objects known and not yet done.", registry=registry
         )

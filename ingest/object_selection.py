@@ -9,6 +9,7 @@ from ingest.kafka import control_records
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.key_routes import ArchiveRoutes, KeyRoutes
 from ingest.model.objects import Route
+from ingest.model.post_action import PostActionKind
 from ingest.settings import Settings
 from ingest.template import KeyTemplate
 from layouts.key_names import ArchiveNames
@@ -28,7 +29,14 @@ def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> Obj
         exclude=settings.discovery.exclude,
         baseline=baseline,
         min_age_ms=settings.discovery.min_age_ms,
+        moved_to=_moved_to(settings),
     )
+
+
+def _moved_to(settings: Settings) -> str | None:
+    """The prefix under which objects stand that were read."""
+    action = settings.post_action
+    return action.target if action is not None and action.kind is PostActionKind.MOVE else None
 
 
 def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:

@@ -29,7 +29,8 @@ _LISTS_AGAIN_BELOW = 0.9
 class Catalogue:
     """Decides which objects are new. One thread owns it and its planner; nothing blocks or reads a clock.
 
-    `retention_ms` is `ledger.retention.ms`. What it stores or compares with S3's times is wall clock.
+    `retention_ms` is `ledger.retention.ms`, `post_action` the text of what is done with objects afterwards.
+    What it stores or compares with S3's times is wall clock.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class Catalogue:
         max_pending_objects: int = 100_000,
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
+        post_action: str | None = None,
     ) -> None:
         self.states = ObjectStates(
             view=view,
             object_filter=object_filter,
             max_pending_objects=max_pending_objects,
             joining=joining,
+            post_action=post_action,
         )
         self._bucket = bucket
         self._object_filter = object_filter
@@ -122,6 +125,7 @@ class Catalogue:
             if entry is not None:
                 self._expiry.listed()
                 if entry.state is State.DONE:
+                    states.owe_action(seen.id, entry, effects)
                     continue
                 states.side_objects.saw(seen.id.key, entry)
             self._pending_after_listing(seen, entry, now, effects)
@@ -166,6 +170,13 @@ class Catalogue:
     def on_written(self, writes: Sequence[LedgerWrite], now: Instant) -> Effects:
         """What follows once the driver's transaction with these `Effects.writes` was acknowledged."""
         return self.states.on_written(tuple(writes), now)
+
+    def on_acted(self, done: Iterable[ObjectId]) -> Effects:
+        """What follows once `Effects.actions` were carried out for these objects."""
+        effects = EffectsBuilder()
+        for object_id in done:
+            self.states.on_acted(object_id, effects)
+        return effects.effects()
 
     # What people ask
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey
 from ingest.model.objects import ObjectId
+from ingest.model.post_action import OwedAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,8 @@ class Effects:
     """Folders of topics in which the places of tombstones are to be found: `Catalogue.on_tombstones`."""
     inexact: Mapping[str, int] = field(default_factory=dict)
     """What of a restore is not given back as it was, by what."""
+    actions: tuple[OwedAction, ...] = ()
+    """Objects that are done and owed `post.action`: `Catalogue.on_acted` once they are not."""
     decisions: tuple[tuple[str, str | None], ...] = ()
     """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
 
@@ -82,6 +85,7 @@ class Effects:
             warnings=self.warnings + other.warnings,
             searches=self.searches + other.searches,
             inexact=Counter(self.inexact) + Counter(other.inexact),
+            actions=self.actions + other.actions,
             decisions=self.decisions + other.decisions,
         )
 
@@ -100,6 +104,7 @@ class EffectsBuilder:
     warnings: list[str] = field(default_factory=list)
     searches: list[str] = field(default_factory=list)
     inexact: Counter[str] = field(default_factory=Counter)
+    actions: list[OwedAction] = field(default_factory=list)
     decisions: list[tuple[str, str | None]] = field(default_factory=list)
 
     def ignore(self, reason: str, key: str) -> None:
@@ -125,5 +130,6 @@ class EffectsBuilder:
             warnings=tuple(self.warnings),
             searches=tuple(self.searches),
             inexact=dict(self.inexact),
+            actions=tuple(self.actions),
             decisions=tuple(self.decisions),
         )

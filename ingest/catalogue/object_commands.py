@@ -59,7 +59,9 @@ class Replay:
         """State `new` for the object, never a tombstone; slices go on from theirs or are cut anew."""
         if entry is None or not self.covers(seen.id, entry):
             return []
-        fresh = replace(entry, state=State.NEW, reason=None, error=None, attempts=0, updated_ms=now_ms)
+        fresh = replace(
+            entry, state=State.NEW, reason=None, error=None, attempts=0, action=None, updated_ms=now_ms
+        )
         if not self.is_from_start:
             return [
                 LedgerWrite(key=seen.id, entry=fresh),
@@ -106,6 +108,7 @@ class Mark:
             reason=MARKED,
             error=None,
             attempts=0,
+            action=None,
             cuts=None,
             options=None if entry is None or entry.position is None else entry.options,
             size=seen.size,

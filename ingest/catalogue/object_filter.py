@@ -23,6 +23,7 @@ class ExclusionReason(StrEnum):
     UNMATCHED = "unmatched"
     START_KEY = "start_key"
     EXISTING = "existing"
+    MOVED = "moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Baseline:
 class ObjectFilter:
     """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key.
 
-    `is_internal` knows the bookkeeping of the archive's layout.
+    `is_internal` knows the bookkeeping of the archive's layout; objects under `moved_to` were read before.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class ObjectFilter:
         exclude: Sequence[str] = (),
         baseline: Baseline = Baseline(),
         min_age_ms: int = 0,
+        moved_to: str | None = None,
     ) -> None:
         self.prefix = prefix
         self.min_age_ms = min_age_ms
+        self._moved_to = moved_to
         self._route = route
         self._is_internal = is_internal
         self._include = _any_of(include)
@@ -72,9 +75,10 @@ class ObjectFilter:
             return ExclusionReason.OUTSIDE_PREFIX
         if key.endswith("/"):
             return ExclusionReason.FOLDER
-        if any(segment in f"/{key}" for segment in _INTERNAL):
-            return ExclusionReason.INTERNAL
-        if self._is_internal is not None and self._is_internal(key):
+        if self._moved_to is not None and key.startswith(self._moved_to):
+            return ExclusionReason.MOVED
+        is_internal = any(segment in f"/{key}" for segment in _INTERNAL)
+        if is_internal or (self._is_internal is not None and self._is_internal(key)):
             return ExclusionReason.INTERNAL
         if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
             return ExclusionReason.EXCLUDED

@@ -21,6 +21,7 @@ from ingest.clock import Instant
 from ingest.error_policy import WORKER_DIED
 from ingest.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.post_action import OwedAction
 from ingest.settings.choices import RestoreSidecars, RestoreTombstones
 from ingest.settings.settings import JoiningSettings
 
@@ -37,6 +38,7 @@ class ObjectStates:
         object_filter: ObjectFilter,
         max_pending_objects: int,
         joining: JoiningSettings | None = None,
+        post_action: str | None = None,
     ) -> None:
         self.table = PendingTable()
         self.ledger = Overlay(view)
@@ -56,6 +58,7 @@ class ObjectStates:
             mode=RestoreTombstones.IGNORE if joining is None else joining.tombstones,
         )
         self.max_pending_objects = max_pending_objects
+        self.post_action = post_action
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
         self.permissions = PermissionCheck(lambda: self.recent)
         self.unwritten: set[LedgerKey] = set()
@@ -194,7 +197,31 @@ class ObjectStates:
         )
         self.recent.append(ended)
         effects.finished.append(ended)
+        self.owe_action(ended.id, ended.entry, effects)
         self.messages.finish(pending.object.id, effects)
+
+    def owe_action(self, object_id: ObjectId, entry: LedgerEntry, effects: EffectsBuilder) -> None:
+        """Have done what the ledger says is owed to an object that is done: what the option still says."""
+        if entry.action is None or entry.action != self.post_action:
+            return
+        beside = [side for placed in entry.tombstones for side in (placed.keys, placed.headers) if side]
+        effects.actions.append(
+            OwedAction(
+                object_id,
+                (
+                    *((side.key, side.etag, side.version_id) for side in (*entry.sides, *beside)),
+                    (object_id.key, object_id.etag, entry.version_id),
+                ),
+            )
+        )
+
+    def on_acted(self, object_id: ObjectId, effects: EffectsBuilder) -> None:
+        """Nothing is owed to the object any more; where its record is under way, the next listing tells."""
+        entry = self.ledger.get(object_id)
+        if entry is None or entry.action is None or object_id in self.unwritten:
+            return
+        if self.table.find(object_id) is None and object_id not in self.table.held:
+            self.write(object_id, replace(entry, action=None), effects)
 
     def finish_split_object(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
         """Write the end of a split object when all its slices have theirs and no live plan holds one."""
@@ -204,7 +231,10 @@ class ObjectStates:
             return
         assert pending.entry is not None
         entry = concluded(
-            pending.entry, [piece.entry for piece in pending.splits if piece.entry is not None], now.wall_ms
+            pending.entry,
+            [piece.entry for piece in pending.splits if piece.entry is not None],
+            now.wall_ms,
+            self.post_action,
         )
         if self.revive_if_seen_since(pending, entry):
             self.split(pending, pending.entry.cuts or (), now, effects)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ingest.catalogue.pending import PendingObject
-from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
+from ingest.model.ledger_entry import LedgerEntry, SplitKey, State, is_owed
 from ingest.model.objects import ObjectId
 from ingest.model.slot_protocol import UNRECORDED_OPTIONS
 
@@ -15,21 +15,25 @@ def split_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SplitKey]:
     return [SplitKey(object_id, begin, end) for begin, end in pairwise(cuts)]
 
 
-def concluded(entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int) -> LedgerEntry:
+def concluded(
+    entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int, post_action: str | None = None
+) -> LedgerEntry:
     """The object's own entry once every slice has one of these ends: the least happy end is the object's."""
     ends = list(ends)
     worst = max(ends, key=lambda end: (State.DONE, State.QUARANTINED, State.SKIPPED).index(end.state))
     is_done = worst.state is State.DONE
+    bad = sum(end.bad for end in ends)
     return replace(
         entry,
         state=worst.state,
         reason=worst.reason,
         error=worst.error,
         records=sum(end.records for end in ends),
-        bad=sum(end.bad for end in ends),
+        bad=bad,
         cuts=None if is_done else entry.cuts,
         options=None if is_done else entry.options,
         updated_ms=now_ms,
+        action=post_action if is_owed(worst.state, bad) else None,
     )
 
 

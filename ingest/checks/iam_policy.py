@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ingest.checks.upload_lifecycle import Rule, with_our_rule
+from ingest.model.post_action import PostActionKind
 from ingest.settings import Settings
 from ingest.settings.sink_settings import Encryption, SinkSettings
 
@@ -57,10 +58,29 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
 
 def _source_run(settings: Settings) -> list[Statement]:
     found = [_listing(settings), _on_objects(settings, "objects", "s3:GetObject", "s3:GetObjectVersion")]
+    found += _post_action(settings)
     if settings.sqs is not None:
         actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
         found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
     return found
+
+
+def _post_action(settings: Settings) -> list[Statement]:
+    """What `post.action` does to objects beside reading them."""
+    action = settings.post_action
+    if action is None:
+        return []
+    tagging = ["s3:GetObjectTagging", "s3:PutObjectTagging"]
+    if action.kind is PostActionKind.DELETE:
+        return [_on_objects(settings, "delete", "s3:DeleteObject")]
+    if action.kind is PostActionKind.TAG:
+        versions = [each.replace("Object", "ObjectVersion") for each in tagging]
+        return [_on_objects(settings, "tag", *tagging, *versions)]
+    target = f"arn:aws:s3:::{settings.s3.bucket}/{action.target}*"
+    return [
+        _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
+        _allow("moveTo", ["s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"], target),
+    ]
 
 
 def _source_check(settings: Settings) -> list[Statement]:

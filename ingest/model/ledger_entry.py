@@ -63,7 +63,8 @@ class LedgerEntry:
     `position` is where work goes on, None before the first row. `cuts` is set only in the own entry of a
     split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`
     count from the object's start. Sizes in bytes, times in ms since 1970. `sides` and `tombstones` are what
-    the object is read with, which its position covers.
+    the object is read with, which its position covers. `action` is the text of the `post.action` that is owed
+    to an object that is done.
     """
 
     state: State
@@ -83,11 +84,17 @@ class LedgerEntry:
     cuts: tuple[int, ...] | None = None
     sides: tuple[SideObject, ...] = ()
     tombstones: tuple[PlacedTombstones, ...] = ()
+    action: str | None = None
 
     @property
     def is_settled(self) -> bool:
         """True when nothing more is owed for this object unless something outside changes."""
         return self.state in SETTLED
+
+
+def is_owed(state: State, bad: int) -> bool:
+    """Whether an object with this end is owed its `post.action`: one with bad records stays as it is."""
+    return state is State.DONE and not bad
 
 
 def encode_key(key: LedgerKey) -> bytes:
@@ -146,6 +153,8 @@ def encode_entry(entry: LedgerEntry) -> bytes:
         shape["sides"] = entry.sides
     if entry.tombstones:
         shape["tombstones"] = entry.tombstones
+    if entry.action is not None:
+        shape["action"] = entry.action
     return msgspec.json.encode(shape)
 
 
@@ -170,6 +179,7 @@ class _EntryShape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     options: str | None = None
     sides: tuple[SideObject, ...] = ()
     tombstones: tuple[PlacedTombstones, ...] = ()
+    action: str | None = None
 
 
 _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
@@ -201,6 +211,7 @@ def decode_entry(raw: bytes) -> LedgerEntry:
             cuts=shape.cuts,
             sides=shape.sides,
             tombstones=shape.tombstones,
+            action=shape.action,
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidLedger(_what_is_wrong_with(raw)) from error

@@ -8,6 +8,7 @@ import structlog
 from ingest.catalogue import Effects
 from ingest.clock import Clock
 from ingest.log_levels import is_debug
+from ingest.model.post_action import OwedAction
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.statistics import Statistics
 from listeners.listeners import Listeners
@@ -22,6 +23,7 @@ _DETAILS: Final[Mapping[str, str]] = {
     "excluded": "object.include or object.exclude leaves it out",
     "unmatched": "file.name.template does not match; `headrace explain CONFIG KEY` says why",
     "start_key": "it is not above native.start.key",
+    "moved": "it lies under the prefix that post.action moves objects to",
     "existing": "it was there before the first start, and include.existing is false",
     "known": "the ledger has its end, by this ETag; see `headrace status CONFIG --key KEY`",
     "missing": "it was deleted since",
@@ -45,12 +47,14 @@ class EffectsApplier:
         statistics: Statistics,
         clock: Clock,
         search: Callable[[str], None],
+        act: Callable[[OwedAction], None],
     ) -> None:
         self._writes = writes
         self._listeners = listeners
         self._statistics = statistics
         self._clock = clock
         self._search = search
+        self._act = act
 
     def apply(self, effects: Effects) -> None:
         """Hand everything in `effects` to whoever does it."""
@@ -70,6 +74,8 @@ class EffectsApplier:
             )
         for folder in effects.searches:
             self._search(folder)
+        for owed in effects.actions:
+            self._act(owed)
         self._count(effects)
         for warning in effects.warnings:
             _log.warning("listing_warned", warning=warning)

@@ -19,6 +19,7 @@ def deciders(
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
         joining=settings.joining,
+        post_action=None if settings.post_action is None else settings.post_action.text,
     )
     limits = BatchLimits(
         slots=slots,

@@ -24,7 +24,9 @@ from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.message_reader import MessageReader
+from ingest.service.post_actions import PROBLEM, PostActions
 from ingest.service.service_events import (
+    ActionsDone,
     ComponentProblem,
     Fatal,
     LedgerEndBlocked,
@@ -69,6 +71,7 @@ class LoopParts:
     applier: EffectsApplier
     supervisor: SlotSupervisor
     statistics: Statistics
+    post_actions: PostActions | None = None
 
 
 class EventLoop:
@@ -196,6 +199,8 @@ class EventLoop:
                 self._parts.statistics.trouble(part, sentence)
             case TopicAnswered(topic, refusal):
                 self._parts.planner.access.topic_answered(topic, refusal)
+            case ActionsDone(objects):
+                self._applier.apply(self._parts.catalogue.on_acted(objects))
             case Fatal():
                 raise event.ending()
 
@@ -282,6 +287,8 @@ class EventLoop:
 
     def _is_idle(self) -> bool:
         parts = self._parts
+        if parts.post_actions is not None and not parts.post_actions.is_idle:
+            return False
         return parts.catalogue.is_idle and parts.commands.is_idle and not parts.planner.has_live_plans
 
     def _check_deadlines(self, now: float) -> None:
@@ -317,6 +324,8 @@ class EventLoop:
         bucket = parts.statistics.problems.get("bucket")
         if bucket is not None:
             found.append(bucket)
+        if parts.post_actions is not None and (problem := parts.statistics.problems.get(PROBLEM)) is not None:
+            found.append(problem)
         # While the listing goes on there may be news from there.
         if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ingest.catalogue.effects import LedgerWrite
 from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
+from ingest.model.objects import ObjectId
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ class TopicAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionsDone:
+    """What `post.action` says was done with these objects."""
+
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fatal:
     """This leadership cannot go on: the lead or the ledger is lost, or what it needs is refused."""
 
@@ -68,5 +76,12 @@ class RunInServiceThread:
 
 
 OwnEvent = (
-    RunInServiceThread | Written | Recovered | LedgerEndBlocked | ComponentProblem | TopicAnswered | Fatal
+    RunInServiceThread
+    | Written
+    | Recovered
+    | LedgerEndBlocked
+    | ComponentProblem
+    | TopicAnswered
+    | ActionsDone
+    | Fatal
 )

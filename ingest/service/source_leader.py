@@ -20,6 +20,7 @@ from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.model.ledger_entry import State
 from ingest.model.objects import Route
+from ingest.model.post_action import OwedAction
 from ingest.object_selection import baseline_from
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
@@ -32,6 +33,7 @@ from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
+from ingest.service.post_actions import PostActions
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
@@ -116,12 +118,14 @@ class SourceLeader:
         )
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
+        post_actions = self._post_actions()
         applier = EffectsApplier(
             writes=writes,
             listeners=listeners,
             statistics=process.statistics,
             clock=clock.now,
             search=self._searching(),
+            act=_nothing if post_actions is None else post_actions.request,
         )
         supervisor = SlotSupervisor(
             SlotParts(
@@ -150,6 +154,7 @@ class SourceLeader:
                 applier=applier,
                 supervisor=supervisor,
                 statistics=process.statistics,
+                post_actions=post_actions,
             ),
             bucket=settings.s3.bucket,
             startup_deadline=self._listing_deadline(),
@@ -220,6 +225,18 @@ class SourceLeader:
         search = TombstoneSearch(settings, self._inbox.put)
         self._closing.callback(search.close)
         return search.request
+
+    def _post_actions(self) -> PostActions | None:
+        if self._settings.post_action is None:
+            return None
+        actions = PostActions(
+            self._settings.s3,
+            self._settings.post_action,
+            self._inbox.put,
+            count=lambda outcome: self._process.metrics.post_actions.labels(outcome).inc(),
+        )
+        self._closing.callback(actions.close)
+        return actions
 
     def _until_idle(self) -> UntilIdle | None:
         if not self._process.until_idle:
@@ -315,3 +332,7 @@ class SourceLeader:
             # Who is asked to end meanwhile takes none of it along into another leadership.
             while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
                 pass
+
+
+def _nothing(_owed: OwedAction) -> None:
+    """No `post.action` is configured, so none is owed."""

@@ -1,9 +1,11 @@
 """Parsed options to the settings object. Called only when there is no problem left."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ingest.model.post_action import PostAction
 from ingest.settings import settings
 from ingest.settings.choices import (
     CredentialsProvider,
@@ -83,6 +85,7 @@ def build(
         shown=shown,
         given=frozenset(entries),
         texts=tuple((name, Secret(entry.raw), Secret(entry.text)) for name, entry in entries.items()),
+        post_action=_post_action(values),
         translated=translated,
     )
 
@@ -90,6 +93,13 @@ def build(
 def _sink_group(name: str, translated: Translated | None) -> str:
     """The group of a sink's offsets: that of the Connect connector whose configuration this is."""
     return name if translated is None else f"connect-{name}"
+
+
+def _post_action(values: Values) -> PostAction | None:
+    action = values[reading_options.POST_ACTION]
+    if action is None:
+        return None
+    return replace(action, is_unconditional=values[reading_options.POST_ACTION_UNCONDITIONAL])
 
 
 def state_dir(given: str | None, environment: Mapping[str, str]) -> Path:

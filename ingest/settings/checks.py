@@ -7,6 +7,7 @@ from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance
 from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import check_direction, direction
 from ingest.settings.options import connection_options, reading_options, record_options
+from ingest.settings.post_action_checks import check_post_action
 from ingest.settings.record_checks import check_records
 from ingest.settings.restore_forms import check_restore
 from ingest.settings.routing_checks import check_routing
@@ -41,6 +42,7 @@ def check(values: Values) -> None:
         check_records(values)
         check_restore(values)
         check_rows(values)
+        check_post_action(values)
     _check_delays(values)
     _check_endpoints(values)
 

@@ -7,6 +7,7 @@ from ingest.settings.options import (
     OPTIONS,
     connection_options,
     format_options,
+    reading_options,
     record_options,
     sink_options,
 )
@@ -49,6 +50,8 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     record_options.TIMESTAMP_FROM: "is a source's; use file.name.timestamp.source for names",
     record_options.ENVELOPE: "is a source's; use output.envelope",
     record_options.ENVELOPE_BASE64: _REMOVE,
+    reading_options.POST_ACTION: _REMOVE,
+    reading_options.POST_ACTION_UNCONDITIONAL: _REMOVE,
     record_options.JOB_MAX_OBJECTS: _REMOVE,
     record_options.JOB_MAX_BYTES: _REMOVE,
     record_options.JOB_MAX_SECONDS: _REMOVE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from ingest.model.post_action import PostAction
 from ingest.settings.choices import (
     Compression,
     CredentialsProvider,
@@ -328,7 +329,8 @@ class Settings:
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
     `texts` holds, for each of those, its text as it was written and with its references replaced. `sink` is
-    None for a source. `translated` is there when the configuration is one of another maker's sink.
+    None for a source. `post_action` is what becomes of
+    objects that are done. `translated` is there when the configuration is one of another maker's sink.
     """
 
     identity: IdentitySettings
@@ -350,6 +352,7 @@ class Settings:
     texts: tuple[tuple[str, Secret, Secret], ...]
     sink: SinkSettings | None = None
     transforms: TransformChain = NO_TRANSFORMS
+    post_action: PostAction | None = None
     translated: Translated | None = None
 
     @property

@@ -1,8 +1,10 @@
-"""The forms of `key.source`, `value.source`, `record.headers`, `record.timestamp`: a word, or `tag:rest`."""
+"""The forms of `key.source`, `value.source`, `record.headers`, `record.timestamp`, `post.action`."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+from ingest.model.post_action import PostAction, PostActionKind
 from ingest.settings import record_sources
 from ingest.settings.value_types import Form, FormError
 
@@ -63,4 +65,30 @@ TIMESTAMP_SOURCE: Final[Form[record_sources.TimestampSource]] = _source(
     },
     {"field": _field},
     "produce, object, template or field:PATH (dots for nesting)",
+)
+
+
+_TAG: Final = re.compile(r"([\w .:/+@-]{1,128})=([\w .:/=+@-]{0,256})")
+
+
+def _post_action(text: str) -> PostAction | None:
+    kind, _, target = text.strip().partition(":")
+    if kind.lower() == "none" and not target:
+        return None
+    try:
+        action = PostAction(PostActionKind(kind.lower()), target)
+    except ValueError:
+        raise FormError from None
+    match action.kind:
+        case PostActionKind.DELETE if target:
+            raise FormError("delete takes nothing behind it")
+        case PostActionKind.MOVE if not target or target.startswith("/"):
+            raise FormError("move needs a prefix that does not begin with /")
+        case PostActionKind.TAG if not _TAG.fullmatch(target) or target.lower().startswith("aws:"):
+            raise FormError("tag needs KEY=VALUE of letters, digits, blanks and _ . : / = + - @")
+    return action
+
+
+POST_ACTION_FORM: Final = Form(
+    kind="STRING", expected="none, delete, move:PREFIX or tag:KEY=VALUE", parse=_post_action
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from ingest.clock import wall_ms
 from ingest.errors import HeadraceError, InvalidObject
-from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
 from ingest.model.positions import Position
 from ingest.model.slot_protocol import Checkpoint, Failure, Split
 
@@ -88,10 +88,11 @@ class SplitProgress:
             reason=self.error.reason if isinstance(self.error, InvalidObject) else None,
         )
 
-    def checkpoint(self, options: str) -> Checkpoint:
-        """The ledger record of where the work stands now."""
+    def checkpoint(self, options: str, post_action: str | None = None) -> Checkpoint:
+        """The ledger record of where the work stands now; at a good end `post_action` is owed."""
         split, now = self.split, self.now
         key: LedgerKey = split.object.id
+        is_whole = split.begin is None or split.end is None
         if split.begin is not None and split.end is not None:
             key = SplitKey(split.object.id, split.begin, split.end)
         entry = LedgerEntry(
@@ -111,5 +112,6 @@ class SplitProgress:
             updated_ms=wall_ms(),
             sides=split.sides,
             tombstones=split.tombstones,
+            action=post_action if is_whole and is_owed(now.state, now.bad) else None,
         )
         return Checkpoint(key=key, entry=entry)

@@ -18,7 +18,8 @@ class TaskSettings:
     """`options` is the hash of the settings that give positions their meaning.
 
     `bytes_per_second` is one slot's share of `max.bytes.per.second`; `topic` is that of all records, unless
-    keys name theirs; a task that makes no progress for `stuck_seconds` ends.
+    keys name theirs; `post_action` is owed to objects that are done; a task that makes no progress for
+    `stuck_seconds` ends.
     """
 
     name: str
@@ -29,6 +30,7 @@ class TaskSettings:
     ordering: Ordering
     options: str
     topic: str | None = None
+    post_action: str | None = None
     bytes_per_second: float | None = None
     log_level: str = "info"
     # Reads time out within minutes, repeats included, and what is decoded at once takes seconds.
@@ -47,6 +49,7 @@ def task_settings(settings: Settings, *, slots: int, log_level: str = "info") ->
         ordering=settings.routing.ordering,
         options=options_hash(settings.format, settings.routing),
         topic=settings.routing.topic,
+        post_action=None if settings.post_action is None else settings.post_action.text,
         bytes_per_second=None if rate is None else rate / slots,
         log_level=log_level,
     )

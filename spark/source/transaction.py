@@ -31,6 +31,7 @@ class SlotTransaction:
         self._producer = producer
         self._link = link
         self._options = settings.options
+        self._post_action = settings.post_action
         self._interval = settings.kafka.transaction_interval_ms / 1000
         self._fetched = fetched
         self._told: Counter[ObjectId] = Counter()
@@ -97,7 +98,9 @@ class SlotTransaction:
         """Commit it with its checkpoints and report that; nothing when none is open."""
         if not self._producer.is_open:
             return
-        checkpoints = tuple(progress.checkpoint(self._options) for progress in self._touched.values())
+        checkpoints = tuple(
+            progress.checkpoint(self._options, self._post_action) for progress in self._touched.values()
+        )
         self._producer.commit(checkpoints)
         for progress in self._touched.values():
             progress.committed = progress.now

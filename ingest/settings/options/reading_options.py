@@ -4,6 +4,7 @@ from ingest.settings.choices import PollListing
 from ingest.settings.credential_providers import PROVIDER
 from ingest.settings.options.option import Group, option, optional, required
 from ingest.settings.proxy import PROXY_URL
+from ingest.settings.source_forms import POST_ACTION_FORM
 from ingest.settings.value_types import (
     BOOLEAN,
     ENDPOINT,
@@ -325,4 +326,24 @@ MAX_BYTES_PER_SECOND = optional(
     Group.DISCOVERY,
     "Limit on reading from S3, all slots together.",
     default_says="no limit",
+)
+POST_ACTION = option(
+    "post.action",
+    POST_ACTION_FORM,
+    "none",
+    Group.DELIVERY,
+    "What is done with an object once all of its records are committed: `delete`; `move:PREFIX`, within the "
+    "bucket, `aws.s3.prefix` replaced by PREFIX; `tag:KEY=VALUE`, beside the tags that it has. Only objects "
+    "that end while the option is set, only the content that was read, and none with bad records. Repeated "
+    "until it succeeds, after a restart too. What lies under a move's PREFIX is never read.",
+)
+POST_ACTION_UNCONDITIONAL = option(
+    "post.action.unconditional",
+    BOOLEAN,
+    "false",
+    Group.DELIVERY,
+    "For S3-compatible stores without conditional deletes (If-Match), where `post.action` fails else: only "
+    "the look just before a delete tells whether the content is still the one that was read. Use it where "
+    "keys are never overwritten.",
+    importance="LOW",
 )

@@ -1,0 +1,158 @@
+"""What is done with an object that is in Kafka: only content that was read is deleted, moved or tagged."""
+
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+from s3transfer.manager import TransferConfig, TransferManager
+
+from ingest.errors import AccessDenied, InvalidConfiguration, ObjectMissing
+from ingest.model.objects import S3Object
+from ingest.settings.settings import S3Settings
+from spark.s3.client import new_s3_client
+from spark.s3.errors import answer_of
+from spark.s3.s3_calls import S3Calls
+
+# S3 copies no larger object by one request.
+_COPY_MAX_BYTES: Final = 5 * 1024**3
+_PRECONDITION_FAILED: Final = 412
+# How stores say that they do not know what is asked of them.
+_UNKNOWN: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
+_PART_BYTES: Final = 256 * 1024**2
+
+
+class PostActionCalls:
+    """Each call blocks, may be repeated, and is False where other content, or none, has the key by now.
+
+    Unless `is_unconditional`, S3 itself sees to it that a delete meets no other content. Raises classes of
+    `ingest.errors` as `S3Calls` does: what passes by itself, after the retries of `aws.s3.backoff.*`, and
+    what is refused.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        calls: S3Calls,
+        *,
+        bucket: str,
+        is_unconditional: bool = False,
+        copy_max_bytes: int = _COPY_MAX_BYTES,
+    ) -> None:
+        self._client = client
+        self._calls = calls
+        self._bucket = bucket
+        self._is_unconditional = is_unconditional
+        self._copy_max_bytes = copy_max_bytes
+
+    def delete(self, key: str, etag: str) -> bool:
+        """The object is gone; in a bucket with versions a marker hides it."""
+        if self._current(key, etag) is None:
+            return False
+        condition = {} if self._is_unconditional else {"IfMatch": f'"{etag}"'}
+        try:
+            return self._unless_replaced(self._client.delete_object, key, **condition)
+        except AccessDenied as error:
+            refused = error.__cause__
+            if not isinstance(refused, ClientError) or answer_of(refused)[0] not in _UNKNOWN:
+                raise
+            raise InvalidConfiguration(
+                f"{self._url(key)} is not deleted: this S3 knows no conditional deletes. Set "
+                "post.action.unconditional=true if no key is ever overwritten."
+            ) from error
+
+    def move(self, key: str, etag: str, target: str) -> bool:
+        """The object stands under `target` with its metadata and tags, and is gone where it was."""
+        found = self._current(key, etag)
+        if found is None:
+            return False
+        source = {"Bucket": self._bucket, "Key": key}
+        if found.size > self._copy_max_bytes:
+            self._copy_in_parts(key, etag, target)
+        elif not self._unless_replaced(
+            self._client.copy_object, target, CopySource=source, CopySourceIfMatch=f'"{etag}"'
+        ):
+            return False
+        return self.delete(key, etag)
+
+    def tag(self, key: str, etag: str, name: str, value: str) -> bool:
+        """The object has this tag beside those that it has."""
+        found = self._current(key, etag)
+        if found is None:
+            return False
+        given = {"Bucket": self._bucket, "Key": key}
+        if found.version_id is not None:
+            given["VersionId"] = found.version_id
+        tags = self._tags(given, key)
+        if tags.get(name) != value:
+            tags[name] = value
+            pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
+            self._calls.retried(
+                lambda: self._client.put_object_tagging(**given, Tagging={"TagSet": pairs}),
+                what=self._url(key),
+            )
+        return True
+
+    def _current(self, key: str, etag: str) -> S3Object | None:
+        """The object, unless other content or none has its key."""
+        try:
+            found = self._calls.head(self._bucket, key)
+        except ObjectMissing:
+            return None
+        return found if found.id.etag == etag else None
+
+    def _unless_replaced(self, method: Any, key: str, **given: Any) -> bool:
+        def call() -> bool:
+            try:
+                method(Bucket=self._bucket, Key=key, **given)
+            except ClientError as error:
+                code, status = answer_of(error)
+                if status == _PRECONDITION_FAILED or code == "NoSuchKey":
+                    return False
+                raise
+            return True
+
+        return self._calls.retried(call, what=self._url(key))
+
+    def _tags(self, given: dict[str, str], key: str) -> dict[str, str]:
+        answer = self._calls.retried(lambda: self._client.get_object_tagging(**given), what=self._url(key))
+        return {each["Key"]: each["Value"] for each in answer.get("TagSet", ())}
+
+    def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
+        source = {"Bucket": self._bucket, "Key": key}
+        known = self._calls.retried(lambda: self._client.head_object(**source), what=self._url(key))
+        extra = {
+            name: known[name]
+            for name in ("Metadata", "ContentType", "ContentEncoding", "StorageClass")
+            if known.get(name)
+        }
+        extra["CopySourceIfMatch"] = f'"{etag}"'
+        config = TransferConfig(
+            multipart_threshold=self._copy_max_bytes,
+            multipart_chunksize=min(_PART_BYTES, self._copy_max_bytes),
+        )
+
+        def copied() -> None:
+            with TransferManager(self._client, config) as transfers:
+                transfers.copy(source, self._bucket, target, extra_args=extra).result()
+
+        self._calls.retried(copied, what=self._url(key))
+        if tags := self._tags(source, key):
+            pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
+            self._calls.retried(
+                lambda: self._client.put_object_tagging(
+                    Bucket=self._bucket, Key=target, Tagging={"TagSet": pairs}
+                ),
+                what=self._url(target),
+            )
+
+    def _url(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+def new_post_action_calls(settings: S3Settings, *, is_unconditional: bool) -> PostActionCalls:
+    """Calls through a new client with its own connections.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
+    client = new_s3_client(settings).client
+    calls = S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
+    return PostActionCalls(client, calls, bucket=settings.bucket, is_unconditional=is_unconditional)
