@@ -42,6 +42,8 @@ class ArchiveOptions(StartOptions):
     """What the decisions depend on; `max_pending` and `max_pending_age_ms` are what readiness bears."""
 
     slots: int
+    grants_idle: bool = True
+    """False: a partition without anything to read is not granted, so that its slot is free for others."""
     max_pending: int = 1000
     max_pending_age_ms: int = 15 * 60 * 1000
 
@@ -339,7 +341,7 @@ class Archive:
         return [
             Candidate(partition=state.partition, lag=state.lag, last_slot=state.last_slot)
             for state in self._states
-            if state.is_grantable
+            if state.is_grantable and (self._options.grants_idle or state.lag)
         ]
 
     def _held(self) -> dict[int, int]:

@@ -1,12 +1,14 @@
 """Threads of the process that decides: an error that nobody expected ends the process.
 
 A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
-whoever collects failures (`collecting`), the service's thread, which ends the process with it.
+whoever collects failures (`collecting`), the service's thread, which ends the process with it. In a process
+of several connectors each collects those of its own threads (`collecting_own`).
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 
 import structlog
 
@@ -30,6 +32,7 @@ class ThreadFailures:
 
 
 _collectors: list[ThreadFailures] = []
+_own: ContextVar[ThreadFailures | None] = ContextVar("own_failures", default=None)
 
 
 @contextmanager
@@ -42,8 +45,18 @@ def collecting(failures: ThreadFailures) -> Iterator[None]:
         _collectors.remove(failures)
 
 
+@contextmanager
+def collecting_own(failures: ThreadFailures) -> Iterator[None]:
+    """Have the failures of threads started in this block, and by them, added here and nowhere else."""
+    token = _own.set(failures)
+    try:
+        yield
+    finally:
+        _own.reset(token)
+
+
 def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
-    """The daemon thread that runs `body`, started.
+    """The daemon thread that runs `body`, started; it inherits the context of who starts it.
 
     What `body` raises is logged and collected; where nobody collects, `threading.excepthook` shows it.
     """
@@ -52,13 +65,14 @@ def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
         try:
             body()
         except BaseException as error:
-            collectors = tuple(_collectors)
+            own = _own.get()
+            collectors = tuple(_collectors) if own is None else (own,)
             if not collectors:
                 raise
             _log.exception("thread_failed", thread=name)
             for failures in collectors:
                 failures.add(error)
 
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True)
     thread.start()
     return thread

@@ -19,6 +19,7 @@ _HOUSES: Final = frozenset({"ingest", "spark"})
 LEVELS: Final = (
     ("ingest.__main__",),
     ("ingest.cli",),
+    ("ingest.worker",),
     ("ingest.service", "ingest.setup"),
     ("ingest.commands", "ingest.metrics", "ingest.page", "ingest.rest"),
     ("ingest.probes",),

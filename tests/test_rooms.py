@@ -53,6 +53,7 @@ _OUTWARD: Final = frozenset(
         "probes",
         "service",
         "setup",
+        "worker",
     }
 )
 

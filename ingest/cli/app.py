@@ -19,6 +19,7 @@ from ingest.cli.run import run
 from ingest.cli.setup import setup
 from ingest.cli.status import status
 from ingest.cli.translate import translate
+from ingest.cli.worker import worker
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
 from ingest.sanitize import printable
@@ -51,6 +52,7 @@ def headrace(
 
 for command, summary in (
     (run, "Ingest objects as they arrive."),
+    (worker, "Run many connectors, with Kafka Connect's REST interface."),
     (setup, "Make what is missing: queue, notification, topics."),
     (check, "Look at the configuration and all that it points at."),
     (lint, "Read the configuration; contacts nothing."),

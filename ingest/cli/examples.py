@@ -22,6 +22,10 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("headrace run orders.json --until-idle", "once through all that is there"),
         ("headrace run orders.json --set tasks.max=4 --log-format console", "tried by hand"),
     ),
+    "worker": (
+        ("headrace worker worker.properties", "connectors by POST to port 8083"),
+        ("headrace worker worker.json --connectors conf.d", "connectors are files"),
+    ),
     "setup": (
         ("headrace setup orders.json --dry-run", "what is missing"),
         ("headrace setup orders.json", "make it; safe to repeat"),
@@ -65,6 +69,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 _CODES: Final[dict[str, tuple[Exit, ...]]] = {
     "run": tuple(Exit),
+    "worker": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION, Exit.UNUSABLE),
     "explain": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
     **dict.fromkeys(("policy", "lint", "options", "translate"), (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION)),
 }

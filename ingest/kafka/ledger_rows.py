@@ -7,6 +7,7 @@ import msgspec
 
 from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import decode_control
+from ingest.model.connector_records import decode_worker_record, is_worker_key
 from ingest.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
 from ingest.model.sink_entries import decode_sink_entry, is_sink_key
 
@@ -91,5 +92,7 @@ def _require_known(key: ControlKey, raw: bytes) -> None:
     """InvalidLedger for a control record of a newer version."""
     if is_sink_key(key):
         decode_sink_entry(key, raw)
+    elif is_worker_key(key):
+        decode_worker_record(key, raw)
     else:
         decode_control(key, raw)

@@ -19,13 +19,23 @@ _INLINE: Final = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 @cache
+def worker_page() -> bytes:
+    """The page of a worker with all its connectors, made as `status_page` is."""
+    return _page("worker.html")
+
+
+@cache
 def status_page() -> bytes:
     """The page as UTF-8 HTML, the same each time; its policy lets nothing run but the page's own script.
 
     The policy names script and style by their hashes, taken from the very text that is served, so that a
     change of the page cannot forget it. An object's key that came to be read as markup would do nothing.
     """
-    text = (files(__package__) / "status.html").read_text(encoding="utf-8")
+    return _page("status.html")
+
+
+def _page(name: str) -> bytes:
+    text = (files(__package__) / name).read_text(encoding="utf-8")
     return text.replace(_POLICY, policy(text)).encode()
 
 

@@ -76,6 +76,12 @@ def read_accounts(path: str) -> Accounts:
     return Accounts(passwords)
 
 
+def first_account(accounts: Accounts) -> str:
+    """The `Authorization` of the first of the users: with it workers of one group talk to each other."""
+    user, password = next(iter(accounts.passwords.items()))
+    return f"Basic {base64.b64encode(user + b':' + password).decode()}"
+
+
 def _unfit(path: str, why: str) -> InvalidAuthFile:
     return InvalidAuthFile(f"rest.auth.file = {path!r}: {why}. It holds a line user:password for each user.")
 

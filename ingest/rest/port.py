@@ -44,6 +44,8 @@ class ConnectorCondition:
     problems: tuple[str, ...]
     slots: tuple[tuple[int, bool], ...]
     worker_id: str | None = None
+    state: str | None = None
+    """In Connect's words, where it is none of those that follow from the rest: UNASSIGNED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,9 @@ class ConnectorPort(Protocol):
 
     def restart_task(self, slot: int) -> None:
         """End the task of one slot at its next checkpoint; it starts again when there is something to do."""
+
+    def revive(self) -> bool:
+        """Start again what has failed and is not tried again by itself; False when nothing has."""
 
     def topics(self) -> Sequence[str]:
         """The topics that a source has written to, or a sink has read, sorted."""

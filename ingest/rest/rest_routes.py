@@ -167,8 +167,13 @@ class RestRoutes:
 
     def _restart(self, call: Call) -> Response:
         one = self._find(call, "Unknown connector: {}")
-        one.port.require_leading()
         include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
+        if one.port.revive():
+            if not (include_tasks or only_failed):
+                return Response.empty(HTTPStatus.NO_CONTENT)
+            shown = shapes.connector_status(one.identity, one.port.condition(), restarting=frozenset())
+            return Response.of_json(shown, HTTPStatus.ACCEPTED)
+        one.port.require_leading()
         condition = one.port.condition()
         restarting: frozenset[int] = frozenset()
         if not only_failed:

@@ -92,6 +92,8 @@ def task_infos(identity: Identity, condition: ConnectorCondition) -> list[dict[s
 
 
 def _state(condition: ConnectorCondition) -> str:
+    if condition.state is not None:
+        return condition.state
     # What fails is tried again by itself; FAILED is how people and their alerts learn of it.
     if condition.target is TargetState.RUNNING and condition.problems:
         return "FAILED"

@@ -21,8 +21,12 @@ class SinkOffsets:
 
     def items(self) -> Iterator[dict[str, Any]]:
         """See `OffsetsPort.items`."""
-        for (topic, partition), offset in sorted(self._sink.offsets().items()):
-            yield {"partition": {_TOPIC: topic, _PARTITION: partition}, "offset": {_OFFSET: offset}}
+        # Asked before the answer begins: what it may raise is an answer, too.
+        found = sorted(self._sink.offsets().items())
+        return (
+            {"partition": {_TOPIC: topic, _PARTITION: partition}, "offset": {_OFFSET: offset}}
+            for (topic, partition), offset in found
+        )
 
     def alter(self, items: list[Any]) -> None:
         """See `OffsetsPort.alter`."""

@@ -1,211 +1,83 @@
-"""One run of the service: what lives as long as the process, and one leadership after the other in it."""
+"""One run of `headrace run`: the process around its connector."""
 
 import socket
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Final
 
 import structlog
 
-from ingest.clock import wall_ms
-from ingest.errors import LeadershipLost, TakenOver, Unavailable
 from ingest.exits import Exit
 from ingest.http import StatusEndpoints
-from ingest.kafka.admin import KafkaAdmin
-from ingest.kafka.kafka_clients import ClientProperties
-from ingest.metrics import Metrics
-from ingest.model.snapshot import Snapshot, SnapshotHolder
-from ingest.rest.port import SinkPort, SourcePort
 from ingest.rest.server import run_server
+from ingest.service.connector import Connector, RunOptions
 from ingest.service.endpoints import endpoints
-from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
-from ingest.service.process_parts import Past, ProcessParts
-from ingest.service.sink.sink_adapter import SinkAdapter
-from ingest.service.sink.sink_leader import SinkLeader
-from ingest.service.sink.sink_statistics import SinkStatistics
-from ingest.service.source_adapter import SourceAdapter
-from ingest.service.source_leader import SourceLeader
-from ingest.service.spark_startup import SparkStartup
-from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, StandbyLedger
-from ingest.service.startup import Startup, Stopped
-from ingest.service.statistics import Statistics
+from ingest.service.spark_startup import OwnSlots
+from ingest.service.standby import OpenLedger
+from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
 from ingest.settings import Settings
 from ingest.threads import ThreadFailures, collecting
 
 _log = structlog.get_logger(__name__)
 
-_SHORT_SECONDS: Final = 60.0
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 10.0
-_SIGNAL_SECONDS: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line says beside the configuration."""
-
-    until_idle: bool = False
-    accept_new_ledger: bool = False
-    startup_seconds: float = 60.0
-
 
 def run_service(settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> Exit:
     """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
-    run = _Composition(settings, options, stop, open_ledger)
-    with collecting(run.failures):
+    failures = ThreadFailures()
+    slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds)
+    connector = Connector(
+        settings, options, stop, slot_source=slot_source, failures=failures, open_ledger=open_ledger
+    )
+    with collecting(failures):
         with ExitStack() as closing:
             try:
-                code = run.run(closing)
+                _serve(settings, connector, closing)
+                _log_start(settings, connector)
+                closing.callback(slot_source.close)
+                code = connector.run()
             except Stopped:
                 code = Exit.DONE
             finally:
-                run.show_end()
-        run.failures.raise_first()
+                connector.show_end()
+        failures.raise_first()
     _log.info("service_stopped", name=settings.name, exit_code=int(code))
     return code
 
 
-class _Composition:
-    """What lives as long as the process; `run` makes it in the order that the protocol asks for."""
+def _log_start(settings: Settings, connector: Connector) -> None:
+    http, rest = settings.http.listen, settings.http.rest_listen
+    shown = connector.snapshot_holder.snapshot
+    _log.info(
+        "service_started",
+        name=settings.name,
+        version=shown.version,
+        role=shown.role,
+        http_listen=None if http is None else str(http),
+        rest_listen=None if rest is None else str(rest),
+        bucket=settings.s3.bucket,
+        spark_master=settings.spark.master if settings.spark.remote is None else "spark.remote",
+    )
 
-    def __init__(self, settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> None:
-        self._settings = settings
-        self._standby_ledger = StandbyLedger(open_ledger)
-        self._options = options
-        self._stop = stop
-        self.failures = ThreadFailures()
-        """Threads that ended by an error which nobody expected."""
-        self._snapshot_holder = SnapshotHolder(
-            Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
+
+def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None:
+    """Answer over HTTP; what it makes is unmade by `closing`, the newest first."""
+    listen = settings.http.listen
+    if listen is not None:
+        server = StatusEndpoints(
+            listen.host, listen.port, endpoints(connector.snapshot_holder, connector.metrics)
         )
-        self._metrics = Metrics(lambda: self._snapshot_holder.snapshot.objects)
-        self._statistics = Statistics(self._metrics)
-        self._sink_statistics = SinkStatistics(self._metrics)
-        self._source = SourceAdapter(self._snapshot_holder)
-        self._sink = SinkAdapter(self._snapshot_holder)
-        self._deadline = time.monotonic() + options.startup_seconds
-        kafka = settings.kafka
-        self._clients = ClientProperties(
-            producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
+        server.start()
+        closing.callback(server.close)
+    rest_listen = settings.http.rest_listen
+    if rest_listen is not None:
+        rest = run_server(
+            rest_listen,
+            settings,
+            connector.port,
+            host_name=socket.gethostname(),
+            version=version("headrace"),
         )
-
-    def run(self, closing: ExitStack) -> Exit:
-        """The whole run; what it makes is unmade by `closing`, the newest first."""
-        self._serve(closing)
-        self._log_start()
-        found = Startup(
-            self._settings,
-            self._clients,
-            accept_new_ledger=self._options.accept_new_ledger,
-            deadline=self._deadline,
-            stop=self._stop,
-            snapshot_holder=self._snapshot_holder,
-            statistics=self._statistics,
-            failures=self.failures,
-        ).find()
-        self._source.cluster_id = self._sink.cluster_id = found.ledger.cluster_id
-        # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
-        spark_startup = SparkStartup(self._settings, deadline=self._deadline)
-        closing.callback(spark_startup.close)
-        spark_startup.start()
-        process = ProcessParts(
-            settings=self._settings,
-            clients=self._clients,
-            spark_startup=spark_startup,
-            snapshot_holder=self._snapshot_holder,
-            metrics=self._metrics,
-            statistics=self._statistics,
-            stop=self._stop,
-            found=found,
-            until_idle=self._options.until_idle,
-            accept_new_ledger=self._options.accept_new_ledger,
-            startup_seconds=self._options.startup_seconds,
-            startup_deadline=self._deadline,
-            admin=KafkaAdmin(self._clients.admin),
-            failures=self.failures,
-        )
-        return self._lead(process)
-
-    def _lead(self, process: ProcessParts) -> Exit:
-        """Lead, stand by when the lead is lost, and lead again, until the run is over."""
-        past, short = Past(), 0
-        while True:
-            began = time.monotonic()
-            try:
-                return LeadershipPhase(process, past, self._new_leader).run()
-            except TakenOver:
-                raise
-            except Unavailable as error:
-                # A signal to all processes ends the JVM as well, perhaps before it is noticed here.
-                if self._stop.asked.wait(_SIGNAL_SECONDS):
-                    raise Stopped from error
-                raise
-            except LeadershipLost as error:
-                if not past.has_run and began > self._deadline:
-                    raise Unavailable(str(error)) from error
-                _log.warning(
-                    "leadership_lost",
-                    error=str(error),
-                    detail="this process stands by and leads again when it can",
-                )
-            # Two that take the lead from each other over and over must not be busy with that alone.
-            short = short + 1 if time.monotonic() - began < _SHORT_SECONDS else 0
-            self._stop.asked.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**short))
-
-    def _new_leader(self, taken: TakenLead) -> Leader:
-        """What leads in this configuration's direction."""
-        sink = self._settings.sink
-        if sink is None:
-            return SourceLeader(taken, self._source)
-        return SinkLeader(taken, sink, self._sink_statistics, self._sink)
-
-    def _log_start(self) -> None:
-        settings = self._settings
-        http, rest = settings.http.listen, settings.http.rest_listen
-        _log.info(
-            "service_started",
-            name=settings.name,
-            version=self._snapshot_holder.snapshot.version,
-            role=self._snapshot_holder.snapshot.role,
-            http_listen=None if http is None else str(http),
-            rest_listen=None if rest is None else str(rest),
-            bucket=settings.s3.bucket,
-            spark_master=settings.spark.master if settings.spark.remote is None else "spark.remote",
-        )
-
-    def show_end(self) -> None:
-        """Show that the process is ending, and not ready."""
-        self._snapshot_holder.show(
-            replace(self._snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
-        )
-
-    def _serve(self, closing: ExitStack) -> None:
-        listen = self._settings.http.listen
-        if listen is not None:
-            server = StatusEndpoints(
-                listen.host, listen.port, endpoints(self._snapshot_holder, self._metrics)
-            )
-            server.start()
-            closing.callback(server.close)
-        rest_listen = self._settings.http.rest_listen
-        if rest_listen is not None:
-            rest = run_server(
-                rest_listen,
-                self._settings,
-                self._port(),
-                host_name=socket.gethostname(),
-                version=version("headrace"),
-            )
-            rest.start()
-            closing.callback(self._standby_ledger.close)
-            closing.callback(rest.close)
-
-    def _port(self) -> SourcePort | SinkPort:
-        """The connector as the REST interface asks it, whether this instance leads or stands by."""
-        settings, ledger, tasks_max = self._settings, self._standby_ledger, self._settings.identity.tasks_max
-        if settings.sink is not None:
-            return InstanceSink(self._sink, ledger, tasks_max=tasks_max)
-        return InstanceSource(self._source, ledger, bucket=settings.s3.bucket, tasks_max=tasks_max)
+        rest.start()
+        closing.callback(connector.close)
+        closing.callback(rest.close)

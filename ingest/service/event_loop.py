@@ -51,7 +51,7 @@ from listeners.discovery_events import (
     Received,
 )
 from listeners.listeners import Listeners
-from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady, SlotRecalled
 
 _log = structlog.get_logger(__name__)
 
@@ -171,7 +171,7 @@ class EventLoop:
                 self._on_listing_page(event)
             case HeadAnswer():
                 self._on_head_answer(event)
-            case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded():
+            case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._supervisor.take(event)
             case Written(writes, is_command):
                 self._applier.apply(self._parts.catalogue.on_written(writes, clock.now()))

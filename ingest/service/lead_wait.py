@@ -42,7 +42,7 @@ class LeadWait:
             if process.stop.asked.is_set():
                 raise Stopped
             process.failures.raise_first()
-            if slot_pool is None and process.spark_startup.is_up():
+            if slot_pool is None and process.slot_source.is_up():
                 # A standby has them too: they keep its Python workers warm.
                 slot_pool = new_slot_pool()
             if lead.role is Role.STANDBY:
@@ -65,7 +65,7 @@ class LeadWait:
         self._past.has_run = True
         process.statistics.trouble("lead", None)
         # Ready is who can take over at once: a rollout must not stop the leader before.
-        show_standby(process, ready=process.spark_startup.is_up())
+        show_standby(process, ready=process.slot_source.is_up())
         if process.until_idle and self._past.has_led:
             self._refuse_another_leader(lead)
 

@@ -62,7 +62,7 @@ class LeadershipPhase:
                 self._await_spark()
                 slot_pool = self._new_slot_pool(closing)
             with self._leading_again_later():
-                ledger.raise_slots(self._process.spark_startup.slots)
+                ledger.raise_slots(self._process.slot_source.slots)
             taken = TakenLead(
                 process=self._process,
                 leadership=leadership,
@@ -131,13 +131,13 @@ class LeadershipPhase:
         return ledger
 
     def _await_spark(self) -> None:
-        while not self._process.spark_startup.is_up():
+        while not self._process.slot_source.is_up():
             if self._process.stop.asked.wait(_LOOK_SECONDS):
                 raise Stopped
             self._process.failures.raise_first()
 
     def _new_slot_pool(self, closing: ExitStack) -> SlotPool:
-        slot_pool = self._process.spark_startup.new_slot_pool(self._inbox.put)
+        slot_pool = self._process.slot_source.new_slot_pool(self._inbox.put)
         closing.callback(slot_pool.close, 0.0)
         return slot_pool
 

@@ -1,4 +1,4 @@
-"""What lives as long as the process, for every leadership in it."""
+"""What lives as long as the connector in this process, for every leadership of it."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import SnapshotHolder
-from ingest.service.spark_startup import SparkStartup
+from ingest.service.spark_startup import SlotSource
 from ingest.service.startup import Found
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
@@ -16,11 +16,11 @@ from ingest.threads import ThreadFailures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessParts:
-    """What lives as long as the process, and every leadership in it uses."""
+    """What lives as long as the connector in this process, and every leadership of it uses."""
 
     settings: Settings
     clients: ClientProperties
-    spark_startup: SparkStartup
+    slot_source: SlotSource
     snapshot_holder: SnapshotHolder
     metrics: Metrics
     statistics: Statistics

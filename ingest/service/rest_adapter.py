@@ -89,6 +89,10 @@ class RestAdapter(Generic[V]):
         self._ask(led, lambda: led.set_target(target, told))
         self._await(led, told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
 
+    def revive(self) -> bool:
+        """False: what fails while the service runs is tried again by itself."""
+        return False
+
     def restart(self, slots: Collection[int]) -> None:
         """Try again what waits, and end the tasks of these slots at their next checkpoint."""
         led = self._require_led()

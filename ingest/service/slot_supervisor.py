@@ -17,11 +17,11 @@ from ingest.planner import Planner
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
-from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady, SlotRecalled
 
 _log = structlog.get_logger(__name__)
 
-SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded
+SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded | SlotRecalled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,9 @@ class SlotSupervisor:
                 self._finished(event)
             case SlotEnded():
                 self._ended(event)
+            case SlotRecalled(slot=slot):
+                _log.debug("slot_recalled", slot=slot, detail="another connector waits for its core")
+                self._parts.slot_pool.end(slot)
 
     def recovered(self, slot: int) -> None:
         """The slot is fenced and the ledger was read since: it may be started anew."""

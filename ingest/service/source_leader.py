@@ -107,7 +107,7 @@ class SourceLeader:
     def _compose(self, ledger: DriverLedger, slot_pool: SlotPool, baseline: Baseline) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
-        slots = process.spark_startup.slots
+        slots = process.slot_source.slots
         catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baseline, slots=slots)
         commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():

@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final
+from typing import Final, Protocol
 
 from ingest.errors import Unavailable
 from ingest.settings import Settings
+from ingest.settings.settings import SparkSettings
 from ingest.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_session, is_local
@@ -24,31 +25,54 @@ _LEAST_SECONDS: Final = 20.0
 _CUT_OFF_SECONDS: Final = 5.0
 
 
-class SparkStartup:
-    """The session with warm workers, from the moment that `start` is called; lanes for each leadership.
+class SlotSource(Protocol):
+    """Where the slots of one connector come from."""
 
-    `deadline` (monotonic seconds) is until when a cluster has to have accepted this application.
+    is_shared: bool
+    """Whether other connectors of this process wait for the same cores."""
+
+    @property
+    def slots(self) -> int:
+        """How many there are; known once Spark `is_up`."""
+
+    def start(self) -> None:
+        """Have Spark brought up, if nobody has yet; returns at once."""
+
+    def is_up(self) -> bool:
+        """Whether tasks can be run; Unavailable when Spark did not start, or not in time."""
+
+    def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
+        """Slots of their own for one leadership, whose events go to `post`. Call it when Spark `is_up`."""
+
+
+class SparkStartup:
+    """The session, from the moment that `start` is called; it lives as long as the process.
+
+    `deadline` (monotonic seconds) is until when a cluster has to have accepted this application. `prepare`
+    is called with the session before it counts as up, in a thread of its own; it may raise JobFailed.
     """
 
-    def __init__(self, settings: Settings, *, deadline: float) -> None:
-        self._settings = settings
+    def __init__(
+        self, spark: SparkSettings, *, name: str, deadline: float, prepare: Callable[[Jobs], None]
+    ) -> None:
+        self._spark = spark
+        self._name = name
         self._deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
+        self._prepare = prepare
         self._jvm = Jvm()
         self._made: Future[Jobs] = Future()
         self._jobs: Jobs | None = None
-        self.slots = 0
+        self._is_started = False
 
     def start(self) -> None:
         """Begin to bring it up; returns at once."""
+        self._is_started = True
         # A daemon: a client that cannot be interrupted must not hold the process up at its end.
         start_thread(self._bring_up, name="spark-startup")
 
-    def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
-        """Lanes of their own for one leadership, whose events go to `post`; `slots` is set by then.
-
-        Call it when Spark `is_up`.
-        """
-        return self._lanes(self._made.result(), post)
+    def jobs(self) -> Jobs:
+        """Where tasks run; call it when Spark `is_up`."""
+        return self._made.result()
 
     def is_up(self) -> bool:
         """Whether tasks can be run; Unavailable when Spark did not start, or not in time."""
@@ -61,6 +85,8 @@ class SparkStartup:
 
     def close(self) -> None:
         """End Spark, if it came up, or cut its start off. Blocks for some seconds at most."""
+        if not self._is_started:
+            return
         if not self._made.done():
             self._jvm.kill()
             _wait(self._made, _CUT_OFF_SECONDS)
@@ -69,12 +95,11 @@ class SparkStartup:
 
     @property
     def _is_local(self) -> bool:
-        spark = self._settings.spark
-        return spark.remote is None and is_local(spark.master)
+        return self._spark.remote is None and is_local(self._spark.master)
 
     @property
     def _place(self) -> str:
-        spark = self._settings.spark
+        spark = self._spark
         return f"spark.master = {spark.master!r}" if spark.remote is None else "The server of spark.remote"
 
     def _bring_up(self) -> None:
@@ -85,31 +110,14 @@ class SparkStartup:
 
     def _make(self) -> Jobs:
         jobs = self._jobs = self._new_jobs()
-        self.slots = self._settings.identity.tasks_max or jobs.slots
-        # No slot is started on these, so nothing is posted.
-        slot_pool = self._lanes(jobs, lambda _event: None)
         try:
-            if not jobs.is_local:
-                slot_pool.check_way()
-            slot_pool.warm(self.slots)
+            self._prepare(jobs)
         except JobFailed as error:
             raise Unavailable(f"Spark cannot run a task: {error}") from error
-        finally:
-            slot_pool.close(0.0)
         return jobs
 
-    def _lanes(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> SlotPool:
-        settings = self._settings
-        return SlotPool(jobs, self._work(), post, linger_seconds=settings.jobs.linger_ms / 1000)
-
-    def _work(self) -> SlotWork:
-        settings = self._settings
-        if settings.sink is not None:
-            return SinkWork(sink_task_settings(settings, settings.sink))
-        return SourceWork(task_settings(settings, slots=self.slots))
-
     def _new_jobs(self) -> Jobs:
-        spark, name = self._settings.spark, self._settings.name
+        spark, name = self._spark, self._name
         if spark.remote is None:
             conf = spark.conf() | {"spark.master": spark.master}
             return SessionJobs(build_session(conf, name=name, jvm=self._jvm))
@@ -117,6 +125,58 @@ class SparkStartup:
         from spark.slots.connect import ConnectJobs
 
         return ConnectJobs(spark.remote.reveal(), spark.conf(), name=name)
+
+
+class OwnSlots:
+    """`SlotSource` of the one connector of a process: its session has warm workers for it."""
+
+    is_shared = False
+
+    def __init__(self, settings: Settings, *, deadline: float) -> None:
+        self._settings = settings
+        self._startup = SparkStartup(
+            settings.spark, name=settings.name, deadline=deadline, prepare=self._warm
+        )
+        self.slots = 0
+
+    def start(self) -> None:
+        """See `SlotSource.start`."""
+        self._startup.start()
+
+    def is_up(self) -> bool:
+        """See `SlotSource.is_up`."""
+        return self._startup.is_up()
+
+    def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
+        """See `SlotSource.new_slot_pool`."""
+        return self._new_slot_pool(self._startup.jobs(), post)
+
+    def close(self) -> None:
+        """End Spark."""
+        self._startup.close()
+
+    def _warm(self, jobs: Jobs) -> None:
+        self.slots = self._settings.identity.tasks_max or jobs.slots
+        # No slot is started on these, so nothing is posted.
+        slot_pool = self._new_slot_pool(jobs, lambda _event: None)
+        try:
+            if not jobs.is_local:
+                slot_pool.check_way()
+            slot_pool.warm(self.slots)
+        finally:
+            slot_pool.close(0.0)
+
+    def _new_slot_pool(self, jobs: Jobs, post: Callable[[SlotEvent], None]) -> SlotPool:
+        settings = self._settings
+        work = slot_work(settings, slots=self.slots)
+        return SlotPool(jobs, work, post, linger_seconds=settings.jobs.linger_ms / 1000)
+
+
+def slot_work(settings: Settings, *, slots: int) -> SlotWork:
+    """What the tasks of a connector do, of which this many run at once."""
+    if settings.sink is not None:
+        return SinkWork(sink_task_settings(settings, settings.sink))
+    return SourceWork(task_settings(settings, slots=slots))
 
 
 def _wait(made: Future[Jobs], seconds: float) -> None:

@@ -142,6 +142,10 @@ class InstanceConnector(Generic[P]):
         """The leader's."""
         self._leader.steer(target)
 
+    def revive(self) -> bool:
+        """The leader's."""
+        return self._leader.revive()
+
     def restart(self, slots: Collection[int]) -> None:
         """The leader's."""
         self._leader.restart(slots)

@@ -7,6 +7,7 @@ from spark.slots.slot_events import (
     SlotEnded,
     SlotEvent,
     SlotReady,
+    SlotRecalled,
     SlotReported,
 )
 from spark.slots.slot_pool import SlotPool
@@ -21,5 +22,6 @@ __all__ = [
     "SlotEvent",
     "SlotPool",
     "SlotReady",
+    "SlotRecalled",
     "SlotReported",
 ]

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -38,6 +39,10 @@ class SlotAttempt:
     clean: bool = True
     error: str | None = None
     idle_since: float = 0.0
+    submitted_at: float = field(default_factory=time.monotonic)
+    begun_at: float = 0.0
+    """When its task came: it has a core since."""
+    is_recalled: bool = False
     lost_since: float = 0.0
     heard_at: float = 0.0
     """When its task last said something, or was last told something that it answers."""

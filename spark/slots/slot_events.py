@@ -58,4 +58,12 @@ class SlotEnded:
     error: str | None
 
 
-SlotEvent = SlotReady | BatchCommitted | SlotReported | BatchFinished | SlotEnded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRecalled:
+    """Another connector waits for this slot's core: ask the slot to end; it may start again later."""
+
+    slot: int
+    start: int
+
+
+SlotEvent = SlotReady | BatchCommitted | SlotReported | BatchFinished | SlotEnded | SlotRecalled

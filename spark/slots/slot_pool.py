@@ -25,6 +25,7 @@ from ingest.model.slot_protocol import (
 )
 from ingest.threads import start_thread
 from spark.slots.deadlines import SILENT_SECONDS, Deadlines
+from spark.slots.holdings import SlotHolding
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import (
@@ -33,6 +34,7 @@ from spark.slots.slot_events import (
     SlotEnded,
     SlotEvent,
     SlotReady,
+    SlotRecalled,
     SlotReported,
 )
 from spark.slots.task_listener import TaskListener
@@ -56,6 +58,9 @@ class SlotPool:
     Each slot has at most one live start. A batch is handed out once, over a connection whose task has
     initialised its producer already; `void` closes that connection, so that nothing is granted any more and
     a task that comes late is told no.
+
+    Slots of one `share` get as much of Spark's cores together as those of another; None: each slot does.
+    With `keeps_warm` a Python worker is kept ready while nothing runs.
     """
 
     def __init__(
@@ -65,7 +70,11 @@ class SlotPool:
         post: Callable[[SlotEvent], None],
         *,
         linger_seconds: float,
+        share: str | None = None,
+        keeps_warm: bool = True,
     ) -> None:
+        self._share = share
+        self._keeps_warm = keeps_warm
         self._jobs = jobs
         self._work = work
         self._post = post
@@ -178,6 +187,35 @@ class SlotPool:
             if start.wire is not None:
                 start.wire.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed and nothing of it is left."""
+        with self._changed:
+            return self._closed and not self._starts
+
+    def holdings(self) -> list[SlotHolding]:
+        """The starts that have a core or wait for one."""
+        with self._changed:
+            return [
+                SlotHolding(
+                    pool=self,
+                    slot=start.slot,
+                    number=start.number,
+                    stage=start.stage,
+                    since=_since(start),
+                    is_ending=start.is_recalled or start.end_wanted,
+                )
+                for start in self._starts.values()
+            ]
+
+    def recall(self, slot: int, number: int) -> None:
+        """Have whoever drives the slot end it, as somebody else waits for its core: SlotRecalled, once."""
+        with self._changed:
+            start = self._starts.get(slot)
+            if start is not None and start.number == number and not start.is_recalled:
+                start.is_recalled = True
+                self._post(SlotRecalled(slot=slot, start=number))
+
     def forget_worker(self, slot: int) -> None:
         """The slot was fenced: whoever holds its producer must initialise anew."""
         with self._changed:
@@ -221,7 +259,7 @@ class SlotPool:
         try:
             errors = self._jobs.run(
                 slot_function(ticket, self._work),
-                pool=f"slot-{start.slot}",
+                pool=self._share or f"slot-{start.slot}",
                 group=start.group,
             )
             error = words = "; ".join(errors) or None
@@ -279,6 +317,7 @@ class SlotPool:
                 return
             start.wire, start.worker, start.stage = wire, hello.worker, AttemptState.GREETED
             start.conversation, start.heard_at = threading.current_thread(), time.monotonic()
+            start.begun_at = start.heard_at
             welcome = Welcome(last_worker=start.last_worker)
         try:
             wire.send(welcome)
@@ -382,7 +421,7 @@ class SlotPool:
                 lingered = [one for one in over if one.stage is AttemptState.READY]
                 cancel += [self._give_up(one) for one in over if one not in lingered]
                 tired = [(one, self._ask_to_end(one)) for one in lingered]
-                warm = not self._starts and not self._closed and now - self._used_at >= _WARM_SECONDS
+                warm = self._is_cooling(now)
                 if warm:
                     self._used_at = now
             for group in cancel:
@@ -392,8 +431,14 @@ class SlotPool:
             if warm:
                 start_thread(self._warm_again, name="lanes-warm")
 
+    def _is_cooling(self, now: float) -> bool:
+        """Whether Python workers are about to be reaped; the lock is held."""
+        is_idle = self._keeps_warm and not self._starts and not self._closed
+        return is_idle and now - self._used_at >= _WARM_SECONDS
+
     def _due(self, now: float) -> float:
-        times = [self._used_at + _WARM_SECONDS if not self._starts else now + _WARM_SECONDS]
+        idle = self._keeps_warm and not self._starts
+        times = [self._used_at + _WARM_SECONDS if idle else now + _WARM_SECONDS]
         times += [due for start in self._starts.values() if (due := self._deadlines.of(start)) is not None]
         return min(times)
 
@@ -417,3 +462,10 @@ class SlotPool:
         # Its slot is void either way: whatever its task still asks for is refused.
         with contextlib.suppress(JobFailed):
             self._jobs.cancel(group)
+
+
+def _since(start: SlotAttempt) -> float:
+    """Since when it is idle, has a core, or waits for one."""
+    if start.stage is AttemptState.READY:
+        return start.idle_since
+    return start.begun_at or start.submitted_at

@@ -36,6 +36,19 @@ class SlotWork(Protocol):
         """Load what a task needs, clients included; None, or a sentence on what is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoWork:
+    """The work of a session that has none yet: for looking whether tasks run at all."""
+
+    def run(self, credentials: TaskCredentials) -> str | None:
+        """See `SlotWork.run`; never asked for."""
+        return f"slot {credentials.slot} has no work"
+
+    def warm(self) -> str | None:
+        """See `SlotWork.warm`."""
+        return None
+
+
 def slot_function(credentials: TaskCredentials, work: SlotWork) -> SlotFunction:
     """The function whose one task works for the slot until the driver ends it."""
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from spark.producer import SlotProducer
 
+# Each has threads and connections of its own; slots of many connectors come by here.
+_KEPT_PRODUCERS: Final = 16
 _PRODUCERS: Final[dict[tuple[str, int], SlotProducer]] = {}
 
 
@@ -47,3 +49,6 @@ def checkout_producer(
 def return_producer(name: str, slot: int, producer: SlotProducer) -> None:
     """Leave the producer to the slot's next task in this process."""
     _PRODUCERS[name, slot] = producer
+    if len(_PRODUCERS) > _KEPT_PRODUCERS:
+        oldest = next(iter(_PRODUCERS))
+        _PRODUCERS.pop(oldest).close()

@@ -14,6 +14,7 @@ from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.client_translation import BOUNDED
 from ingest.settings.options import CANONICAL, FAMILIES
 from ingest.settings.options.foreign_options import WITHOUT_MEANING
+from ingest.worker.worker_settings import WORKER_OPTIONS
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.
@@ -118,7 +119,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_that_are_named_exist(page: Path) -> None:
     """Whatever looks like an option, by the first word of one, is one, or is another program's."""
-    known = {*CANONICAL, *WITHOUT_MEANING, *DECIDED_HERE, *BOUNDED, *FOREIGN, *OF_ALIASES}
+    known = {
+        *CANONICAL,
+        *WITHOUT_MEANING,
+        *DECIDED_HERE,
+        *BOUNDED,
+        *FOREIGN,
+        *OF_ALIASES,
+        *WORKER_OPTIONS,
+    }
     families = tuple(family.prefix for family in FAMILIES)
     first_words = {name.partition(".")[0] for name in known} | {
         prefix.partition(".")[0] for prefix in families

@@ -13,7 +13,8 @@ from typing import Final
 import pytest
 
 from ingest.exits import Exit
-from ingest.service.composition import RunOptions, run_service
+from ingest.service.composition import run_service
+from ingest.service.connector import RunOptions
 from ingest.service.stop import Stop
 from ingest.settings import Settings
 from ingest.settings.load import load

@@ -68,6 +68,10 @@ class FakeConnector:
         self._lead()
         self.calls.append(target)
 
+    def revive(self) -> bool:
+        """Nothing has failed."""
+        return False
+
     def restart(self, slots: Collection[int]) -> None:
         """Note it."""
         self._lead()

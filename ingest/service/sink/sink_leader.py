@@ -105,7 +105,7 @@ class SinkLeader:
 
     def _compose(self) -> _Running:
         settings, process, sink = self._settings, self._process, self._sink
-        ledger, slots = self._taken.ledger, process.spark_startup.slots
+        ledger, slots = self._taken.ledger, process.slot_source.slots
         archive = Archive.from_ledger(ledger.cache.controls().items(), self._archive_options(slots))
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
@@ -159,6 +159,7 @@ class SinkLeader:
         reset = settings.kafka.client("consumer").get("auto.offset.reset", "earliest")
         return ArchiveOptions(
             slots=slots,
+            grants_idle=not self._process.slot_source.is_shared,
             ledger=settings.kafka.ledger_topic,
             group=sink.group_id,
             reset=OffsetReset.LATEST if reset in {"latest", "largest", "end"} else OffsetReset.EARLIEST,

@@ -32,7 +32,7 @@ from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.stop import Stop
 from ingest.threads import ThreadFailures
-from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotReported
+from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
 
 _log = structlog.get_logger(__name__)
 
@@ -138,7 +138,7 @@ class SinkLoop:
     def _handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
         archive = self._parts.archive
         match event:
-            case SlotReady() | SlotReported() | BatchFinished() | SlotEnded():
+            case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._slots().on_event(event)
             case TopicsSurveyed(topics):
                 self._has_surveyed = True

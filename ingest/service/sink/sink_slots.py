@@ -22,7 +22,16 @@ from ingest.model.slot_protocol import BatchOutcome
 from ingest.service.recovery import Recovery
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotState, SlotStates
-from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotPool, SlotReady, SlotReported
+from spark.slots import (
+    BatchCommitted,
+    BatchFinished,
+    SlotEnded,
+    SlotEvent,
+    SlotPool,
+    SlotReady,
+    SlotRecalled,
+    SlotReported,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -65,6 +74,8 @@ class SinkSlots:
                 self._finished(event)
             case SlotEnded():
                 self._ended(event)
+            case SlotRecalled(slot=slot):
+                self.end(slot)
             case BatchCommitted():
                 raise AssertionError("a slot of the sink reports its commits itself")
 

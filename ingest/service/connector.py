@@ -1,0 +1,172 @@
+"""One connector in this process: found, stood by for, led, one leadership after the other."""
+
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Final
+
+import structlog
+
+from ingest.clock import wall_ms
+from ingest.errors import LeadershipLost, TakenOver, Unavailable
+from ingest.exits import Exit
+from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.kafka_clients import ClientProperties
+from ingest.metrics import Metrics
+from ingest.model.snapshot import Snapshot, SnapshotHolder
+from ingest.rest.port import SinkPort, SourcePort
+from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
+from ingest.service.process_parts import Past, ProcessParts
+from ingest.service.sink.sink_adapter import SinkAdapter
+from ingest.service.sink.sink_leader import SinkLeader
+from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.source_adapter import SourceAdapter
+from ingest.service.source_leader import SourceLeader
+from ingest.service.spark_startup import SlotSource
+from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, StandbyLedger
+from ingest.service.startup import Startup, Stopped
+from ingest.service.statistics import Statistics
+from ingest.service.stop import Stop
+from ingest.settings import Settings
+from ingest.threads import ThreadFailures
+
+_log = structlog.get_logger(__name__)
+
+_SHORT_SECONDS: Final = 60.0
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 10.0
+_SIGNAL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says beside the configuration."""
+
+    until_idle: bool = False
+    accept_new_ledger: bool = False
+    startup_seconds: float = 60.0
+
+
+class Connector:
+    """Everything of one connector but the process: Spark is given, and so is who serves what it shows.
+
+    `run` blocks; the rest may be called from any thread, before and after it too.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        options: RunOptions,
+        stop: Stop,
+        *,
+        slot_source: SlotSource,
+        failures: ThreadFailures,
+        open_ledger: OpenLedger,
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._stop = stop
+        self._slot_source = slot_source
+        self._failures = failures
+        self._standby_ledger = StandbyLedger(open_ledger)
+        self.snapshot_holder = SnapshotHolder(
+            Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
+        )
+        self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.objects)
+        self._statistics = Statistics(self.metrics)
+        self._sink_statistics = SinkStatistics(self.metrics)
+        self._source = SourceAdapter(self.snapshot_holder)
+        self._sink = SinkAdapter(self.snapshot_holder)
+        self._deadline = time.monotonic() + options.startup_seconds
+        kafka = settings.kafka
+        self._clients = ClientProperties(
+            producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
+        )
+        self.port = self._port()
+        """How the REST interface asks it, whether this process leads it or stands by."""
+
+    def run(self) -> Exit:
+        """The whole run, until `stop` or `--until-idle`.
+
+        Stopped before it led; an error of `ingest.errors` for what it cannot go on with.
+        """
+        found = Startup(
+            self._settings,
+            self._clients,
+            accept_new_ledger=self._options.accept_new_ledger,
+            deadline=self._deadline,
+            stop=self._stop,
+            snapshot_holder=self.snapshot_holder,
+            statistics=self._statistics,
+            failures=self._failures,
+        ).find()
+        self._source.cluster_id = self._sink.cluster_id = found.ledger.cluster_id
+        # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
+        self._slot_source.start()
+        process = ProcessParts(
+            settings=self._settings,
+            clients=self._clients,
+            slot_source=self._slot_source,
+            snapshot_holder=self.snapshot_holder,
+            metrics=self.metrics,
+            statistics=self._statistics,
+            stop=self._stop,
+            found=found,
+            until_idle=self._options.until_idle,
+            accept_new_ledger=self._options.accept_new_ledger,
+            startup_seconds=self._options.startup_seconds,
+            startup_deadline=self._deadline,
+            admin=KafkaAdmin(self._clients.admin),
+            failures=self._failures,
+        )
+        return self._lead(process)
+
+    def close(self) -> None:
+        """Let go of what answers questions."""
+        self._standby_ledger.close()
+
+    def show_end(self) -> None:
+        """Show that it is ending, and not ready."""
+        self.snapshot_holder.show(
+            replace(self.snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
+        )
+
+    def _lead(self, process: ProcessParts) -> Exit:
+        """Lead, stand by when the lead is lost, and lead again, until the run is over."""
+        past, short = Past(), 0
+        while True:
+            began = time.monotonic()
+            try:
+                return LeadershipPhase(process, past, self._new_leader).run()
+            except TakenOver:
+                raise
+            except Unavailable as error:
+                # A signal to all processes ends the JVM as well, perhaps before it is noticed here.
+                if self._stop.asked.wait(_SIGNAL_SECONDS):
+                    raise Stopped from error
+                raise
+            except LeadershipLost as error:
+                if not past.has_run and began > self._deadline:
+                    raise Unavailable(str(error)) from error
+                _log.warning(
+                    "leadership_lost",
+                    error=str(error),
+                    detail="this process stands by and leads again when it can",
+                )
+            # Two that take the lead from each other over and over must not be busy with that alone.
+            short = short + 1 if time.monotonic() - began < _SHORT_SECONDS else 0
+            self._stop.asked.wait(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**short))
+
+    def _new_leader(self, taken: TakenLead) -> Leader:
+        """What leads in this configuration's direction."""
+        sink = self._settings.sink
+        if sink is None:
+            return SourceLeader(taken, self._source)
+        return SinkLeader(taken, sink, self._sink_statistics, self._sink)
+
+    def _port(self) -> SourcePort | SinkPort:
+        """The connector as the REST interface asks it, whether this instance leads or stands by."""
+        settings, ledger, tasks_max = self._settings, self._standby_ledger, self._settings.identity.tasks_max
+        if settings.sink is not None:
+            return InstanceSink(self._sink, ledger, tasks_max=tasks_max)
+        return InstanceSource(self._source, ledger, bucket=settings.s3.bucket, tasks_max=tasks_max)

@@ -1,0 +1,329 @@
+"""The process: leads or follows its group, runs the connectors that are its, answers over HTTP."""
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from email.message import Message
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from ingest.clock import wall_ms
+from ingest.errors import HeadraceError, InvalidConfiguration, Unavailable
+from ingest.exits import Exit
+from ingest.http import HttpServer, Request
+from ingest.log_levels import LEVELS
+from ingest.model.connector_records import (
+    WORKERS,
+    ConnectorRecord,
+    WorkerRecord,
+    WorkersRecord,
+    connector_records,
+    encode,
+    workers_record,
+)
+from ingest.rest.auth import first_account, read_accounts
+from ingest.rest.loggers import Loggers
+from ingest.rest.port import NotLeading
+from ingest.rest.rest_routes import RestRoutes
+from ingest.rest.server import own_name, rest_server
+from ingest.service.stop import Stop
+from ingest.settings import Settings
+from ingest.settings.value_types import HostPort
+from ingest.threads import ThreadFailures, collecting, start_thread
+from ingest.worker.assignment import assign
+from ingest.worker.changes import ConnectorChanges
+from ingest.worker.configuration_topic import ConfigurationTopic
+from ingest.worker.connector_files import ConnectorFiles
+from ingest.worker.hosted_connector import HostedConnector, LoadSettings
+from ingest.worker.hosted_connectors import HostedConnectors
+from ingest.worker.shared_slots import SharedSpark
+from ingest.worker.worker_directory import WorkerDirectory
+from ingest.worker.worker_pages import WorkerPages
+from ingest.worker.worker_routes import Membership, WorkerRoutes, changing_acts, forward, refused_acts
+from ingest.worker.worker_settings import WorkerSettings
+
+_log = structlog.get_logger(__name__)
+
+_TICK_SECONDS: Final = 0.25
+_HEARTBEAT_SECONDS: Final = 1.0
+# Who led before is gone, or is heard of within this time.
+_FORMER_LEADER_SECONDS: Final = 3.0
+
+
+class Worker:
+    """One worker; `run` blocks."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        load: LoadSettings,
+        stop: Stop,
+        *,
+        folder: Path | None,
+        startup_seconds: float,
+    ) -> None:
+        self._settings = settings
+        self._load = load
+        self._stop = stop
+        self._files = None if folder is None else ConnectorFiles(folder)
+        self._topic = ConfigurationTopic(settings, stop)
+        self._spark = SharedSpark(
+            settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds
+        )
+        self._hosted = HostedConnectors(self._new_hosted)
+        self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._since_ms = wall_ms()
+        self._url: str | None = None
+        self._heard_lock = threading.Lock()
+        self._heard: dict[str, tuple[float, str | None]] = {}
+        self._leads_since: float | None = None
+        self._records: Mapping[str, ConnectorRecord] = {}
+        self._workers: WorkersRecord | None = None
+        self._problem: str | None = None
+
+    def run(self) -> Exit:
+        """Until it is asked to stop. InvalidConfiguration, Unavailable at the start."""
+        failures = ThreadFailures()
+        with collecting(failures), ExitStack() as closing:
+            self._topic.open()
+            closing.callback(self._topic.close)
+            closing.callback(self._spark.close)
+            self._spark.start()
+            self._look()
+            self._serve(closing)
+            start_thread(self._beat, name="worker-heartbeat")
+            _log.info("worker_started", worker=self._id, group=self._settings.group, url=self._url)
+            try:
+                while not self._stop.asked.wait(_TICK_SECONDS):
+                    failures.raise_first()
+                    self._spark.startup.is_up()
+                    self._tick()
+            finally:
+                self._leave()
+                self._hosted.close(self._stop.at_once.is_set)
+        failures.raise_first()
+        _log.info("worker_stopped", worker=self._id)
+        return Exit.DONE
+
+    # -- what is shown (ingest.worker.worker_pages.WorkerView) -----------------------------------------------
+
+    def overview(self) -> dict[str, Any]:
+        """The worker without its connectors."""
+        workers = self._workers
+        return {
+            "worker": self._id,
+            "version": version("headrace"),
+            "group": self._settings.group,
+            "since_ms": self._since_ms,
+            "leader": None if workers is None else workers.leader,
+            "workers": {}
+            if workers is None
+            else {
+                name: {"url": one.url, "connectors": list(one.connectors)}
+                for name, one in workers.workers.items()
+            },
+            "ready": not self.problems(),
+            "problems": self.problems(),
+        }
+
+    def hosted(self) -> Mapping[str, HostedConnector]:
+        """The connectors that run here."""
+        return self._hosted.all()
+
+    def problems(self) -> list[str]:
+        """Why the worker is not ready; a connector that has failed is no reason."""
+        found = [one for one in (self._problem, self._topic.problem) if one is not None]
+        if self._workers is None or self._id not in self._workers.workers:
+            found.append("this worker has not joined its group yet")
+        with suppress(Unavailable):
+            if not self._spark.startup.is_up():
+                found.append("Spark is starting")
+        return found
+
+    # -- the group -------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        try:
+            self._look()
+            if self._topic.is_leading:
+                self._spread()
+            else:
+                self._leads_since = None
+        except (NotLeading, Unavailable) as error:
+            # What runs goes on: each connector has a leadership of its own.
+            self._problem = str(error)
+            return
+        self._problem = None
+        workers = self._workers
+        mine = None if workers is None else workers.workers.get(self._id)
+        names = () if mine is None else mine.connectors
+        self._hosted.reconcile({name: self._records[name] for name in names if name in self._records})
+
+    def _look(self) -> None:
+        controls = self._topic.controls()
+        self._workers = workers_record(controls)
+        self._records = connector_records(controls) if self._files is None else self._files.records()
+
+    def _spread(self) -> None:
+        """Give every connector to a worker that lives; written only when something changes."""
+        now, before = time.monotonic(), self._workers
+        if self._leads_since is None:
+            self._leads_since = now
+            self._expect(before, now)
+        live: dict[str, str | None] = {self._id: self._url}
+        timeout = self._settings.session_timeout_ms / 1000
+        with self._heard_lock:
+            self._heard = {name: one for name, one in self._heard.items() if now - one[0] < timeout}
+            live |= {name: url for name, (_, url) in self._heard.items()}
+        had = {} if before is None else {name: one.connectors for name, one in before.workers.items()}
+        spread = assign(set(self._records), live, had)
+        after = WorkersRecord(
+            leader=self._id,
+            workers={name: WorkerRecord(url=live[name], connectors=mine) for name, mine in spread.items()},
+        )
+        if after != before:
+            self._topic.write([(WORKERS, encode(after))])
+            self._workers = after
+            _log.info("connectors_assigned", workers={name: len(mine) for name, mine in spread.items()})
+
+    def _expect(self, before: WorkersRecord | None, now: float) -> None:
+        """Wait for the workers of before as if they had just been heard of; shortly for who led."""
+        if before is None:
+            return
+        timeout = self._settings.session_timeout_ms / 1000
+        with self._heard_lock:
+            for name, worker in before.workers.items():
+                grace = _FORMER_LEADER_SECONDS if name == before.leader else timeout
+                if name != self._id:
+                    self._heard.setdefault(name, (now - timeout + min(grace, timeout), worker.url))
+
+    def _on_heartbeat(self, name: str, url: str | None) -> None:
+        with self._heard_lock:
+            self._heard[name] = (time.monotonic(), url)
+
+    def _on_leaving(self, name: str) -> None:
+        with self._heard_lock:
+            self._heard.pop(name, None)
+
+    def _beat(self) -> None:
+        """Body of the thread that tells the leader of this worker."""
+        while not self._stop.asked.wait(_HEARTBEAT_SECONDS):
+            self._tell("PUT", (self._url or "").encode())
+
+    def _leave(self) -> None:
+        """Have others take this worker's connectors up while it still closes them."""
+        if not self._topic.is_leading:
+            self._tell("DELETE", b"")
+
+    def _tell(self, method: str, body: bytes) -> None:
+        workers = self._workers
+        leader = None if workers is None else workers.workers.get(workers.leader)
+        if workers is None or leader is None or leader.url is None or workers.leader == self._id:
+            return
+        headers = Message()
+        auth_file = self._settings.frame.http.rest_auth_file
+        if auth_file is not None:
+            headers["Authorization"] = first_account(read_accounts(auth_file))
+        request = Request(
+            method=method, path=f"/internal/workers/{self._id}", query="", headers=headers, body=body
+        )
+        with suppress(OSError):
+            forward(leader.url, request, seconds=self._settings.session_timeout_ms / 2000)
+
+    # -- what it is made of ----------------------------------------------------------------------------------
+
+    def _new_hosted(self, record: ConnectorRecord) -> HostedConnector:
+        return HostedConnector(record, self._load, self._spark)
+
+    def _serve(self, closing: ExitStack) -> None:
+        http = self._settings.frame.http
+        if http.rest_listen is not None:
+            server = self._rest(http.rest_listen, http.rest_auth_file)
+            server.start()
+            closing.callback(server.close)
+        if http.listen is not None:
+            pages = HttpServer(
+                http.listen.host,
+                http.listen.port,
+                WorkerPages(self).answer,
+                option="http.listen",
+                methods=frozenset({"GET", "HEAD"}),
+            )
+            pages.start()
+            closing.callback(pages.close)
+
+    def _rest(self, listen: HostPort, auth_file: str | None) -> HttpServer:
+        settings, host_name = self._settings, socket.gethostname()
+        host = settings.advertised_host or own_name(listen, host_name)
+        address = HostPort(host, settings.advertised_port or listen.port)
+        self._url = f"http://{address}"
+        directory = WorkerDirectory(
+            lambda: self._records,
+            self._hosted,
+            worker_id=str(address),
+            version=version("headrace"),
+            worker_config=settings.text,
+            cluster_id=lambda: self._topic.cluster_id,
+        )
+        changes = ConnectorChanges(_FreshStore(self._topic, self), self._load, reserved=settings.name)
+        routes = RestRoutes(
+            directory,
+            Loggers(LEVELS),
+            version=version("headrace"),
+            changing=changing_acts(changes, directory) if self._files is None else {},
+            refused={} if self._files is None else refused_acts(str(self._files.folder)),
+        )
+        membership = Membership(
+            own_id=self._id,
+            workers=lambda: self._workers,
+            is_leading=lambda: self._topic.is_leading,
+            on_heartbeat=self._on_heartbeat,
+            on_leaving=self._on_leaving,
+        )
+        return rest_server(listen, WorkerRoutes(routes, membership).answer, auth_file, host_name=host_name)
+
+    def take_up(self) -> None:
+        """Show what was just written, without waiting for the next turn."""
+        with suppress(HeadraceError):
+            self._look()
+
+
+class _FreshStore:
+    """The configuration topic; what is written is shown at once."""
+
+    def __init__(self, topic: ConfigurationTopic, worker: Worker) -> None:
+        self._topic = topic
+        self._worker = worker
+
+    def controls(self) -> Mapping[Any, bytes]:
+        """See `ConfigurationStore.controls`."""
+        if not self._topic.is_leading:
+            raise NotLeading(
+                "Cannot complete request momentarily due to a rebalance: this worker does not lead"
+            )
+        return self._topic.controls()
+
+    def write(self, changes: list[tuple[Any, bytes | None]]) -> None:
+        """See `ConfigurationStore.write`."""
+        self._topic.write(changes)
+        self._worker.take_up()
+
+
+def loading(settings: WorkerSettings, load_text: Any) -> LoadSettings:
+    """What reads a connector's configuration beside the worker's file."""
+
+    def load(record: ConnectorRecord) -> Settings:
+        if record.problem is not None:
+            raise InvalidConfiguration(record.problem)
+        folder = {"state.dir": str(settings.frame.state_dir)}
+        config = {**({} if "state.dir" in record.config else folder), **record.config, "name": record.name}
+        found: Settings = load_text(config, settings.text)
+        return found
+
+    return load

@@ -1,0 +1,133 @@
+"""What a worker shows on `http.listen`: all connectors on one page, each on its own, and one exposition."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
+
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ingest.http import Request, Response, Route
+from ingest.page import PAGE_HEADERS, status_page, worker_page
+from ingest.sanitize import printable
+from ingest.worker.hosted_connector import HostedConnector
+
+_HTML: Final = "text/html; charset=utf-8"
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class WorkerView(Protocol):
+    """What of the worker is shown; any thread may ask."""
+
+    def overview(self) -> dict[str, Any]:
+        """The worker without its connectors."""
+
+    def hosted(self) -> Mapping[str, HostedConnector]:
+        """The connectors that run here, by name."""
+
+    def problems(self) -> list[str]:
+        """Why the worker is not ready, a sentence each."""
+
+
+class WorkerPages:
+    """The routes of `http.listen`; nothing here blocks."""
+
+    def __init__(self, view: WorkerView) -> None:
+        self._view = view
+        self._routes: Mapping[str, Route] = {
+            "": lambda: Response(HTTPStatus.OK, _HTML, worker_page(), headers=PAGE_HEADERS),
+            "health/live": lambda: Response.of_text("live\n"),
+            "health/ready": self._ready,
+            "status": lambda: Response.of_json(self._status()),
+            "metrics": lambda: Response(HTTPStatus.OK, _TEXT, self._exposition()),
+        }
+
+    def answer(self, request: Request) -> Response:
+        """The answer of a path."""
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        route = self._routes.get("/".join(parts))
+        if route is not None:
+            return route()
+        match parts:
+            case ["connectors", name, *rest] if rest in ([], ["status"]):
+                return self._one(name, is_page=not rest and request.path.endswith("/"), is_status=bool(rest))
+        known = (
+            "/, /status, /metrics, /health/live, /health/ready, /connectors/NAME/, /connectors/NAME/status"
+        )
+        return Response.of_text(f"No such page. There are: {known}\n", HTTPStatus.NOT_FOUND)
+
+    def _ready(self) -> Response:
+        problems = self._view.problems()
+        if not problems:
+            return Response.of_text("ready\n")
+        text = f"not ready: {printable('; '.join(problems))}\n"
+        return Response.of_text(text, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _status(self) -> dict[str, Any]:
+        connectors = {name: shown_connector(hosted) for name, hosted in self._view.hosted().items()}
+        return self._view.overview() | {"connectors": connectors}
+
+    def _one(self, name: str, *, is_page: bool, is_status: bool) -> Response:
+        hosted = self._view.hosted().get(name)
+        if hosted is None:
+            return Response.of_text("No such connector runs on this worker.\n", HTTPStatus.NOT_FOUND)
+        if is_status:
+            return Response.of_json(shown_connector(hosted))
+        if not is_page:
+            # The page asks for what lies beside it.
+            where = (("Location", f"{name}/"),)
+            return Response(HTTPStatus.MOVED_PERMANENTLY, None, b"", headers=where)
+        return Response(HTTPStatus.OK, _HTML, status_page(), headers=PAGE_HEADERS)
+
+    def _exposition(self) -> bytes:
+        collector: Any = _AllConnectors(self._view.hosted())
+        return generate_latest(collector)
+
+
+def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
+    """One connector's `/status`; of one that has failed, with its sentence."""
+    connector, failure = hosted.connector, hosted.failure
+    if connector is None:
+        return {"name": hosted.record.name, "role": "failed" if failure else "starting", "ready": False} | (
+            {"problems": {"connector": failure}} if failure else {"problems": {}}
+        )
+    snapshot = connector.snapshot_holder.snapshot
+    if failure is not None:
+        problems = {**snapshot.problems, "connector": failure}
+        snapshot = replace(snapshot.without_leadership(), role="failed", problems=problems)
+    return snapshot.as_dict()
+
+
+class _AllConnectors(Collector):
+    """The metrics of all connectors, each sample with the label `connector`."""
+
+    def __init__(self, hosted: Mapping[str, HostedConnector]) -> None:
+        self._hosted = hosted
+
+    def collect(self) -> Iterable[Metric]:
+        """Each family once, whichever connectors have it."""
+        families: dict[str, Metric] = {}
+        failed = GaugeMetricFamily(
+            "headrace_connector_failed", "1 for a connector that has failed.", labels=["connector"]
+        )
+        for name, hosted in self._hosted.items():
+            failed.add_metric([name], float(hosted.failure is not None))
+            connector = hosted.connector
+            if connector is None:
+                continue
+            connector.metrics.ready.set(connector.snapshot_holder.snapshot.ready and hosted.failure is None)
+            for metric in connector.metrics.registry.collect():
+                # A gauge and a counter of one name are two families in the text.
+                family = families.setdefault(
+                    f"{metric.name} {metric.type}", Metric(metric.name, metric.documentation, metric.type)
+                )
+                family.samples.extend(_labelled(metric, name))
+        return [failed, *families.values()]
+
+
+def _labelled(metric: Metric, connector: str) -> Iterator[Any]:
+    for sample in metric.samples:
+        yield sample._replace(labels={**sample.labels, "connector": connector})

@@ -1,0 +1,250 @@
+"""Connect's REST interface of a worker: what it answers itself, and what it passes to another one."""
+
+import http.client
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from ingest.http import Request, Response
+from ingest.model.connector_records import ConnectorRecord, WorkersRecord
+from ingest.rest.rest_routes import RestRoutes, info_of
+from ingest.rest.router import Acts, Call, Refused, refusing
+from ingest.rest.shapes import error_response
+from ingest.worker.changes import ConnectorChanges, texts_of
+from ingest.worker.worker_directory import WorkerDirectory
+
+FORWARDED: Final = "Headrace-Forwarded"
+_FORWARD_SECONDS: Final = 100.0
+_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+_CONNECTOR_PARTS: Final = 2
+_PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Which worker this is among those of its group."""
+
+    own_id: str
+    workers: Callable[[], WorkersRecord | None]
+    is_leading: Callable[[], bool]
+    on_heartbeat: Callable[[str, str | None], None]
+    on_leaving: Callable[[str], None]
+
+
+def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapping[str, Acts]:
+    """What creates, configures and deletes connectors, for the worker that leads."""
+
+    def shown(record: ConnectorRecord, status: HTTPStatus) -> Response:
+        answer = Response.of_json(info_of(directory.served(record)), status)
+        if status is not HTTPStatus.CREATED:
+            return answer
+        where = (("Location", f"/connectors/{quote(record.name, safe='')}"),)
+        return Response(answer.status, answer.content_type, answer.body, headers=where)
+
+    def create(call: Call) -> Response:
+        name, config = _creation(call.json())
+        return shown(changes.create(name, config), HTTPStatus.CREATED)
+
+    def configure(call: Call) -> Response:
+        name, config = call.names[0], texts_of(call.json())
+        _require_same_name(name, config.get("name"))
+        record, is_new = changes.configure(name, config)
+        return shown(record, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+    def patch(call: Call) -> Response:
+        body = call.json()
+        if not isinstance(body, dict):
+            raise Refused(HTTPStatus.BAD_REQUEST, "The body has to be a JSON object of options to change")
+        removed = [option for option, value in body.items() if value is None]
+        _require_same_name(call.names[0], body.get("name"))
+        record = changes.patch(call.names[0], {**texts_of(body), **dict.fromkeys(removed)})
+        return shown(record, HTTPStatus.OK)
+
+    def delete(call: Call) -> Response:
+        changes.delete(call.names[0])
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+    one = "connectors/*"
+    return {
+        "connectors": {"POST": create},
+        one: {"DELETE": delete},
+        f"{one}/config": {"PUT": configure, "PATCH": patch},
+    }
+
+
+def refused_acts(folder: str) -> Mapping[str, Acts]:
+    """The same where connectors are files: refused, with the folder."""
+    refuse = refusing(
+        f"the connectors of this worker are the files in {folder} (--connectors): add, change or remove one "
+        "there, and it is taken up"
+    )
+    one = "connectors/*"
+    return {
+        "connectors": {"POST": refuse},
+        one: {"DELETE": refuse},
+        f"{one}/config": {"PUT": refuse, "PATCH": refuse},
+    }
+
+
+class WorkerRoutes:
+    """Answers every request of a worker."""
+
+    def __init__(self, routes: RestRoutes, membership: Membership) -> None:
+        self._routes = routes
+        self._membership = membership
+
+    def answer(self, request: Request) -> Response:
+        """The answer, this worker's own or another one's."""
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        if parts[0] == "internal":
+            return self._internal(request, parts)
+        if request.headers.get(FORWARDED) is None:
+            if parts == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
+                return self._expanded(request)
+            url = self._elsewhere(request.method, parts)
+            if isinstance(url, Response):
+                return url
+            if url is not None:
+                return self._forward(url, request)
+        return self._routes.answer(request)
+
+    # -- to other workers ------------------------------------------------------------------------------------
+
+    def _elsewhere(self, method: str, parts: list[str]) -> str | Response | None:
+        """The URL of the worker that has to answer; None for this one, a refusal where there is none."""
+        if parts[0] != "connectors":
+            return None
+        own, workers = self._membership.own_id, self._membership.workers()
+        if is_change(method, parts):
+            if self._membership.is_leading():
+                return None
+            leader = None if workers is None else workers.workers.get(workers.leader)
+            if workers is None or workers.leader == own or leader is None or leader.url is None:
+                return _conflict("no worker leads this group yet")
+            return leader.url
+        if len(parts) < _CONNECTOR_PARTS or workers is None:
+            return None
+        worker = workers.worker_of(parts[1])
+        return None if worker in (None, own) else workers.workers[str(worker)].url
+
+    def _forward(self, url: str, request: Request) -> Response:
+        try:
+            return forward(url, request)
+        except OSError as error:
+            if request.method in {"GET", "HEAD"}:
+                # What the configuration topic says, and that nobody runs it.
+                return self._routes.answer(request)
+            return _conflict(f"the worker at {url} does not answer ({error})")
+
+    def _expanded(self, request: Request) -> Response:
+        """`GET /connectors?expand=..`: each connector as the worker shows it that runs it."""
+        own = self._routes.answer(request)
+        workers = self._membership.workers()
+        if own.status is not HTTPStatus.OK or workers is None:
+            return own
+        shown: dict[str, Any] = _json(own)
+        for name, worker in workers.workers.items():
+            if name == self._membership.own_id or worker.url is None or not worker.connectors:
+                continue
+            try:
+                theirs = forward(worker.url, request)
+            except OSError:
+                continue
+            if theirs.status is HTTPStatus.OK:
+                found = _json(theirs)
+                shown.update({one: found[one] for one in worker.connectors if one in found and one in shown})
+        return Response.of_json(shown)
+
+    # -- from other workers ----------------------------------------------------------------------------------
+
+    def _internal(self, request: Request, parts: list[str]) -> Response:
+        membership = self._membership
+        if parts[:2] != ["internal", "workers"] or len(parts) != _CONNECTOR_PARTS + 1:
+            return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        if not membership.is_leading():
+            return _conflict("this worker does not lead")
+        if request.method == "DELETE":
+            membership.on_leaving(parts[2])
+        else:
+            url = request.body.decode("utf-8", "replace").strip()
+            membership.on_heartbeat(parts[2], url or None)
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+
+def is_change(method: str, parts: list[str]) -> bool:
+    """Whether a request creates, configures or deletes a connector."""
+    match parts:
+        case ["connectors"]:
+            return method == "POST"
+        case ["connectors", _]:
+            return method == "DELETE"
+        case ["connectors", _, "config"]:
+            return method in {"PUT", "PATCH"}
+        case _:
+            return False
+
+
+def forward(url: str, request: Request, *, seconds: float = _FORWARD_SECONDS) -> Response:
+    """Another worker's answer to this request; OSError when it does not answer."""
+    where = urlsplit(url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=seconds)
+    headers = {name: str(request.headers[name]) for name in _PASSED_ON if request.headers[name] is not None}
+    path = f"{request.path}?{request.query}" if request.query else request.path
+    try:
+        connection.request(request.method, path, body=request.body, headers=headers | {FORWARDED: "1"})
+        answer = connection.getresponse()
+        body = answer.read()
+        location = answer.getheader("Location")
+        return Response(
+            HTTPStatus(answer.status),
+            answer.getheader("Content-Type"),
+            body,
+            headers=() if location is None else (("Location", location),),
+        )
+    except http.client.HTTPException as error:
+        raise OSError(f"it answered {error!r}") from error
+    finally:
+        connection.close()
+
+
+def _conflict(why: str) -> Response:
+    return error_response(
+        HTTPStatus.CONFLICT, f"Cannot complete request momentarily due to a rebalance: {why}; try again"
+    )
+
+
+def _json(response: Response) -> Any:
+    return json.loads(response.body)
+
+
+def _creation(body: Any) -> tuple[str, dict[str, str]]:
+    """Name and configuration of `POST /connectors`."""
+    config = body.get("config") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or not isinstance(config, dict):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, 'The body has to be {"name": NAME, "config": {OPTION: VALUE, ..}}'
+        )
+    if body.get("initial_state") not in (None, "RUNNING"):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"initial_state = {body['initial_state']!r}: a connector is created RUNNING here; PUT .../pause "
+            f"or /stop follows ({', '.join(_STATES)} are Connect's)",
+        )
+    texts = texts_of(config)
+    name = str(body.get("name") or texts.get("name") or "").strip()
+    if not name:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The name of the connector is missing")
+    _require_same_name(name, texts.get("name"))
+    return name, texts
+
+
+def _require_same_name(name: str, given: Any) -> None:
+    if given is not None and given != name:
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"Connector name configuration ({given}) doesn't match connector name in the URL or body "
+            f"({name})",
+        )

@@ -1,0 +1,66 @@
+"""Whose turn it is: which slots give their cores back, where connectors share a session."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spark.slots.slot_attempt import AttemptState
+
+# A task gets its core within this time where one is free.
+_PROMPT_SECONDS: Final = 0.5
+# How long a slot that works keeps a core at least.
+_TURN_SECONDS: Final = 15.0
+
+
+class HoldingPool(Protocol):
+    """Who drives a slot that holds a core."""
+
+    def recall(self, slot: int, number: int) -> None:
+        """Have the slot ended, as somebody else waits for its core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotHolding:
+    """A start of a slot; `since` (monotonic seconds) is when it fell idle, got its core, or was submitted."""
+
+    pool: HoldingPool
+    slot: int
+    number: int
+    stage: AttemptState
+    since: float
+    is_ending: bool
+
+
+def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:
+    """The slots that end for those that wait: idle ones first, then who works longest and has most.
+
+    Nobody is asked where a core is free, or becomes free for who waits.
+    """
+    waiting = [
+        one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _PROMPT_SECONDS
+    ]
+    if not waiting or len(holdings) <= cores:
+        return []
+    holding = [one for one in holdings if one.stage not in (AttemptState.STARTING, AttemptState.OVER)]
+    wanted = len(waiting) - sum(one.is_ending or one.stage is AttemptState.ENDING for one in holding)
+    free = [one for one in holding if not one.is_ending]
+    idle = sorted((one for one in free if one.stage is AttemptState.READY), key=lambda one: one.since)
+    return [*idle, *_out_of_turn(free, waiting, now)][: max(0, wanted)]
+
+
+def _out_of_turn(
+    free: Collection[SlotHolding], waiting: Collection[SlotHolding], now: float
+) -> list[SlotHolding]:
+    """Slots at work whose turn is over, of the pools with most cores first.
+
+    A pool does not give a core up for itself alone: who comes next would be its own.
+    """
+    others = {id(one.pool) for one in waiting}
+    counts = Counter(id(one.pool) for one in free)
+    tired = [
+        one
+        for one in free
+        if one.stage is AttemptState.BUSY and now - one.since > _TURN_SECONDS and others - {id(one.pool)}
+    ]
+    return sorted(tired, key=lambda one: (-counts[id(one.pool)], one.since))

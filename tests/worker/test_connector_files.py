@@ -1,0 +1,50 @@
+"""Connectors as files: taken up as they come, change and go; a broken one is a connector with a problem."""
+
+from pathlib import Path
+
+from ingest.worker.connector_files import ConnectorFiles
+
+
+def test_files_are_connectors_by_their_name(tmp_path: Path) -> None:
+    """Both kinds; what is no configuration is passed over; a file without a name has that of the file."""
+    (tmp_path / "a.json").write_text('{"name": "orders", "config": {"topic": "t"}}')
+    (tmp_path / "b.properties").write_text("topics=t\n")
+    (tmp_path / "notes.txt").write_text("no connector")
+    files = ConnectorFiles(tmp_path)
+    found = files.records()
+
+    assert {name: record.config for name, record in found.items()} == {
+        "orders": {"name": "orders", "topic": "t"},
+        "b": {"name": "b", "topics": "t"},
+    }
+    assert files.records() is found
+    (tmp_path / "b.properties").unlink()
+    (tmp_path / "a.json").write_text('{"name": "orders", "topic": "other"}')
+    assert {name: record.config["topic"] for name, record in files.records().items()} == {"orders": "other"}
+
+
+def test_what_is_wrong_with_a_file_is_its_connectors_problem(tmp_path: Path) -> None:
+    """The others run; two files of one name are a problem of both."""
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "one.json").write_text('{"name": "same"}')
+    (tmp_path / "two.json").write_text('{"name": "same"}')
+    (tmp_path / "good.json").write_text('{"name": "good"}')
+    found = ConnectorFiles(tmp_path).records()
+
+    assert sorted(found) == ["broken", "good", "same"]
+    assert found["good"].problem is None
+    assert "broken.json cannot be read" in str(found["broken"].problem)
+    assert "several files" in str(found["same"].problem)
+
+
+def test_a_folder_that_is_away_changes_nothing(tmp_path: Path) -> None:
+    """As a mount may be for a moment."""
+    folder = tmp_path / "connectors"
+    folder.mkdir()
+    (folder / "a.json").write_text("{}")
+    files = ConnectorFiles(folder)
+    assert sorted(files.records()) == ["a"]
+    (folder / "a.json").unlink()
+    folder.rmdir()
+
+    assert sorted(files.records()) == ["a"]

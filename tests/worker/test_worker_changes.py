@@ -1,0 +1,235 @@
+"""Connectors are created, changed and deleted as Connect's clients do it: codes, words, secrets."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from ingest.http import Request
+from ingest.log_levels import LoggerLevels
+from ingest.model.connector_records import ConnectorRecord, connector_records
+from ingest.model.ledger_entry import ControlKey
+from ingest.rest.loggers import Loggers
+from ingest.rest.rest_routes import RestRoutes
+from ingest.settings import Settings, load
+from ingest.worker.changes import ConnectorChanges
+from ingest.worker.hosted_connectors import HostedConnectors
+from ingest.worker.worker_directory import WorkerDirectory
+from ingest.worker.worker_routes import changing_acts
+
+WORKER = "bootstrap.servers=127.0.0.1:9092"
+SOURCE = {
+    "connector.class": "HeadraceSource",
+    "aws.s3.bucket.name": "bucket",
+    "aws.access.key.id": "AKIA",
+    "aws.secret.access.key": "s3cret",
+    "topic": "events",
+    "file.name.template": ".*",
+}
+SINK = {"connector.class": "HeadraceSink", "topics": "events", "aws.s3.bucket.name": "bucket"}
+
+
+@dataclass(slots=True)
+class Store:
+    """A configuration topic in memory."""
+
+    records: dict[ControlKey, bytes] = field(default_factory=dict)
+    writes: int = 0
+
+    def controls(self) -> Mapping[ControlKey, bytes]:
+        """What was written."""
+        return dict(self.records)
+
+    def write(self, changes: list[tuple[ControlKey, bytes | None]]) -> None:
+        """Take it."""
+        self.writes += 1
+        for key, raw in changes:
+            if raw is None:
+                del self.records[key]
+            else:
+                self.records[key] = raw
+
+
+class Worker:
+    """The routes of a worker that leads, runs nothing, and keeps configurations in memory."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        directory = WorkerDirectory(
+            self.records,
+            HostedConnectors(_none),
+            worker_id="127.0.0.1:8083",
+            version="9.9",
+            worker_config=WORKER,
+            cluster_id=lambda: "cluster",
+        )
+        changes = ConnectorChanges(self.store, _load, reserved="worker-group")
+        self._routes = RestRoutes(
+            directory,
+            Loggers(LoggerLevels()),
+            version="9.9",
+            changing=changing_acts(changes, directory),
+            refused={},
+        )
+
+    def records(self) -> Mapping[str, ConnectorRecord]:
+        """The connectors that there are."""
+        return connector_records(self.store.controls())
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON of a request; a text is sent as it is."""
+        raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
+        response = self._routes.answer(
+            Request(method=method, path=path, query="", headers=Message(), body=raw)
+        )
+        self.headers = dict(response.headers)
+        return int(response.status), json.loads(response.body) if response.body else None
+
+
+def _none(record: ConnectorRecord) -> Any:
+    raise AssertionError(f"nothing runs here: {record.name}")
+
+
+def _load(record: ConnectorRecord) -> Settings:
+    return load(
+        json.dumps({**record.config, "name": record.name}),
+        kind="json",
+        environment={"KEY": "value"},
+        read_file=str,
+        worker_config=WORKER,
+    )
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """One with the connector `uploads`."""
+    made = Worker()
+    assert made.ask("POST", "/connectors", {"name": "uploads", "config": SOURCE})[0] == 201
+    return made
+
+
+def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
+    """201 with its place, 200, 204, then 404."""
+    status, shown = worker.ask("POST", "/connectors", {"name": "a.b", "config": SINK})
+    assert status == 201
+    assert worker.headers["Location"] == "/connectors/a.b"
+    assert shown == {"name": "a.b", "config": {**SINK, "name": "a.b"}, "tasks": [], "type": "sink"}
+    assert worker.ask("GET", "/connectors") == (200, ["a.b", "uploads"])
+    assert worker.ask("GET", "/connectors/a.b")[1] == shown
+    assert worker.ask("GET", "/connectors/a.b/status")[1]["connector"]["state"] == "UNASSIGNED"
+
+    assert worker.ask("DELETE", "/connectors/a.b") == (204, None)
+    assert worker.ask("DELETE", "/connectors/a.b") == (
+        404,
+        {"error_code": 404, "message": "Connector a.b not found"},
+    )
+    assert worker.ask("GET", "/connectors/a.b")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        (
+            "POST",
+            "/connectors",
+            {"name": "uploads", "config": SOURCE},
+            409,
+            "Connector uploads already exists",
+        ),
+        ("POST", "/connectors", {"config": SOURCE}, 400, "name of the connector is missing"),
+        ("POST", "/connectors", {"name": "x"}, 400, "The body has to be"),
+        ("POST", "/connectors", "{", 400, "not JSON"),
+        ("POST", "/connectors", {"name": "x", "config": {**SOURCE, "name": "y"}}, 400, "doesn't match"),
+        ("POST", "/connectors", {"name": "x", "config": {"a": {}}}, 400, "JSON object of option names"),
+        ("POST", "/connectors", {"name": "worker-group", "config": SINK}, 400, "the workers' own group"),
+        (
+            "POST",
+            "/connectors",
+            {"name": "x", "config": SINK, "initial_state": "PAUSED"},
+            400,
+            "initial_state",
+        ),
+        ("PUT", "/connectors/x/config", {**SINK, "http.listen": ":1"}, 400, "http.listen is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, "spark.ui.enabled": "true"}, 400, "is the worker's"),
+        (
+            "PUT",
+            "/connectors/x/config",
+            {**SOURCE, "aws.secret.access.key": "[hidden]"},
+            400,
+            "no value to keep",
+        ),
+        ("PUT", "/connectors/uploads/config", SINK, 400, "would turn a source into a sink"),
+        ("PUT", "/connectors/uploads/config", {**SOURCE, "offsets.storage.topic": "t"}, 400, "ledger is"),
+        ("PATCH", "/connectors/x/config", {"topic": "t"}, 404, "Connector x not found"),
+        ("PATCH", "/connectors/uploads/config", [], 400, "JSON object"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    worker: Worker, method: str, path: str, body: Any, status: int, said: str
+) -> None:
+    """With Connect's codes, and a sentence."""
+    before = worker.store.controls()
+    answered, shown = worker.ask(method, path, body)
+
+    assert (answered, shown["error_code"]) == (status, status)
+    assert said in shown["message"]
+    assert worker.store.controls() == before
+
+
+def test_all_problems_are_told_in_connects_words(worker: Worker) -> None:
+    """Each on a line, and where to have them as a list."""
+    config = {"connector.class": "HeadraceSource", "tasks.max": "many", "nonsense": "1"}
+    status, shown = worker.ask("POST", "/connectors", {"name": "x", "config": config})
+
+    assert status == 400
+    first, *lines, last = shown["message"].splitlines()
+    count = int(first.split("following ")[1].split()[0])
+    assert count == len(lines) >= 4
+    assert last.endswith("`/connector-plugins/HeadraceSource/config/validate`")
+    assert any(line.startswith("tasks.max") for line in lines)
+    assert any(line.startswith("aws.s3.bucket.name") for line in lines)
+
+
+def test_a_put_of_what_is_shown_changes_nothing_and_keeps_secrets(worker: Worker) -> None:
+    """Neither the one that has them nor the topic notices; another option beside is a change."""
+    shown = worker.ask("GET", "/connectors/uploads/config")[1]
+    assert shown["aws.secret.access.key"] == "[hidden]"
+    writes = worker.store.writes
+
+    assert worker.ask("PUT", "/connectors/uploads/config", shown)[0] == 200
+    assert worker.store.writes == writes
+    assert worker.ask("PUT", "/connectors/uploads/config", {**shown, "topic": "other"})[0] == 200
+    config = worker.records()["uploads"].config
+    assert (config["topic"], config["aws.secret.access.key"]) == ("other", "s3cret")
+
+
+def test_a_put_creates_what_there_is_not(worker: Worker) -> None:
+    """201, and numbers become texts."""
+    status, shown = worker.ask("PUT", "/connectors/new/config", {**SINK, "tasks.max": 2})
+
+    assert (status, shown["name"], shown["config"]["tasks.max"]) == (201, "new", "2")
+
+
+def test_a_patch_merges_and_null_removes(worker: Worker) -> None:
+    """What is not named stays."""
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": 3, "topic": "t"})[0] == 200
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": None})[0] == 200
+
+    assert worker.records()["uploads"].config == {**SOURCE, "topic": "t", "name": "uploads"}
+
+
+def test_references_are_shown_as_they_were_written(worker: Worker) -> None:
+    """The secret itself stays where it is."""
+    config = {**SOURCE, "aws.secret.access.key": "${env:KEY}"}
+    assert worker.ask("PUT", "/connectors/uploads/config", config)[0] == 200
+
+    assert worker.ask("GET", "/connectors/uploads/config")[1]["aws.secret.access.key"] == "${env:KEY}"
+
+
+def test_what_a_connector_cannot_answer_before_anybody_runs_it_is_409(worker: Worker) -> None:
+    """Clients of Connect try again."""
+    for method, path in (("PUT", "pause"), ("GET", "offsets"), ("GET", "topics"), ("POST", "restart")):
+        assert worker.ask(method, f"/connectors/uploads/{path}")[0] == 409

@@ -1,0 +1,133 @@
+"""A `headrace worker` process of a test, and requests to it."""
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from localstack.ports import free_port
+from tests.support import aws, kafka
+from tests.support.until import until_sync
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerProcess:
+    """One worker of a group; whoever starts it ends it."""
+
+    folder: Path
+    group: str
+    port: int = field(default_factory=free_port)
+    http_port: int = field(default_factory=free_port)
+    arguments: tuple[str, ...] = ()
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def log(self) -> Path:
+        """What it has logged."""
+        return self.folder / f"worker-{self.port}.log"
+
+    def start(self) -> None:
+        """Start it; `await_ready` follows."""
+        file = self.folder / f"worker-{self.port}.properties"
+        options = {
+            "bootstrap.servers": kafka.address(),
+            "group.id": self.group,
+            "config.storage.replication.factor": "1",
+            "listeners": f"http://127.0.0.1:{self.port}",
+            "http.listen": f"127.0.0.1:{self.http_port}",
+            "session.timeout.ms": "6000",
+            "state.dir": str(self.folder / f"state-{self.port}"),
+            "status.storage.topic": "connect-status",
+        }
+        file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+        argv = [str(Path(sys.executable).with_name("headrace")), "worker", str(file), *self.arguments]
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
+
+    def await_ready(self, seconds: float = 120) -> None:
+        """Return when it has joined its group and Spark is up; AssertionError with its log's end."""
+        until_sync(self.is_ready, seconds=seconds, what=f"a ready worker, see {self.log}")
+
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/health/ready", timeout=10):
+                return True
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON (None without a body) of a request."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server
+                raw, status = answer.read(), answer.status
+        except urllib.error.HTTPError as error:
+            with error:
+                raw, status = error.read(), error.code
+        return status, json.loads(raw) if raw else None
+
+    def state(self, name: str) -> str:
+        """A connector's state in Connect's words."""
+        status, shown = self.ask("GET", f"/connectors/{name}/status")
+        return str(shown["connector"]["state"]) if status == 200 else f"{status}"
+
+    def metrics(self) -> str:
+        """Its exposition."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def kill(self) -> None:
+        """As the kernel does it."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> int:
+        """As a service manager does it; its exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+def source_config(bucket: str, topic: str, **changes: str) -> dict[str, str]:
+    """A source of JSON lines; `__` in a name for a dot."""
+    return {
+        **_common(bucket),
+        "connector.class": "HeadraceSource",
+        "topic": topic,
+        "file.name.template": ".*",
+        "input.format": "jsonl",
+        "poll.interval.ms": "500",
+        "tasks.max": "1",
+    } | {name.replace("__", "."): value for name, value in changes.items()}
+
+
+def sink_config(bucket: str, topic: str, **changes: str) -> dict[str, str]:
+    """A sink; `__` in a name for a dot."""
+    return {
+        **_common(bucket),
+        "connector.class": "HeadraceSink",
+        "topics": topic,
+        "tasks.max": "1",
+        "rotate.age.ms": "500",
+    } | {name.replace("__", "."): value for name, value in changes.items()}
+
+
+def _common(bucket: str) -> dict[str, str]:
+    return {
+        "aws.s3.endpoint": aws.address(),
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "aws.s3.bucket.name": bucket,
+        "lead.session.timeout.ms": "6000",
+    }
