@@ -55,7 +55,7 @@ KINDS: Final = {
     _STRING: ConverterKind.STRING,
     _JSON: ConverterKind.JSON,
     _AVRO: ConverterKind.AVRO,
-    _SIMPLE_HEADER: ConverterKind.STRING,
+    _SIMPLE_HEADER: ConverterKind.SIMPLE,
 }
 """What a sink reads with each class."""
 

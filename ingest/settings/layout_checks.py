@@ -96,6 +96,10 @@ def _fields(values: Values) -> tuple[OutputField, ...]:
 def _check_own_options(values: Values) -> None:
     if not values.are_good(sink.LAYOUT, sink.FORMAT):
         return
-    is_aiven, option = values[sink.LAYOUT] is LayoutName.AIVEN, layout_options.VALUE_ENCODING
-    if values.is_given(option) and not (is_aiven and values[sink.FORMAT] is OutputFormat.CSV):
-        values.refuse(option, "means nothing without output.layout=aiven and output.format=csv")
+    is_aiven = values[sink.LAYOUT] is LayoutName.AIVEN
+    for option, wanted in (
+        (layout_options.VALUE_ENCODING, OutputFormat.CSV),
+        (layout_options.INNER_CODEC, OutputFormat.AVRO),
+    ):
+        if values.is_given(option) and not (is_aiven and values[sink.FORMAT] is wanted):
+            values.refuse(option, f"means nothing without output.layout=aiven and output.format={wanted}")

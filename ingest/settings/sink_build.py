@@ -118,6 +118,7 @@ def _output(values: Values) -> OutputSettings:
         null_values=values[sink.NULL_VALUES],
         rows=LayoutRows(
             csv_value=values[layout_options.VALUE_ENCODING],
+            avro_codec=values[layout_options.INNER_CODEC],
             headers=converter_kind(values, sink.HEADER_CONVERTER_CLASS),
             json=JsonStyle(decimals=values[layout_options.JSON_DECIMALS]),
             avro=AvroOptions(

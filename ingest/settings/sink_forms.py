@@ -6,6 +6,7 @@ import re
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from ingest.settings.choices import Compression
 from ingest.settings.secret import Secret
 from ingest.settings.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
 from ingest.settings.value_types import TOPIC, Form, FormError, matching
@@ -78,6 +79,30 @@ def _layout(text: str) -> LayoutName:
 _WRITTEN: Final = (LayoutName.HEADRACE, LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.QUIX)
 OUTPUT_LAYOUT: Final = Form(
     kind="STRING", expected=f"one of {', '.join(_WRITTEN)}", parse=_layout, values=_WRITTEN
+)
+
+_AVRO_CODECS: Final = {
+    "null": Compression.NONE,
+    "deflate": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "bzip2": Compression.BZIP2,
+    "xz": Compression.XZ,
+    "zstandard": Compression.ZSTD,
+}
+
+
+def _avro_codec(text: str) -> Compression:
+    found = _AVRO_CODECS.get(text.strip().lower())
+    if found is None:
+        raise FormError
+    return found
+
+
+AVRO_CODEC: Final = Form(
+    kind="STRING",
+    expected=f"one of {', '.join(_AVRO_CODECS)}",
+    parse=_avro_codec,
+    values=tuple(_AVRO_CODECS),
 )
 
 

@@ -39,6 +39,8 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
             OutputFormat.CSV: _AIVEN_TEXT,
             OutputFormat.JSONL: _AIVEN_TEXT,
             OutputFormat.JSON: _AIVEN_TEXT,
+            OutputFormat.AVRO: _AIVEN_TEXT,
+            OutputFormat.PARQUET: (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD),
         },
         fields=(
             OutputField.KEY,
@@ -80,10 +82,17 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
     LayoutName.QUIX: LayoutForm(
         formats={
             OutputFormat.JSONL: (Compression.NONE, Compression.GZIP),
+            OutputFormat.PARQUET: (
+                Compression.SNAPPY,
+                Compression.NONE,
+                Compression.GZIP,
+                Compression.LZ4,
+                Compression.ZSTD,
+            ),
         },
         fields=_QUIX_FIELDS,
         default_fields=_QUIX_FIELDS,
-        template="{{topic}}/{{partition}}/{{start_offset:padding=true}}{{extension}}",
+        template="{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}{{extension}}",
         has_choice=False,
     ),
 }

@@ -44,12 +44,16 @@ class OutputField(StrEnum):
 
 
 class ConverterKind(StrEnum):
-    """How the bytes of a key, value or header are read."""
+    """How the bytes of a key, value or header are read.
+
+    SIMPLE is for headers alone: text, which other sinks' layouts show as the number or boolean it looks like.
+    """
 
     BYTES = "bytes"
     STRING = "string"
     JSON = "json"
     AVRO = "avro"
+    SIMPLE = "simple"
 
 
 class SchemaCompatibility(StrEnum):
@@ -169,11 +173,14 @@ NO_SIDECARS: Final = Sidecars()
 class LayoutRows:
     """What rows of other sinks' layouts depend on beside the rest.
 
-    `csv_value` is how Aiven's csv holds values. `headers` is how the values of headers are read. `json` and
-    `avro` are how data of Kafka Connect are written. `bytes_extension` is what names of bytes end with.
+    `csv_value` is how Aiven's csv holds values, `avro_codec` the compression inside its Avro, while
+    `OutputSettings.compression` is around the whole file. `headers` is how the values of headers are read.
+    `json` and `avro` are how data of Kafka Connect are written. `bytes_extension` is what names of bytes end
+    with.
     """
 
     csv_value: CsvEncoding = CsvEncoding.BASE64
+    avro_codec: Compression = Compression.NONE
     headers: ConverterKind = ConverterKind.BYTES
     json: JsonStyle = STYLE
     avro: AvroOptions = S3_SINK

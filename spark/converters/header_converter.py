@@ -14,6 +14,7 @@ class HeaderConverter:
     def __init__(self, settings: ConverterSettings) -> None:
         checks: dict[ConverterKind, Callable[[bytes], bool]] = {
             ConverterKind.STRING: _is_text,
+            ConverterKind.SIMPLE: _is_text,
             ConverterKind.JSON: _is_json,
         }
         self._kind = settings.kind

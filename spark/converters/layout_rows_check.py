@@ -1,17 +1,86 @@
-"""What the rows of other sinks' layouts cannot hold of a record's headers."""
+"""What the rows of other sinks' layouts cannot hold of a record."""
 
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from layouts.aiven.written_rows import unfit_headers
 from layouts.names import LayoutName
-from spark.converters.segments import RowFaults
+from spark.converters.plain_converters import without_nulls
+from spark.converters.segments import RowFaults, Segment
+from spark.formats.encoding.quix_parquet import COLUMNS
 from spark.kafka_records import KafkaRecords
 
 _NOT_BYTES: Final = (
     "it has headers, which Aiven's csv holds as bytes: set header.converter to "
     "org.apache.kafka.connect.converters.ByteArrayConverter"
 )
+
+
+_NO_MEMBERS: Final = "the value is no object, whose members are the columns of Quix's Parquet"
+_TAKEN: Final = "the value has a member _timestamp or _key, which Quix's Parquet has for the record's own"
+_EMPTY: Final = "the value has an empty object, which Parquet cannot hold"
+
+
+def rows_of_layout(
+    output: OutputSettings, part: OutputField, segments: list[Segment], faults: RowFaults
+) -> list[Segment]:
+    """The segments of keys or values without what the layout's rows cannot hold, which are faults."""
+    if (output.layout, output.format, part) == (LayoutName.QUIX, OutputFormat.PARQUET, OutputField.VALUE):
+        segments = without_nulls(segments, "null_value", _NO_MEMBERS, faults)
+        return [kept for each in segments for kept in _with_members(each, faults)]
+    return segments
+
+
+def _with_members(segment: Segment, faults: RowFaults) -> list[Segment]:
+    """What of a segment Quix's Parquet can hold."""
+    schema = segment.column.schema
+    bad = np.ones(len(segment.rows), np.bool_)
+    if schema is not None and schema.is_record:
+        values = segment.column.arrow()
+        taken = np.zeros(len(values), np.bool_)
+        for name in COLUMNS:
+            if values.type.get_field_index(name) >= 0:
+                taken |= _mask(values.field(name).is_valid())
+        empty = _mask(_has_empty(values)) if values.type.num_fields else np.zeros(len(values), np.bool_)
+        for mask, reason, message in ((taken, "part_taken", _TAKEN), (empty, "empty_object", _EMPTY)):
+            for row in segment.rows[mask].tolist():
+                faults.add(row, reason, message)
+        bad = taken | empty
+    else:
+        for row in segment.rows.tolist():
+            faults.add(row, "not_an_object", _NO_MEMBERS)
+    if not bad.any():
+        return [segment]
+    kept = np.flatnonzero(~bad)
+    return [Segment(segment.rows[kept], segment.column.take(kept))] if len(kept) else []
+
+
+def _mask(array: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _has_empty(array: Any) -> Any:
+    """True for each value that has an object without members in it."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return array.is_valid()
+        found = pa.array(np.zeros(len(array), np.bool_))
+        for index in range(kind.num_fields):
+            found = pc.or_(found, _has_empty(pc.struct_field(array, [index])))
+        return found
+    if pa.types.is_list(kind):
+        below = _mask(_has_empty(array.flatten()))
+        owners = pc.list_parent_indices(array).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(array), np.bool_)
+        found[owners[below]] = True
+        return pa.array(found)
+    return pa.array(np.zeros(len(array), np.bool_))
 
 
 class LayoutRowsCheck:

@@ -15,10 +15,10 @@ from ingest.settings.sink_settings import (
     SideRole,
 )
 from layouts.names import LayoutName
-from spark.converted_records import Conversion, ConvertedColumn, RecordFault
+from spark.converted_records import Conversion, ConvertedColumn, Form, RecordFault
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter, check_headers_beside
-from spark.converters.layout_rows_check import LayoutRowsCheck
+from spark.converters.layout_rows_check import LayoutRowsCheck, rows_of_layout
 from spark.converters.plain_converters import null_rows, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
@@ -66,7 +66,10 @@ class RecordConverter:
         self._value = column_converter(
             converters.value, OutputField.VALUE, output, is_transformed=OutputField.VALUE in parts
         )
-        self._headers = HeaderConverter(converters.header)
+        is_written = OutputField.HEADERS in output.fields or output.sidecars.headers is not None
+        is_simple = converters.header.kind is ConverterKind.SIMPLE
+        # Connect reads headers by it where nothing else is said, and it refuses none.
+        self._headers = HeaderConverter(converters.header) if is_written or not is_simple else None
         self._rows = LayoutRowsCheck(output)
 
     def convert(self, records: KafkaRecords) -> Conversion:
@@ -88,7 +91,8 @@ class RecordConverter:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
             values = [each for each in values if self._is_writable(each, faults)]
-        self._headers.check(records, faults)
+        if self._headers is not None:
+            self._headers.check(records, faults)
         if not self._holds_all:
             self._rows.check(records, faults)
             if self._sidecars.headers is not None:
@@ -114,8 +118,10 @@ class RecordConverter:
                 segments = without_nulls(segments, *NULL_KEY, faults)
         else:
             segments = self._value.convert(records.values, records.topic, faults)
-        if self._holds_all or self._output.envelope or self._output.fields != (part,):
+        if self._holds_all:
             return segments
+        if part in self._output.fields:
+            segments = rows_of_layout(self._output, part, segments, faults)
         return [each for segment in segments for each in self._held(part, segment, faults)]
 
     def _null_values(self, segments: list[Segment], faults: RowFaults) -> Numbers:
@@ -160,6 +166,12 @@ def null_problem(
 ) -> tuple[str, str] | None:
     """Reason and sentence of a null that has no place in the output; None where a null has one."""
     wanted = output.format
+    if part in output.fields and output.layout is LayoutName.AIVEN and wanted in _ROWS_OF_RECORDS:
+        # Bytes and texts have a schema that takes nulls.
+        plain = column.form in {Form.BYTES, Form.TEXT}
+        return (
+            None if plain else ("null_value", f"the {part} is null, for which Aiven's {wanted} has no schema")
+        )
     if output.envelope or output.fields != (part,):
         return None
     if output.layout is LayoutName.AIVEN and wanted not in _ROWS_OF_RECORDS:

@@ -1,7 +1,7 @@
 """What rows of other sinks' layouts have that Headrace's own have not."""
 
 from ingest.settings.options.option import Group, option
-from ingest.settings.sink_forms import DECIMALS, EXTENSION
+from ingest.settings.sink_forms import AVRO_CODEC, DECIMALS, EXTENSION
 from ingest.settings.value_types import BOOLEAN, choice
 from layouts.options import CsvEncoding
 
@@ -54,5 +54,14 @@ AVRO_MAP_KEYS = option(
     Group.OUTPUT,
     "Maps whose keys may be null are maps in Avro and Parquet of `output.layout=confluent` too, instead of "
     "lists of entries.",
+    importance="LOW",
+)
+INNER_CODEC = option(
+    "output.avro.codec",
+    AVRO_CODEC,
+    "null",
+    Group.OUTPUT,
+    "The compression inside the Avro of `output.layout=aiven`, in Avro's words; `file.compression.type` is "
+    "around the whole file there.",
     importance="LOW",
 )

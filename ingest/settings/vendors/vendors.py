@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from ingest.settings.vendors.aiven import AIVEN
 from ingest.settings.vendors.vendor import Vendor
 
-VENDORS: Final[tuple[Vendor, ...]] = ()
+VENDORS: Final[tuple[Vendor, ...]] = (AIVEN,)
 
 
 def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:

@@ -7,6 +7,7 @@ from ingest.settings.sink_settings import OutputFormat, OutputSettings
 from layouts.names import LayoutName
 from spark.compression.blocks import SUFFIXES
 from spark.formats.encoding.aiven_csv import AivenCsvRows
+from spark.formats.encoding.aiven_files import AivenAvroEncoder, aiven_parquet
 from spark.formats.encoding.aiven_json import AivenJsonRows
 from spark.formats.encoding.avro_encoder import AvroEncoder
 from spark.formats.encoding.connect_avro import ConnectAvroEncoder
@@ -19,6 +20,7 @@ from spark.formats.encoding.joined_encoder import LINE_FEED, JoinedEncoder
 from spark.formats.encoding.json_rows import JsonRows
 from spark.formats.encoding.parquet_encoder import ParquetEncoder
 from spark.formats.encoding.quix_json import QuixJsonRows
+from spark.formats.encoding.quix_parquet import quix_parquet
 from spark.formats.encoding.row_schema import RowSchema
 from spark.formats.encoding.separated_rows import SeparatedRows
 from spark.formats.encoding.text_encoder import ArrayEncoder, LineEncoder
@@ -46,9 +48,11 @@ def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     """The encoder of one new object whose rows have this schema."""
     match output.layout:
         case LayoutName.AIVEN:
-            return _of_aiven(output)
+            return _of_aiven(output, schema)
         case LayoutName.CONFLUENT:
             return _of_confluent(output, schema)
+        case LayoutName.QUIX if output.format is OutputFormat.PARQUET:
+            return quix_parquet(output, schema)
         case LayoutName.QUIX:
             return LineEncoder(output, QuixJsonRows().text)
         case _:
@@ -72,10 +76,14 @@ def _of_headrace(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return LineEncoder(output, rows.text, head=rows.head)
 
 
-def _of_aiven(output: OutputSettings) -> ObjectEncoder:
+def _of_aiven(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
         case OutputFormat.CSV:
             return JoinedEncoder(output, AivenCsvRows(output).text, between=LINE_FEED)
+        case OutputFormat.AVRO:
+            return AivenAvroEncoder(output, schema)
+        case OutputFormat.PARQUET:
+            return aiven_parquet(output, schema)
         case OutputFormat.JSON:
             between = b"," + LINE_FEED
             rows = AivenJsonRows(output, between).text

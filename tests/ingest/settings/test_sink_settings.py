@@ -221,9 +221,9 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("topics.regex", {"topics": None, "topics.regex": "("}, "regular expression"),
         ("connector.class", {"connector.class": "io.confluent.connect.s3.S3SinkConnector"}, "HeadraceSink"),
         (
-            "connector.class",
+            "key.converter",
             {"connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"},
-            "HeadraceSink",
+            "--worker-config",
         ),
         (
             "connector.class",
