@@ -124,6 +124,7 @@ class RecordExplainer:
                     first_offset=record.first_offset,
                     last_offset=record.last_offset,
                     opened_ms=wall_ms(),
+                    batch_offset=record.first_offset,
                     first_time_ms=int(record.timestamps_ms[0]),
                     least_timestamp_ms=int(record.timestamps_ms[0]),
                     greatest_timestamp_ms=int(record.timestamps_ms[0]),

@@ -154,6 +154,10 @@ def _rotation(values: Values) -> RotationSettings:
         schedule_ms=values[sink.ROTATE_SCHEDULE],
         max_age_ms=values[sink.MAX_AGE],
         timezone=values[sink.TIMEZONE_NAME],
+        age_from=values[sink.ROTATE_AGE_FROM],
+        together=values[sink.ROTATE_TOGETHER],
+        on_group_change=values[sink.ROTATE_ON_GROUP_CHANGE],
+        on_stop=values[sink.ROTATE_ON_STOP],
     )
 
 

@@ -7,6 +7,7 @@ from ingest.settings.layout_checks import check_layout, layout_form, output_form
 from ingest.settings.name_checks import check_names, converter_kind
 from ingest.settings.options import connection_options, format_options, record_options
 from ingest.settings.options import sink_options as sink
+from ingest.settings.rotation_checks import check_rotation
 from ingest.settings.sidecar_checks import check_sidecars, side_fields
 from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat
 from ingest.settings.values import Values
@@ -34,7 +35,7 @@ def check_sink(values: Values) -> None:
     check_layout(values)
     _check_compression(values)
     _check_converters(values)
-    _check_rotation(values)
+    check_rotation(values, template)
     _check_uploads(values)
 
 
@@ -138,21 +139,6 @@ def _check_converters(values: Values) -> None:
             values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
         if kind is ConverterKind.AVRO and not values.is_given(record_options.REGISTRY_URL):
             values.refuse(converter, "needs schema.registry.url")
-
-
-def _check_rotation(values: Values) -> None:
-    triggers = (
-        sink.ROTATE_RECORDS,
-        sink.ROTATE_BYTES,
-        sink.ROTATE_AGE,
-        sink.ROTATE_SPAN,
-        sink.ROTATE_SCHEDULE,
-        sink.MAX_AGE,
-    )
-    if values.are_good(*triggers) and not any(values[trigger] for trigger in triggers):
-        values.refuse(
-            sink.MAX_AGE, "is 0, and so is every rotate.*: no object would ever close; set one of them"
-        )
 
 
 def _check_uploads(values: Values) -> None:

@@ -234,12 +234,31 @@ class NameSettings:
     missing: str = "null"
 
 
+class RotateTogether(StrEnum):
+    """Whether the open objects of a topic-partition close together.
+
+    FIRST: all close with the first that is due; TOTAL: what they have is counted together, too.
+    """
+
+    NONE = "none"
+    FIRST = "first"
+    TOTAL = "total"
+
+
+class AgeFrom(StrEnum):
+    """When the age of an object begins: when it was opened, or when the objects before it were closed."""
+
+    OPENED = "opened"
+    CLOSED = "closed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RotationSettings:
     """When an object closes: at whichever comes first; 0 is off. Times are in ms.
 
-    `age_ms` and `max_age_ms` count from when the object was opened, `span_ms` between its records' own times,
-    `schedule_ms` by the clock in `timezone`.
+    `age_ms` counts from `age_from`, `max_age_ms` from when the object was opened, `span_ms` between the times
+    of its records that names go by, `schedule_ms` by the clock in `timezone`. `on_group_change`: a record of
+    another group closes what is open. `on_stop`: a clean stop does.
     `max_age_ms` bounds how long an object may hold the committed offset back when no other trigger does.
     """
 
@@ -250,6 +269,10 @@ class RotationSettings:
     schedule_ms: int
     max_age_ms: int
     timezone: str
+    age_from: AgeFrom = AgeFrom.OPENED
+    together: RotateTogether = RotateTogether.NONE
+    on_group_change: bool = False
+    on_stop: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

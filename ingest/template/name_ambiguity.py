@@ -124,7 +124,7 @@ def _variable(number: int, variable: NameVariable, extension: str, *, plain: boo
     match variable.field:
         case NameField.TOPIC:
             return _many(number, lambda char: char.isascii() and (char.isalnum() or char in "._-"))
-        case NameField.PARTITION | NameField.START_OFFSET | NameField.END_OFFSET:
+        case NameField.PARTITION | NameField.START_OFFSET | NameField.END_OFFSET | NameField.BATCH_OFFSET:
             return _padded(number, variable.padding)
         case NameField.FIRST_TIMESTAMP | NameField.LAST_TIMESTAMP:
             return _many(number, lambda char: _is_digit(char) or char == "-")

@@ -24,6 +24,7 @@ class NameField(StrEnum):
     PARTITION = "partition"
     START_OFFSET = "start_offset"
     END_OFFSET = "end_offset"
+    BATCH_OFFSET = "batch_offset"
     FIRST_TIMESTAMP = "first_timestamp"
     LAST_TIMESTAMP = "last_timestamp"
     TIMESTAMP = "timestamp"
@@ -38,7 +39,7 @@ class NameField(StrEnum):
     EXTENSION = "extension"
 
 
-OFFSETS: Final = frozenset({NameField.START_OFFSET, NameField.END_OFFSET})
+OFFSETS: Final = frozenset({NameField.START_OFFSET, NameField.END_OFFSET, NameField.BATCH_OFFSET})
 DATA: Final = frozenset({NameField.KEY, NameField.VALUE, NameField.HEADER, NameField.SCHEMA_NAME})
 KNOWN_AT_THE_END: Final = frozenset(
     {NameField.END_OFFSET, NameField.FIRST_TIMESTAMP, NameField.LAST_TIMESTAMP}

@@ -145,8 +145,7 @@ class Grouping:
     def _times(self, records: ConvertedRecords) -> Numbers:
         """Ms since 1970 of each record; below 0 where it has none."""
         if self._names.time_source is NameTimeSource.VALUE:
-            fields = records.field("value", self._names.value_path)
-            return np.array([_milliseconds(field) for field in fields], np.int64)
+            return times_of_field(records, self._names.value_path)
         return records.records.timestamps_ms
 
 
@@ -169,6 +168,11 @@ def _schema_name(values: ConvertedColumn) -> str | None:
     """The full name of the schema, None where there is none."""
     schema = None if values.schema is None else values.schema.connect
     return None if schema is None else schema.name
+
+
+def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
+    """Ms since 1970 by a field of the value of each record; below 0 where that is no time."""
+    return np.array([_milliseconds(field) for field in records.field("value", path)], np.int64)
 
 
 def _milliseconds(value: object) -> int:

@@ -47,7 +47,8 @@ class NameTooLong(HeadraceError):
 class ObjectFacts:
     """What a name is made of. `group` is one of `Grouping`'s.
 
-    `last_offset` and the least and greatest timestamp are None while the object is open. `first_time_ms` is
+    `batch_offset` is the first offset of all objects of the partition that are open together. `last_offset`
+    and the least and greatest timestamp are None while the object is open. `first_time_ms` is
     the own time of its first record. `topic_id` is given when a topic of this name was archived before and
     another one, with this id, has its name now: its objects stand in a directory of their own, so that small
     offsets do not meet those of the earlier topic.
@@ -59,6 +60,7 @@ class ObjectFacts:
     first_offset: int
     opened_ms: int
     first_time_ms: int = 0
+    batch_offset: int | None = None
     last_offset: int | None = None
     least_timestamp_ms: int | None = None
     greatest_timestamp_ms: int | None = None
@@ -109,6 +111,11 @@ class ObjectNames:
         return self._is_plain
 
     @property
+    def is_of_batches(self) -> bool:
+        """Whether a name shows the first offset of all objects of its partition that are open with it."""
+        return NameField.BATCH_OFFSET in self._template.fields
+
+    @property
     def overwrites(self) -> bool:
         """Whether names are of record keys alone: a later object of a key replaces the earlier one."""
         return self._template.is_of_keys
@@ -132,6 +139,7 @@ class ObjectNames:
             group=group,
             first_offset=_MAX_OFFSET,
             last_offset=_MAX_OFFSET,
+            batch_offset=_MAX_OFFSET,
             least_timestamp_ms=_MAX_OFFSET,
             greatest_timestamp_ms=_MAX_OFFSET,
             opened_ms=0,
@@ -252,6 +260,7 @@ class ObjectNames:
             NameField.PARTITION: facts.partition,
             NameField.START_OFFSET: facts.first_offset,
             NameField.END_OFFSET: facts.last_offset,
+            NameField.BATCH_OFFSET: facts.batch_offset,
             NameField.FIRST_TIMESTAMP: facts.least_timestamp_ms,
             NameField.LAST_TIMESTAMP: facts.greatest_timestamp_ms,
         }[variable.field]

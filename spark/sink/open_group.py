@@ -13,7 +13,10 @@ from spark.sink.rotation import OpenFacts
 
 @dataclass(slots=True, kw_only=True)
 class OpenGroup:
-    """An object that takes records of one group. Times are ms since 1970; offsets are of its records."""
+    """An object that takes records of one group. Times are ms since 1970; offsets are of its records.
+
+    `age_from_ms` and `span_from_ms` are those of `OpenFacts`.
+    """
 
     group: str
     id: str
@@ -21,6 +24,9 @@ class OpenGroup:
     schema: RowSchema
     opened_ms: int
     first_offset: int
+    batch_offset: int
+    age_from_ms: int | None = None
+    span_from_ms: int = NO_TIMESTAMP
     last_offset: int = -1
     records: int = 0
     first_timestamp_ms: int = NO_TIMESTAMP
@@ -33,7 +39,8 @@ class OpenGroup:
             records=self.records,
             bytes=self.object.size,
             opened_ms=self.opened_ms,
-            first_timestamp_ms=self.first_timestamp_ms,
+            first_timestamp_ms=self.span_from_ms,
+            age_from_ms=self.age_from_ms,
         )
 
     def add(self, records: ConvertedRecords) -> None:

@@ -1,19 +1,22 @@
 """The objects of one partition: opened, filled and closed by group, until a transaction has them."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
 
 from ingest.clock import wall_ms
+from ingest.columns import Numbers
 from ingest.model.sink_entries import ObjectState, SealedObject
 from ingest.model.sink_protocol import PartitionGrant
+from ingest.settings.sink_settings import AgeFrom, RotateTogether
 from spark.converted_records import ConvertedRecords
 from spark.converters.single_runs import single_runs
 from spark.formats.encoding import NewObject, Refused, RowSchema, next_schema
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
+from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
 from spark.sink.names import ObjectFacts
 from spark.sink.object_parts import ObjectParts
 from spark.sink.object_shape import ObjectShape
@@ -29,6 +32,9 @@ Refuse = Callable[[ConvertedRecords, str, str], bool]
 """Called with records that no object can take, a reason and a sentence; False: nothing more is written."""
 
 
+_NO_END: Final = 2**63 - 1
+
+
 class PartitionObjects:
     """Used by the slot's thread only. Times are ms since 1970."""
 
@@ -41,6 +47,10 @@ class PartitionObjects:
         self._refuse = refuse
         self._open: dict[str, OpenGroup] = {}
         self._closed: list[ClosedGroup] = []
+        self._together = tools.settings.sink.rotation.together
+        self._batch = OpenBatch()
+        self._closed_ms: int | None = None
+        self._refused_offset = _NO_END
 
     @property
     def open_count(self) -> int:
@@ -64,22 +74,74 @@ class PartitionObjects:
 
     # -- filling ---------------------------------------------------------------------------------------------
 
-    def write(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
-        """Write one group's records, through as many objects as it takes; False when refused ones end it."""
+    def write(self, parts: Iterable[tuple[str, ConvertedRecords]], now_ms: int) -> None:
+        """Write the records of groups, which are of one run, through as many objects as it takes.
+
+        Where a refused record ends it, what lies below of other groups is written: `parts` gives no more.
+        """
+        if self._together is not RotateTogether.NONE:
+            self._write_together(
+                [WaitingRows(group, part, self._times(part, now_ms)) for group, part in parts], now_ms
+            )
+            return
+        for group, part in parts:
+            self._write_alone(group, part, now_ms)
+
+    def _write_alone(self, group: str, part: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
         while len(part):
             one = self._open.get(group)
-            limit = rotation.limit(None if one is None else one.facts(), part.records.timestamps_ms)
+            limit = rotation.limit(None if one is None else one.facts(), self._times(part, now_ms))
             if limit.rows:
                 if not self._append(group, part.slice(0, limit.rows), now_ms):
-                    return False
+                    return
                 part = part.slice(limit.rows, len(part))
             if limit.reason is not None and group in self._open:
                 self._close(group, limit.reason)
         one = self._open.get(group)
         if one is not None and (reason := rotation.due(one.facts(), now_ms)) is not None:
             self._close(group, reason)
-        return True
+
+    def _write_together(self, waiting: Sequence[WaitingRows], now_ms: int) -> None:
+        """In the order of offsets, up to each record at which all that is open closes."""
+        while waiting:
+            if not self._open:
+                self._batch = OpenBatch()
+            opened = {group: one.facts() for group, one in self._open.items()}
+            facts = BatchFacts(open=opened, batch=self._batch)
+            cut = self._tools.batches.cut(waiting, facts, self._schema_breaks(waiting))
+            halves = [rows.split(_NO_END if cut is None else cut.offset) for rows in waiting]
+            if not self._write_below([below for below, _ in halves if len(below.part)], now_ms):
+                return
+            waiting = [rest for _, rest in halves if len(rest.part)]
+            if cut is not None:
+                self._close_batch(cut.reason, now_ms)
+        if (reason := self._batch_due(now_ms)) is not None:
+            self._close_batch(reason, now_ms)
+
+    def _write_below(self, waiting: Sequence[WaitingRows], now_ms: int) -> bool:
+        """Write all of these, or what lies below a record that ends it: False then."""
+        end = _NO_END
+        if waiting:
+            self._batch.add(waiting)
+        for rows in waiting:
+            part = rows.split(end)[0].part
+            if len(part) and not self._append(rows.group, part, now_ms):
+                end = self._refused_offset
+        return end == _NO_END
+
+    def _schema_breaks(self, waiting: Sequence[WaitingRows]) -> list[int]:
+        """The first records of groups whose open objects do not take their schema."""
+        output = self._tools.settings.sink.output
+        return [
+            part.records.first_offset
+            for group, part, _ in waiting
+            if (one := self._open.get(group)) is not None
+            and isinstance(next_schema(output, one.schema, self._shape(group).schema_of(part)), NewObject)
+        ]
+
+    def _times(self, part: ConvertedRecords, now_ms: int) -> Numbers:
+        return self._tools.batches.times(part, self._tools.shapes.values.names, now_ms)
 
     def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
         """Add records of one schema to the group's object, or to a new one where the schema asks for it."""
@@ -90,11 +152,12 @@ class PartitionObjects:
             change = next_schema(output, one.schema, schema)
             if isinstance(change, Refused):
                 if len(part) == 1:
+                    self._refused_offset = part.records.first_offset
                     return self._refuse(part, change.reason, change.message)
                 # One record after the other, so that only those that conflict are refused.
                 return all(self._append(group, single, now_ms) for single in single_runs(part))
             if isinstance(change, NewObject):
-                self._close(group, RotateReason.SCHEMA)
+                self._close_with(group, RotateReason.SCHEMA, now_ms)
                 one = None
         if one is None:
             one = self._open[group] = self._new_object(group, part, schema, now_ms)
@@ -105,10 +168,12 @@ class PartitionObjects:
         tools, first = self._tools, part.records.first_offset
         shape, name = self._shape(group), None
         object_id = secrets.token_hex(16)
+        batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
         if not self._is_named_at_the_end:
             name = self._name(
                 group,
                 first_offset=first,
+                batch_offset=batch_offset,
                 opened_ms=now_ms,
                 first_time_ms=int(part.records.timestamps_ms[0]),
             )
@@ -130,6 +195,9 @@ class PartitionObjects:
             schema=schema,
             opened_ms=now_ms,
             first_offset=first,
+            batch_offset=batch_offset,
+            age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
+            span_from_ms=int(self._times(part.slice(0, 1), now_ms)[0]),
         )
 
     def _shape(self, group: str) -> ObjectShape:
@@ -146,6 +214,7 @@ class PartitionObjects:
         group: str,
         *,
         first_offset: int,
+        batch_offset: int,
         opened_ms: int,
         first_time_ms: int,
         ended: OpenGroup | None = None,
@@ -158,6 +227,7 @@ class PartitionObjects:
             partition=grant.partition,
             group=called,
             first_offset=first_offset,
+            batch_offset=batch_offset,
             last_offset=None if ended is None else ended.last_offset,
             least_timestamp_ms=None if ended is None else ended.least_timestamp_ms,
             greatest_timestamp_ms=None if ended is None else ended.greatest_timestamp_ms,
@@ -171,16 +241,20 @@ class PartitionObjects:
 
     def close_due(self, now_ms: int) -> None:
         """Close the objects whose time has come, and what has to close with others."""
-        for group, one in list(self._open.items()):
-            if (reason := self._tools.rotation.due(one.facts(), now_ms)) is not None:
-                self._close(group, reason)
-        if self._offsets.closes_together and self._closed:
-            # Groups that the clock decides are committed up to one offset, below which nothing is open.
-            for group in list(self._open):
-                self._close(group, RotateReason.TOGETHER)
+        if self._together is not RotateTogether.NONE:
+            if (reason := self._batch_due(now_ms)) is not None:
+                self._close_batch(reason, now_ms)
+        else:
+            for group, one in list(self._open.items()):
+                if (due := self._tools.rotation.due(one.facts(), now_ms)) is not None:
+                    self._close(group, due)
+            if self._offsets.closes_together and self._closed:
+                # Groups that the clock decides are committed up to one offset, below which nothing is open.
+                for group in list(self._open):
+                    self._close(group, RotateReason.TOGETHER)
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
-                self._close(group, RotateReason.OPEN_OBJECTS)
+                self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
 
     def next_due_ms(self) -> int | None:
         """When the next object closes by time alone."""
@@ -190,12 +264,35 @@ class PartitionObjects:
     def close_oldest(self) -> None:
         """Close the object that has been open for the longest time; there is one."""
         oldest = min(self._open, key=lambda group: self._open[group].opened_ms)
-        self._close(oldest, RotateReason.OPEN_OBJECTS)
+        self._close_with(oldest, RotateReason.OPEN_OBJECTS, wall_ms())
 
     def close_all(self) -> None:
-        """Close every open object."""
-        for group in list(self._open):
+        """Close every open object for a stop, unless that is to leave them unwritten."""
+        for group in list(self._open) if self._tools.settings.sink.rotation.on_stop else ():
             self._close(group, RotateReason.STOP)
+
+    def _batch_due(self, now_ms: int) -> RotateReason | None:
+        """Why all that is open closes now: for any of them, or for what they have in all."""
+        facts = [one.facts() for one in self._open.values()]
+        if self._together is RotateTogether.TOTAL and facts:
+            largest = self._tools.settings.sink.rotation.bytes
+            if largest and sum(each.bytes for each in facts) >= largest:
+                return RotateReason.BYTES
+        due = (self._tools.rotation.due(each, now_ms) for each in facts)
+        return next((reason for reason in due if reason is not None), None)
+
+    def _close_with(self, group: str, reason: RotateReason, now_ms: int) -> None:
+        """Close a group's object, with all others where they close together."""
+        if self._together is RotateTogether.NONE:
+            self._close(group, reason)
+        else:
+            self._close_batch(reason, now_ms)
+
+    def _close_batch(self, reason: RotateReason, now_ms: int) -> None:
+        for group in list(self._open):
+            self._close(group, reason)
+        self._batch = OpenBatch()
+        self._closed_ms = now_ms
 
     def _close(self, group: str, reason: RotateReason) -> None:
         one = self._open.pop(group)
@@ -207,6 +304,7 @@ class PartitionObjects:
             name = self._name(
                 group,
                 first_offset=one.first_offset,
+                batch_offset=one.batch_offset,
                 opened_ms=one.opened_ms,
                 first_time_ms=one.first_timestamp_ms,
                 ended=one,
@@ -293,5 +391,6 @@ class PartitionObjects:
         for one in self.uncommitted():
             self._tools.recurring.release(one.id)
             one.object.abandon()
+        self._batch = OpenBatch()
         self._open.clear()
         self._closed.clear()

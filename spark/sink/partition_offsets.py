@@ -48,8 +48,9 @@ class PartitionCommit:
 class PartitionOffsets:
     """One partition while a slot holds it.
 
-    `options` is the hash of those in force. With `closes_together` (grouping that is not deterministic)
-    objects are committed up to an offset below which nothing is open: no record is skipped by its group.
+    `options` is the hash of those in force. With `closes_together` (grouping that is not deterministic, or
+    names that show what was open together) objects are committed up to an offset below which nothing is open:
+    no record is skipped by its group.
     """
 
     def __init__(self, grant: PartitionGrant, *, options: str, closes_together: bool = False) -> None:

@@ -48,7 +48,8 @@ class PartitionWork:
         self._offsets = PartitionOffsets(
             grant,
             options=tools.settings.options,
-            closes_together=not tools.settings.sink.transforms.is_deterministic,
+            closes_together=tools.shapes.values.names.is_of_batches
+            or not tools.settings.sink.transforms.is_deterministic,
         )
         self._letters: dict[int, DeadLetter | None] = {}
         self._adding: KafkaRecords | None = None
@@ -95,8 +96,7 @@ class PartitionWork:
             self._settle(faults)
             # A record that no object takes stops the partition; what stands before it is written anyway.
             for run, found in groups:
-                for group, part in self._unarchived(run, found.parts):
-                    self.objects.write(group, part, now_ms)
+                self.objects.write(self._unarchived(run, found.parts), now_ms)
             self._adding = None
         end = records.last_offset + 1
         if self.stop is not None:

@@ -32,6 +32,8 @@ class RotateReason(StrEnum):
     KEY = "key"
     """Names are of keys alone: an object has one record."""
     SCHEMA = "schema"
+    GROUP = "group"
+    """A record of another group came."""
     OPEN_OBJECTS = "open_objects"
     TOGETHER = "together"
     """Another object of the partition closed, and its grouping is by the clock."""
@@ -42,13 +44,15 @@ class RotateReason(StrEnum):
 class OpenFacts:
     """What decides when an open object closes. `bytes` are compressed ones.
 
-    `first_timestamp_ms` is the own time of its first record, below 0 when that has none.
+    `first_timestamp_ms` is the time of its first record that a span goes by, below 0 when that has none.
+    `age_from_ms` is when its age begins, None for when it was opened.
     """
 
     records: int
     bytes: int
     opened_ms: int
     first_timestamp_ms: int
+    age_from_ms: int | None = None
 
 
 class Limit(NamedTuple):
@@ -110,7 +114,8 @@ class Rotation:
     def _moments(self, facts: OpenFacts) -> Iterator[tuple[int, RotateReason]]:
         settings, opened = self._settings, facts.opened_ms
         if settings.age_ms:
-            yield opened + settings.age_ms, RotateReason.AGE
+            begin = opened if facts.age_from_ms is None else facts.age_from_ms
+            yield begin + settings.age_ms, RotateReason.AGE
         if settings.max_age_ms:
             yield opened + settings.max_age_ms, RotateReason.MAX_AGE
         if settings.schedule_ms:

@@ -7,6 +7,7 @@ from ingest.clock import wall_ms
 from ingest.model.sink_entries import GroupingOptions
 from ingest.settings.sink_settings import NameTimeSource, NameValues, SinkSettings
 from ingest.template.field_path import read_path
+from spark.sink.batch_rotation import BatchRotation
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
@@ -62,6 +63,7 @@ class RoutedTools:
                 one.hash: _earlier_shapes(grouping_for_topic(one, topic), sink) for one in self._earlier
             },
             rotation=Rotation(sink.rotation, shapes.values.names),
+            batches=BatchRotation(sink.rotation),
             uploads=self._uploads,
             dead_letters=self._dead_letters,
             recurring=self._recurring,

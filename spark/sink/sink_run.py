@@ -319,6 +319,9 @@ class SinkRun:
         self._quiet_commit_at = 0.0
         self._commit(wall_ms())
         self._collect()
+        for work in self._work.values():
+            # What a stop leaves open (rotate.on.stop) is read again.
+            work.abandon()
 
     def _abort_if_known(self) -> bool:
         """Abort what is open, unless its commit was sent; True once nothing is in doubt."""

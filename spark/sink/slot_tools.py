@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from spark.sink.batch_rotation import BatchRotation
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
@@ -21,6 +22,7 @@ class SlotTools:
     shapes: ObjectShapes
     earlier: dict[str, ObjectShapes]
     rotation: Rotation
+    batches: BatchRotation
     uploads: SlotUploads
     dead_letters: DeadLetters
     recurring: RecurringNames

@@ -22,6 +22,7 @@ _REMEDIES: Final = {
     RotateReason.NAME: "write a coarser date into file.name.template",
     RotateReason.MAX_AGE: "raise open.object.max.age.ms",
     RotateReason.SCHEMA: "set schema.compatibility, so that a change of schema closes no object",
+    RotateReason.GROUP: "set rotate.on.group.change=false",
     RotateReason.OPEN_OBJECTS: "raise max.open.files, or group by a field with fewer values",
 }
 

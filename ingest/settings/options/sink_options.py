@@ -20,10 +20,12 @@ from ingest.settings.sink_forms import (
     TOPICS,
 )
 from ingest.settings.sink_settings import (
+    AgeFrom,
     NameValues,
     NullValues,
     OutputField,
     OutputFormat,
+    RotateTogether,
     SchemaCompatibility,
 )
 from ingest.settings.value_types import BOOLEAN, TEXT, choice, choices, integer, long, matching
@@ -193,12 +195,22 @@ ROTATE_AGE = option(
     "An object closes this long after its first record was read.",
     importance="HIGH",
 )
+ROTATE_AGE_FROM = option(
+    "rotate.age.from",
+    choice(AgeFrom),
+    "opened",
+    Group.ROTATION,
+    "When the age of an object begins: `opened`, with its first record; `closed`, when the objects of its "
+    "topic-partition were closed before (with `rotate.together`), so that one that opens late closes soon.",
+    importance="LOW",
+)
 ROTATE_SPAN = option(
     "rotate.span.ms",
     integer(0, 2**53, unit="milliseconds"),
     "0",
     Group.ROTATION,
-    "An object closes before a record whose own time is this much after that of its first record.",
+    "An object closes before a record whose time is this much after that of its first record: the time that "
+    "names go by, `file.name.timestamp.source`.",
 )
 ROTATE_SCHEDULE = option(
     "rotate.schedule.ms",
@@ -207,6 +219,32 @@ ROTATE_SCHEDULE = option(
     Group.ROTATION,
     "Objects close by the clock, at multiples of this since midnight of 1970-01-01 in "
     "`file.name.timestamp.timezone`: 3600000 is at each full hour.",
+)
+ROTATE_TOGETHER = option(
+    "rotate.together",
+    choice(RotateTogether),
+    "none",
+    Group.ROTATION,
+    "Whether the open objects of a topic-partition close together: `none`, each for itself; `first`, all "
+    "with the first that is due; `total`, their records and bytes are counted together as well, and the span "
+    "is that of all.",
+)
+ROTATE_ON_GROUP_CHANGE = option(
+    "rotate.on.group.change",
+    BOOLEAN,
+    "false",
+    Group.ROTATION,
+    "With `rotate.together`: a record of another group than the one before it closes what is open, so that "
+    "one object of a topic-partition is open at a time.",
+    importance="LOW",
+)
+ROTATE_ON_STOP = option(
+    "rotate.on.stop",
+    BOOLEAN,
+    "true",
+    Group.ROTATION,
+    "A clean stop closes what is open. `false`: it is left unwritten, and its records are read again.",
+    importance="LOW",
 )
 MAX_AGE = option(
     "open.object.max.age.ms",
