@@ -7,9 +7,12 @@ import msgspec
 
 from ingest.settings.choices import Compression, InputFormat
 from ingest.settings.settings import FormatSettings, RoutingSettings
+from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 
 
-def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> str:
+def options_hash(
+    format_settings: FormatSettings, routing: RoutingSettings, transforms: TransformChain = NO_TRANSFORMS
+) -> str:
     """16 hex digits that change when a position would mean another row, or its records go elsewhere.
 
     A resume under another hash is quarantined (`configuration_changed`): it could lose or repeat rows. What
@@ -35,4 +38,6 @@ def options_hash(format_settings: FormatSettings, routing: RoutingSettings) -> s
         meaning["csv"] = [csv.delimiter.decode(), csv.quote.decode(), csv.header]
     if format_settings.input_format in {InputFormat.TEXT, InputFormat.AUTO}:
         meaning["text"] = [format_settings.text.start, format_settings.text.end]
+    if transforms.routes:
+        meaning["transforms"] = transforms.text
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

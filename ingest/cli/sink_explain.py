@@ -15,10 +15,10 @@ from ingest.errors import InvalidConfiguration
 from ingest.probes.sample_record import read_record
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
-from spark.converters.record_converter import RecordConverter
 from spark.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
 from spark.sink.names import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
+from spark.transforms.sink_records import sink_records
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
 
@@ -100,7 +100,7 @@ class RecordExplainer:
 
     def __init__(self, settings: Settings) -> None:
         assert settings.sink is not None, "a source names no objects"
-        self._converter = RecordConverter(settings.sink.converters, settings.sink.output)
+        self._converter = sink_records(settings.sink)
         self._shapes = ObjectShapes(settings.sink)
 
     def explained(self, record: KafkaRecords) -> Explained:
@@ -118,7 +118,7 @@ class RecordExplainer:
             for part in groups.parts:
                 shape, (names, group) = self._shapes.of(part.group), self._shapes.names(part.group)
                 facts = ObjectFacts(
-                    topic=record.topic,
+                    topic=run.records.topic,
                     partition=record.partition,
                     group=group,
                     first_offset=record.first_offset,
@@ -138,8 +138,12 @@ class RecordExplainer:
                 )
         if faults:
             return Explained(**place, reason=faults[0].reason, message=faults[0].message)
-        why = "its value is null, and behavior.on.null.values is ignore"
-        return Explained(**place, reason="ignored", message=why)
+        why = (
+            "its value is null, and behavior.on.null.values is ignore"
+            if conversion.ignored
+            else "a transform drops it"
+        )
+        return Explained(**place, reason="ignored" if conversion.ignored else "dropped", message=why)
 
 
 def _bytes(text: str | None, encoded: str | None) -> bytes | None:

@@ -52,7 +52,7 @@ def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort
     reader = OffsetsReader(
         bucket=settings.s3.bucket,
         input_format=settings.format.input_format,
-        options=options_hash(settings.format, settings.routing),
+        options=options_hash(settings.format, settings.routing, settings.transforms),
     )
     return SourceOffsets(cast(SourcePort, port), reader)
 

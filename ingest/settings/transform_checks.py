@@ -38,7 +38,6 @@ def check_transforms(values: Values, chain: TransformChain, *, routed: frozenset
         _check_sink_fields(values, chain)
         _check_names_apart(values, chain, routed)
     else:
-        values.refuse(TRANSFORM_ALIASES, "run in a sink so far; leave them out")
         _check_source_fields(values, chain)
 
 

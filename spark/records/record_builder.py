@@ -172,7 +172,8 @@ def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, ke
     def kept_positions(index: int, /) -> Any:
         return positions(int(kept[index])) if index < len(kept) else batch.after
 
-    return RowBatch(
+    return replace(
+        batch,
         values=picked(batch.values, good),
         after=batch.after,
         positions=kept_positions,
@@ -180,5 +181,4 @@ def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, ke
         headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
         bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
-        inexact=batch.inexact,
     )

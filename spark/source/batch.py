@@ -56,11 +56,11 @@ class BatchRun:
         self._link = link
         self._settings = settings
         self._limits = topic_limits(settings.kafka)
-        self._decoding = Decoding(settings.format, self._limits)
+        self._decoding = Decoding(settings.format, self._limits, settings.transforms)
         self._progress = tuple(SplitProgress(split) for split in batch.splits)
         for progress in self._progress:
             self._refuse_other_meaning(progress)
-        self._targets: dict[int, RecordTarget] = {}
+        self._targets: dict[tuple[int, str | None], RecordTarget] = {}
         self._cuts: list[tuple[Split, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
         self._bad_log = bad_row_log()
@@ -218,7 +218,7 @@ class BatchRun:
     def _rows(self, index: int, progress: SplitProgress, rows: RowBatch) -> None:
         """Send the rows of a batch and what becomes of its bad ones, in order."""
         try:
-            target = self._target(index, progress.split)
+            target = self._target(index, progress.split, rows.topic)
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
@@ -269,11 +269,16 @@ class BatchRun:
         # Blank lines may lie behind the last row.
         progress.advance(then)
 
-    def _target(self, index: int, split: Split) -> RecordTarget:
-        """Where the work's rows go. TopicMissing; InvalidObject when its partition does not exist."""
-        known = self._targets.get(index)
+    def _target(self, index: int, split: Split, topic: str | None) -> RecordTarget:
+        """Where the work's rows go; to `topic` if transforms say so.
+
+        TopicMissing; InvalidObject when its partition does not exist.
+        """
+        known = self._targets.get((index, topic))
         if known is None:
             known = self._decoding.target(split)
+            if topic is not None:
+                known = replace(known, topic=topic, key=None, headers=())
             wanted = self._decoding.partitions_wanted(known.partition)
             count = self._producer.partitions(known.topic, at_least=wanted)
             known = replace(known, partition=self._decoding.partition_among(known.partition, count))
@@ -285,7 +290,7 @@ class BatchRun:
                     f"topic {known.topic!r} has {count}. Add partitions, or correct {remedy}.",
                     reason="unknown_partition",
                 )
-            self._targets[index] = known
+            self._targets[index, topic] = known
         return known
 
     def _bad(self, progress: SplitProgress, bad: BadRow) -> None:

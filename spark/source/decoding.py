@@ -8,6 +8,7 @@ from ingest.model.side_objects import SideObject
 from ingest.model.slot_protocol import Split
 from ingest.settings.choices import InputFormat, RestorePartition
 from ingest.settings.settings import FormatSettings
+from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from layouts.names import NamePart
 from spark.byte_source import ByteSource
 from spark.compression import stored_codec
@@ -23,15 +24,20 @@ from spark.records.constant import (
     constant_timestamp,
     overhead_bytes,
 )
+from spark.records.record_builder import RecordBuilder
 from spark.rows import RowBatch
 from spark.source.topic_limits import TopicLimits
+from spark.transforms.source_records import SourceRecords
 
 
 class Decoding:
     """The settings of one format, applied to the works of a batch."""
 
-    def __init__(self, settings: FormatSettings, limits: TopicLimits) -> None:
+    def __init__(
+        self, settings: FormatSettings, limits: TopicLimits, transforms: TransformChain = NO_TRANSFORMS
+    ) -> None:
         self._settings = settings
+        self._transforms = SourceRecords(transforms, settings) if transforms else None
         self._limits = limits
         self._archive = None if settings.restore is None else ArchiveDecoder(settings.restore)
 
@@ -82,7 +88,24 @@ class Decoding:
         return split.route.partition
 
     def decode(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
-        """The rows of the work, from where it starts."""
+        """The rows of the work, from where it starts, as they are to be produced."""
+        rows = self._rows(source, split)
+        return rows if self._transforms is None else self._transformed(self._transforms, rows, split)
+
+    def _transformed(
+        self, transforms: SourceRecords, batches: Iterator[RowBatch], split: Split
+    ) -> Iterator[RowBatch]:
+        target = self.target(split)
+        for batch in batches:
+            for rows in transforms.apply(batch, target):
+                # Records may have grown, and their topic may be another one.
+                topic = rows.topic or target.topic
+                options = DecodeOptions(
+                    format=self._settings, topic=topic, topic_max_bytes=self._limits.of(topic)
+                )
+                yield RecordBuilder(options, None).within_limit(rows)
+
+    def _rows(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
         is_joined = split.sides or split.tombstones or split.first_row
         if is_joined or isinstance(split.start, JoinedPosition):
             return self._joined(source, split)

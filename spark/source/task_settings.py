@@ -11,6 +11,7 @@ from ingest.settings.settings import (
     S3Settings,
     Settings,
 )
+from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class TaskSettings:
     options: str
     topic: str | None = None
     post_action: str | None = None
+    transforms: TransformChain = NO_TRANSFORMS
     bytes_per_second: float | None = None
     log_level: str = "info"
     # Reads time out within minutes, repeats included, and what is decoded at once takes seconds.
@@ -47,9 +49,10 @@ def task_settings(settings: Settings, *, slots: int, log_level: str = "info") ->
         format=settings.format,
         errors=settings.errors,
         ordering=settings.routing.ordering,
-        options=options_hash(settings.format, settings.routing),
+        options=options_hash(settings.format, settings.routing, settings.transforms),
         topic=settings.routing.topic,
         post_action=None if settings.post_action is None else settings.post_action.text,
+        transforms=settings.transforms,
         bytes_per_second=None if rate is None else rate / slots,
         log_level=log_level,
     )

@@ -16,6 +16,7 @@ from ingest.settings.choices import (
 from ingest.settings.record_sources import ObjectKeySource
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.settings import RoutingSettings
+from ingest.settings.transforms.chain import DropHeaders, RegexRouter, TransformChain, TransformStep
 from tests.spark.formats.decode_options import decode_options
 
 ROUTING = RoutingSettings(
@@ -94,3 +95,15 @@ def test_what_leaves_positions_alone_does_not_count(change: dict[str, Any]) -> N
 def test_the_hash_is_pinned() -> None:
     """It stands in ledgers: another value after an upgrade would quarantine every partial object."""
     assert options_hash(JSONL, ROUTING) == "d5d5facdfce14477"
+
+
+def test_routers_send_records_elsewhere_and_other_transforms_do_not() -> None:
+    """A half-read object whose records would go to another topic is not resumed."""
+    router = TransformStep(alias="a", transform=RegexRouter(pattern="x", replacement="y"))
+    drop = TransformStep(alias="a", transform=DropHeaders(names=frozenset({"h"})))
+    routed = options_hash(JSONL, ROUTING, TransformChain(steps=(router,), text="x to y"))
+    assert routed != options_hash(JSONL, ROUTING)
+    assert routed != options_hash(JSONL, ROUTING, TransformChain(steps=(router,), text="x to z"))
+    assert options_hash(JSONL, ROUTING, TransformChain(steps=(drop,), text="drop")) == options_hash(
+        JSONL, ROUTING
+    )
