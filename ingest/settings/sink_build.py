@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ingest.settings.layout_checks import output_format
+from ingest.settings.layout_checks import layout_form, output_format
 from ingest.settings.name_checks import converter_kind, template_of
 from ingest.settings.options import format_options, layout_options, reading_options, record_options
 from ingest.settings.options import sink_options as sink
@@ -146,10 +146,12 @@ def _names(values: Values) -> NameSettings:
 
 
 def _rotation(values: Values) -> RotationSettings:
+    form = layout_form(values)
+    commits = None if form is None else form.age_ms
     return RotationSettings(
         records=values[sink.ROTATE_RECORDS],
-        bytes=values[sink.ROTATE_BYTES],
-        age_ms=values[sink.ROTATE_AGE],
+        bytes=values[sink.ROTATE_BYTES] if commits is None or values.is_given(sink.ROTATE_BYTES) else 0,
+        age_ms=values[sink.ROTATE_AGE] if commits is None or values.is_given(sink.ROTATE_AGE) else commits,
         span_ms=values[sink.ROTATE_SPAN],
         schedule_ms=values[sink.ROTATE_SCHEDULE],
         max_age_ms=values[sink.MAX_AGE],

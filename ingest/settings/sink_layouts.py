@@ -15,6 +15,7 @@ class LayoutForm:
 
     `default_fields` are written where none are named. `template` names objects where none is given. Without
     `has_choice` the fields are always these. `is_bare`: its one field has no envelope.
+    `age_ms` closes objects, and their size does not, where nothing else is said.
     """
 
     formats: Mapping[OutputFormat, tuple[Compression, ...]]
@@ -22,6 +23,7 @@ class LayoutForm:
     default_fields: tuple[OutputField, ...]
     template: str
     has_choice: bool = True
+    age_ms: int | None = None
     is_bare: bool = False
 
     def compression(self, form: OutputFormat) -> Compression:
@@ -77,6 +79,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
         template="{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+{{start_offset:padding=true}}"
         "{{extension}}",
         has_choice=False,
+        age_ms=5000,
         is_bare=True,
     ),
     LayoutName.QUIX: LayoutForm(

@@ -128,6 +128,9 @@ def _by_template(given: Translation, template: ReadTemplate) -> None:
     text, source = template.text, _source(given, "file.name.timestamp.source")
     if template.has_time:
         given.own("file.name.timestamp.source", source, by="file.name.timestamp.source")
+        if source != "wallclock" and "key" not in template.variables:
+            text = text.replace("{{start_offset", "{{batch_offset")
+            given.own("rotate.together", "first")
     given.own(_TEMPLATE, text, by=_TEMPLATE)
     given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
 
