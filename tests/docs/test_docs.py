@@ -14,6 +14,7 @@ from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.client_translation import BOUNDED
 from ingest.settings.options import CANONICAL, FAMILIES
 from ingest.settings.options.foreign_options import WITHOUT_MEANING
+from ingest.settings.vendors import VENDORS
 from ingest.worker.worker_settings import WORKER_OPTIONS
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
@@ -127,6 +128,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
         *FOREIGN,
         *OF_ALIASES,
         *WORKER_OPTIONS,
+        *(option.name for vendor in VENDORS for option in vendor.options),
     }
     families = tuple(family.prefix for family in FAMILIES)
     first_words = {name.partition(".")[0] for name in known} | {

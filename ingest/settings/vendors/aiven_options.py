@@ -77,7 +77,7 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
     _changed("aws_s3_prefix", "as `aws.s3.prefix`, which wins where both are given"),
     _changed(
         "file.name.template",
-        "`file.name.template`, in which `{{timestamp:..}}` with record times makes `{{start_offset}}` "
+        "`file.name.template`, in which `{{timestamp:unit=..}}` with record times makes `{{start_offset}}` "
         "`{{batch_offset}}`; refused beside `aws.s3.prefix` where it would group by key or time",
     ),
     _changed(
