@@ -51,6 +51,8 @@ class PartitionObjects:
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
         self._refused_offset = _NO_END
+        # No open object closes by time before this; some of those that would may be closed already.
+        self._due_ms: int | None = None
 
     @property
     def open_count(self) -> int:
@@ -188,7 +190,7 @@ class PartitionObjects:
             for role in shape.roles
         )
         self._offsets.open(object_id, group, first)
-        return OpenGroup(
+        opened = OpenGroup(
             group=group,
             id=object_id,
             object=ObjectParts(shape, objects),
@@ -199,6 +201,10 @@ class PartitionObjects:
             age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
             span_from_ms=int(self._times(part.slice(0, 1), now_ms)[0]),
         )
+        due = self._due_of(opened)
+        if due is not None:
+            self._due_ms = due if self._due_ms is None else min(self._due_ms, due)
+        return opened
 
     def _shape(self, group: str) -> ObjectShape:
         return self._tools.shapes.of(read_group(group, self._grant.topic).group)
@@ -241,25 +247,33 @@ class PartitionObjects:
 
     def close_due(self, now_ms: int) -> None:
         """Close the objects whose time has come, and what has to close with others."""
+        is_due = self._due_ms is not None and self._due_ms <= now_ms
         if self._together is not RotateTogether.NONE:
             if (reason := self._batch_due(now_ms)) is not None:
                 self._close_batch(reason, now_ms)
-        else:
-            for group, one in list(self._open.items()):
-                if (due := self._tools.rotation.due(one.facts(), now_ms)) is not None:
-                    self._close(group, due)
-            if self._offsets.closes_together and self._closed:
-                # Groups that the clock decides are committed up to one offset, below which nothing is open.
-                for group in list(self._open):
-                    self._close(group, RotateReason.TOGETHER)
+        elif is_due:
+            self._close_each_due(now_ms)
+        if is_due:
+            self._due_ms = min(filter(None, map(self._due_of, self._open.values())), default=None)
+        if self._together is RotateTogether.NONE and self._offsets.closes_together and self._closed:
+            # Groups that the clock decides are committed up to one offset, below which nothing is open.
+            for group in list(self._open):
+                self._close(group, RotateReason.TOGETHER)
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
                 self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
 
+    def _close_each_due(self, now_ms: int) -> None:
+        for group, one in list(self._open.items()):
+            if (reason := self._tools.rotation.due(one.facts(), now_ms)) is not None:
+                self._close(group, reason)
+
     def next_due_ms(self) -> int | None:
-        """When the next object closes by time alone."""
-        dues = (self._tools.rotation.next_due_ms(one.facts()) for one in self._open.values())
-        return min((due for due in dues if due is not None), default=None)
+        """When the next object closes by time alone, or earlier."""
+        return self._due_ms
+
+    def _due_of(self, one: OpenGroup) -> int | None:
+        return self._tools.rotation.next_due_ms(one.facts())
 
     def close_oldest(self) -> None:
         """Close the object that has been open for the longest time; there is one."""

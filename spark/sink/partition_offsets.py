@@ -67,6 +67,7 @@ class PartitionOffsets:
         self._dead_letters = set(grant.dead_letters)
         self._new_dead_letters: set[int] = set()
         self._open: dict[str, _Open] = {}
+        self._sealed = 0
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -134,6 +135,7 @@ class PartitionOffsets:
     def seal(self, object_id: str, last_offset: int) -> None:
         """All parts of the object are sent: it goes into the next transaction that can have it."""
         self._open[object_id].last_offset = last_offset
+        self._sealed += 1
 
     def oldest_open(self) -> str | None:
         """The open object that holds the committed offset back; None when all are sealed."""
@@ -149,7 +151,8 @@ class PartitionOffsets:
     @property
     def entries(self) -> int:
         """How many groups have an entry above the committed offset: what a slot that takes over must know."""
-        return sum(last >= self._committed for done in self._done.values() for last in done.values())
+        # Those that the offset has passed are removed with each commit.
+        return sum(map(len, self._done.values()))
 
     # -- committing ------------------------------------------------------------------------------------------
 
@@ -176,21 +179,20 @@ class PartitionOffsets:
             ),
         )
 
-    @property
-    def is_behind(self) -> bool:
-        """True when a commit now would say something new: objects, dead letters, or only another offset.
+    def is_news(self, commit: PartitionCommit) -> bool:
+        """True for a commit that says something new: objects, dead letters, or only another offset.
 
         The last of these needs no transaction at once, but one before the slot gives the partition up.
         """
-        commit = self.commit()
         return bool(commit.objects or commit.dead_letters) or commit.checkpoint.offset != self._committed
 
     def committed(self, commit: PartitionCommit) -> None:
-        """The transaction with this is acknowledged."""
+        """The transaction with this is acknowledged: nothing was opened, sealed or read since."""
         done = self._done[self._options]
         for object_id in commit.objects:
             gone = self._open.pop(object_id)
             assert gone.last_offset is not None, "only what is sealed is committed"
+            self._sealed -= 1
             done[gone.group] = max(done.get(gone.group, NONE_COVERED), gone.last_offset)
         checkpoint = commit.checkpoint
         self._committed = checkpoint.offset
@@ -205,6 +207,7 @@ class PartitionOffsets:
     def abandon(self) -> None:
         """Give up everything that is not committed: reading goes on at the committed offset."""
         self._open.clear()
+        self._sealed = 0
         self._new_dead_letters.clear()
         self.position = self._committed
 
@@ -214,6 +217,8 @@ class PartitionOffsets:
         An entry says that its group is archived up to its last offset. So nothing of the group that lies
         below may still be open; and where groups mean nothing after a crash, nothing of the partition.
         """
+        if not self._sealed:
+            return []
         if self.closes_together:
             return _below_a_cut(self._open.values())
         groups: dict[str, list[_Open]] = defaultdict(list)

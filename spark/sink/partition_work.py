@@ -14,7 +14,7 @@ from spark.kafka_records import KafkaRecords
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
 from spark.sink.partition_objects import PartitionObjects
-from spark.sink.partition_offsets import PartitionOffsets
+from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from spark.sink.routed_groups import routed_group
 from spark.sink.slot_tools import SlotTools
 
@@ -33,9 +33,14 @@ class Transaction:
     """What one partition has for a transaction. Without `is_urgent` it can wait for a later one."""
 
     objects: tuple[SealedObject, ...]
-    checkpoint: PartitionCheckpoint
+    commit: PartitionCommit
     dead_letters: tuple[DeadLetter, ...]
     is_urgent: bool
+
+    @property
+    def checkpoint(self) -> PartitionCheckpoint:
+        """How far the partition is archived with it."""
+        return self.commit.checkpoint
 
 
 class PartitionWork:
@@ -188,21 +193,20 @@ class PartitionWork:
     def transaction(self, now_ms: int) -> Transaction | None:
         """What may be committed now; None where that is nothing."""
         self.objects.note_sealed(now_ms)
-        if not self._offsets.is_behind:
-            return None
         commit = self._offsets.commit()
+        if not self._offsets.is_news(commit):
+            return None
         letters = (self._letters[offset] for offset in commit.dead_letters)
         return Transaction(
             objects=self.objects.entries(commit.objects, now_ms),
-            checkpoint=commit.checkpoint,
+            commit=commit,
             dead_letters=tuple(letter for letter in letters if letter is not None),
             is_urgent=bool(commit.objects or commit.dead_letters),
         )
 
     def committed(self, transaction: Transaction) -> None:
         """The broker has acknowledged it: nothing was read, closed or sealed since it was made."""
-        commit = self._offsets.commit()
-        assert commit.checkpoint == transaction.checkpoint, "the transaction is of another moment"
+        commit = transaction.commit
         self._offsets.committed(commit)
         for offset in commit.dead_letters:
             del self._letters[offset]

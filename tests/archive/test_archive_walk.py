@@ -186,7 +186,7 @@ class Sink:
             self._follow(self.leader.archive.on_group_wanted(GroupWanted(batch=slot.batch)))
 
     def _is_dirty(self, slot: Slot) -> bool:
-        return any(held.offsets.is_behind for held in slot.held.values())
+        return any(held.offsets.is_news(held.offsets.commit()) for held in slot.held.values())
 
     def _commit(self, slot: Slot) -> None:
         self._follow(self.leader.archive.on_committed(self._transact(slot)))
