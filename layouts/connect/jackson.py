@@ -43,8 +43,12 @@ def _escape(found: re.Match[str]) -> str:
 
 def jackson_double(value: float) -> str:
     """A double; what JSON has no number for is text, as Jackson does by default."""
-    text = java_double(value)
-    return text if text[-1].isdigit() else f'"{text}"'
+    return quoted(java_double(value))
+
+
+def quoted(number: str) -> str:
+    """A number in Java's spelling, in quotes where it is none."""
+    return number if number[-1].isdigit() else f'"{number}"'
 
 
 def jackson_text(value: Any, astral: Astral = Astral.RAW) -> str:

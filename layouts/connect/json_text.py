@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from layouts.arrow_text import Pieces, escaped, gathered, joined, string_octets
 from layouts.connect.casts import as_connect, map_as_list
-from layouts.connect.jackson import Astral, jackson_string, jackson_text
+from layouts.connect.jackson import Astral, jackson_string, jackson_text, quoted
 from layouts.connect.java_numbers import java_double, java_float
 from layouts.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
 
@@ -152,13 +152,9 @@ def _floats(array: Any) -> Any:
         return text
     spell = java_float if pa.types.is_float32(array.type) else java_double
     spelled = [
-        _quoted(spell(float(number))) if odd else None for number, odd in zip(numbers, strange, strict=True)
+        quoted(spell(float(number))) if odd else None for number, odd in zip(numbers, strange, strict=True)
     ]
     return pc.if_else(pa.array(strange), pa.array(spelled, pa.string()), text)
-
-
-def _quoted(number: str) -> str:
-    return number if number[-1].isdigit() else f'"{number}"'
 
 
 def _decimals(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
@@ -168,7 +164,7 @@ def _decimals(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
         return [
             pa.array([None if each is None else _decimal_text(each, scale) for each in numbers], pa.string())
         ]
-    return ['"', pa.array([None if each is None else _base64(each) for each in numbers], pa.string()), '"']
+    return ['"', pa.array([None if each is None else base64_of(each) for each in numbers], pa.string()), '"']
 
 
 def unscaled(value: Any, scale: int) -> int:
@@ -179,7 +175,7 @@ def unscaled(value: Any, scale: int) -> int:
     return number * int(10**shift) if shift >= 0 else number // int(10**-shift)
 
 
-def _base64(number: int) -> str:
+def base64_of(number: int) -> str:
     """Big-endian two's complement of the least length, as BigInteger.toByteArray makes it."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
