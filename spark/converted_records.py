@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.columns import Column, Numbers
-from layouts.connect import ConnectSchema
+from layouts.connect import ConnectSchema, Type, plain
 from spark.kafka_records import KafkaRecords
 
 Rows = Numbers | slice
@@ -58,6 +58,12 @@ class ColumnSchema:
         return '"record"' in self.avro[:200] if self.arrow is None else bool(pa.types.is_struct(self.arrow))
 
 
+_PLAIN: Final = {
+    Form.BYTES: plain(Type.BYTES, optional=True),
+    Form.TEXT: plain(Type.STRING, optional=True),
+}
+
+
 class ConvertedColumn(ABC):
     """Keys or values of records, each a null or a value of one form and one schema."""
 
@@ -86,6 +92,13 @@ class ConvertedColumn(ABC):
     @abstractmethod
     def data(self) -> Column | None:
         """The Avro datum of each value as it stood in its record, None where there is none."""
+
+    @property
+    def connect(self) -> ConnectSchema | None:
+        """The schema that Kafka Connect's converter gives with the values; None for JSON without one."""
+        if self.schema is not None:
+            return self.schema.connect
+        return _PLAIN.get(self.form)
 
     @abstractmethod
     def field(self, path: Sequence[str]) -> list[object]:

@@ -41,6 +41,7 @@ LEVELS: Final = (
         "spark.compression",
         "spark.librdkafka",
         "spark.converted_records",
+        "spark.header_values",
         "spark.records",
         "spark.s3",
     ),

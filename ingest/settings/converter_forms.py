@@ -28,12 +28,28 @@ def _converter(formats: dict[str, ValueFormat]) -> Form[ValueFormat]:
     return Form(kind="CLASS", expected=f"one of {', '.join(formats)}", parse=parse, values=tuple(formats))
 
 
+_PRIMITIVES: Final = {
+    f"org.apache.kafka.connect.converters.{name}Converter": kind
+    for name, kind in (
+        ("Short", ConverterKind.SHORT),
+        ("Integer", ConverterKind.INTEGER),
+        ("Long", ConverterKind.LONG),
+        ("Float", ConverterKind.FLOAT),
+        ("Double", ConverterKind.DOUBLE),
+        ("Boolean", ConverterKind.BOOLEAN),
+    )
+}
+_OF_SINKS: Final = dict.fromkeys(_PRIMITIVES, ValueFormat.AUTO)
+SINKS_ONLY: Final = frozenset(_PRIMITIVES)
+"""Classes that a sink reads with, and a source does not write with."""
+
 VALUE_CONVERTER: Final = _converter(
     {
         _BYTE_ARRAY: ValueFormat.RAW,
         _STRING: ValueFormat.AUTO,
         _JSON: ValueFormat.JSON,
         _AVRO: ValueFormat.AVRO,
+        **_OF_SINKS,
     }
 )
 # A key is a text or a field as it is: the bytes of ByteArrayConverter and StringConverter are the same.
@@ -43,11 +59,18 @@ KEY_CONVERTER: Final = _converter(
         _STRING: ValueFormat.AUTO,
         _JSON: ValueFormat.JSON,
         _AVRO: ValueFormat.AVRO,
+        **_OF_SINKS,
     }
 )
 _SIMPLE_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 HEADER_CONVERTER: Final = _converter(
-    {_BYTE_ARRAY: ValueFormat.RAW, _STRING: ValueFormat.AUTO, _SIMPLE_HEADER: ValueFormat.AUTO}
+    {
+        _BYTE_ARRAY: ValueFormat.RAW,
+        _STRING: ValueFormat.AUTO,
+        _SIMPLE_HEADER: ValueFormat.AUTO,
+        _JSON: ValueFormat.JSON,
+        **_OF_SINKS,
+    }
 )
 
 KINDS: Final = {
@@ -56,6 +79,7 @@ KINDS: Final = {
     _JSON: ConverterKind.JSON,
     _AVRO: ConverterKind.AVRO,
     _SIMPLE_HEADER: ConverterKind.SIMPLE,
+    **_PRIMITIVES,
 }
 """What a sink reads with each class."""
 

@@ -9,6 +9,7 @@ from ingest.settings.options import sink_options as sink
 from ingest.settings.options.option import Option
 from ingest.settings.sidecar_checks import tombstone_template
 from ingest.settings.sink_settings import (
+    NUMBER_KINDS,
     ConverterKind,
     NameTimeSource,
     NameValues,
@@ -26,6 +27,8 @@ from ingest.template.name_template import (
     read_name_template,
 )
 
+# What is read as one value has no members.
+_WITHOUT_FIELDS: Final = frozenset({ConverterKind.STRING, *NUMBER_KINDS})
 DEFAULT_TEMPLATE: Final = "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}"
 _OWN_DIRECTORY: Final = "topic_id="
 _KNOWN_LOCALES: Final = frozenset({"en", "en-US"})
@@ -78,7 +81,7 @@ def _check_time_source(values: Values) -> None:
     time = sink.NAME_TIME_SOURCE
     if not values.are_good(time) or values[time][0] is not NameTimeSource.VALUE:
         return
-    if converter_kind(values, record_options.VALUE_CONVERTER_CLASS) is ConverterKind.STRING:
+    if converter_kind(values, record_options.VALUE_CONVERTER_CLASS) in _WITHOUT_FIELDS:
         values.refuse(
             time,
             "names a field of the value, which has none while it is read as text; set value.converter to "
@@ -166,7 +169,7 @@ def _lacks_fields(values: Values, variable: NameVariable) -> bool:
     if variable.field not in {NameField.KEY, NameField.VALUE} or not variable.path:
         return False
     # Bytes are read as JSON for the name alone; a text has been said to be one.
-    return converter_kind(values, _converter_of(variable.field)) is ConverterKind.STRING
+    return converter_kind(values, _converter_of(variable.field)) in _WITHOUT_FIELDS
 
 
 def _without_fields(variable: NameVariable) -> str:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from ingest.settings.choices import Envelope, InputFormat, ValueFormat
+from ingest.settings.converter_forms import SINKS_ONLY
 from ingest.settings.options import record_options
 from ingest.settings.options.option import Option
 from ingest.settings.record_sources import FieldHeaders, FieldSource
@@ -131,6 +132,12 @@ def _check_envelope(values: Values) -> None:
 
 
 def _check_converters(values: Values) -> None:
+    for converter in (record_options.KEY_CONVERTER_CLASS, record_options.VALUE_CONVERTER_CLASS):
+        if (values.text(converter) or "").strip() in SINKS_ONLY:
+            values.refuse(
+                converter,
+                "reads numbers in a sink; a source writes rows and fields as they are, or as JSON or Avro",
+            )
     for converter, schemas in (
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
         (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),

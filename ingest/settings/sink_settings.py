@@ -46,7 +46,7 @@ class OutputField(StrEnum):
 class ConverterKind(StrEnum):
     """How the bytes of a key, value or header are read.
 
-    SIMPLE is for headers alone: text, which other sinks' layouts show as the number or boolean it looks like.
+    SIMPLE is for headers alone: text that is read as a number, list or map where it looks like one.
     """
 
     BYTES = "bytes"
@@ -54,6 +54,25 @@ class ConverterKind(StrEnum):
     JSON = "json"
     AVRO = "avro"
     SIMPLE = "simple"
+    SHORT = "short"
+    INTEGER = "integer"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+
+
+NUMBER_KINDS: Final = frozenset(
+    {
+        ConverterKind.SHORT,
+        ConverterKind.INTEGER,
+        ConverterKind.LONG,
+        ConverterKind.FLOAT,
+        ConverterKind.DOUBLE,
+        ConverterKind.BOOLEAN,
+    }
+)
+"""Numbers and booleans as Kafka's serializers of them write them."""
 
 
 class SchemaCompatibility(StrEnum):

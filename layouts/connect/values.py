@@ -9,7 +9,7 @@ from typing import Any, Final
 from layouts.connect.jackson import jackson_double, jackson_string, quoted
 from layouts.connect.java_numbers import java_double, java_float
 from layouts.connect.json_text import STYLE, DecimalFormat, JsonStyle, base64_of, unscaled
-from layouts.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Type, decimal_scale
+from layouts.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, ConnectSchema, Type, decimal_scale
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400_000
@@ -133,6 +133,9 @@ def _moment(schema: ConnectSchema, value: int) -> str | None:
 
 def inferred(value: Any) -> ConnectSchema:
     """The schema of a value that stands without one, as JsonConverter finds it."""
+    if isinstance(value, Decimal):
+        parameters = ((SCALE, str(-int(value.as_tuple().exponent))),)
+        return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=parameters)
     for kind, found in _INFERRED.items():
         if type(value) is kind:
             return ConnectSchema(type=found)
@@ -145,6 +148,5 @@ _INFERRED: Final = {
     float: Type.FLOAT64,
     str: Type.STRING,
     bytes: Type.BYTES,
-    Decimal: Type.BYTES,
     tuple: Type.MAP,
 }

@@ -12,6 +12,7 @@ from ingest.settings.sink_settings import (
 from layouts.names import LayoutName
 from spark.converters.avro_converter import AvroConverter
 from spark.converters.json_converter import JsonConverter
+from spark.converters.number_converter import NumberConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
 from spark.converters.segments import ColumnConverter
 
@@ -32,7 +33,7 @@ def column_converter(
             return TextConverter(part, settings.encoding)
         case ConverterKind.AVRO:
             return _of_avro(settings, part, output, is_transformed=is_transformed)
-        case _:
+        case ConverterKind.JSON:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
             by_schema = part is OutputField.VALUE and _writes_by_schema(output)
             return JsonConverter(
@@ -42,6 +43,8 @@ def column_converter(
                 wants_columns=wants_columns or is_transformed or by_schema,
                 infers=wants_columns and not is_transformed,
             )
+        case _:
+            return NumberConverter(part, settings.kind)
 
 
 def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:

@@ -1,10 +1,13 @@
-"""The values of headers: bytes as they are, or checked to be text or JSON."""
+"""The values of headers: bytes as they are, or checked to be text, JSON or numbers."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
-from ingest.settings.sink_settings import ConverterKind, ConverterSettings
+from ingest.settings.sink_settings import NUMBER_KINDS, ConverterKind, ConverterSettings
 from spark.converters.segments import RowFaults
 from spark.formats.json_check import fault
+from spark.header_values import HeaderReader, header_reader
 from spark.kafka_records import Headers, KafkaRecords
 
 
@@ -14,9 +17,10 @@ class HeaderConverter:
     def __init__(self, settings: ConverterSettings) -> None:
         checks: dict[ConverterKind, Callable[[bytes], bool]] = {
             ConverterKind.STRING: _is_text,
-            ConverterKind.SIMPLE: _is_text,
             ConverterKind.JSON: _is_json,
         }
+        if settings.kind in NUMBER_KINDS:
+            checks[settings.kind] = partial(_is_read, header_reader(settings.kind))
         self._kind = settings.kind
         self._check = checks.get(settings.kind)
 
@@ -29,8 +33,11 @@ class HeaderConverter:
             if headers not in known:
                 known[headers] = all(value is None or self._check(value) for _, value in headers)
             if not known[headers]:
-                what = "no JSON text" if self._kind is ConverterKind.JSON else "no text in UTF-8"
+                what = _WHAT.get(self._kind, f"not the bytes of a {self._kind}")
                 faults.add(row, "header_unfit", f"a header's value is {what}")
+
+
+_WHAT: Final = {ConverterKind.JSON: "no JSON text", ConverterKind.STRING: "no text in UTF-8"}
 
 
 def check_headers_beside(records: KafkaRecords, faults: RowFaults) -> None:
@@ -49,6 +56,14 @@ def _is_text(value: bytes) -> bool:
     try:
         value.decode()
     except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_read(read: HeaderReader, value: bytes) -> bool:
+    try:
+        read(value)
+    except ValueError:
         return False
     return True
 

@@ -129,7 +129,7 @@ KEY_CONVERTER_CLASS = optional(
     Group.RECORDS,
     "Connect's converter class: ByteArrayConverter and StringConverter write the key as it is, "
     "JsonConverter as JSON, AvroConverter in the registry's framing. In a sink: how keys are read, as bytes "
-    "unless it is given.",
+    "unless it is given; the converters of numbers (ShortConverter, IntegerConverter ..) are for sinks.",
     importance="LOW",
 )
 KEY_SCHEMAS = option(
@@ -147,7 +147,7 @@ VALUE_CONVERTER_CLASS = optional(
     Group.RECORDS,
     "Connect's converter class: ByteArrayConverter is `value.format=raw`, StringConverter `auto`, "
     "JsonConverter `json` with `json.format=connect`, AvroConverter `avro`. In a sink: how values are read, "
-    "as bytes unless it is given.",
+    "as bytes unless it is given; the converters of numbers are for sinks.",
     importance="LOW",
 )
 VALUE_SCHEMAS = option(

@@ -48,8 +48,10 @@ HEADER_CONVERTER_CLASS = optional(
     "header.converter",
     HEADER_CONVERTER,
     Group.SINK,
-    "Connect's converter class for the values of headers: ByteArrayConverter, StringConverter or "
-    "SimpleHeaderConverter (as StringConverter). Accepted without a meaning for a source.",
+    "Connect's converter class for the values of headers: ByteArrayConverter, StringConverter, "
+    "JsonConverter, a converter of numbers, or SimpleHeaderConverter, which reads text as a number, boolean, "
+    "list or map where it looks like one. Headrace's own layout stores the bytes, whatever they are read "
+    "as; those of other sinks show what was read. Accepted without a meaning for a source.",
     default_says="ByteArrayConverter",
     importance="LOW",
 )

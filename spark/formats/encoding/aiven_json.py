@@ -19,9 +19,11 @@ from layouts.aiven.written_rows import (
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.json_members import NULL, base64_texts, copied, quoted
 from spark.formats.encoding.row_texts import Pieces, binary, decimal_texts, joined, text_of
+from spark.header_values import header_json
 
 _HEADER_TEXTS: Final[dict[ConverterKind, HeaderText]] = {
     ConverterKind.BYTES: base64_json,
+    ConverterKind.STRING: text_json,
     ConverterKind.JSON: bytes.decode,
 }
 
@@ -33,7 +35,8 @@ class AivenJsonRows:
         self._fields = output.fields if not output.envelope else _in_order(output.fields)
         self._has_envelope = output.envelope
         self._ending = ending
-        header = _HEADER_TEXTS.get(output.rows.headers, text_json)
+        kind = output.rows.headers
+        header = _HEADER_TEXTS[kind] if kind in _HEADER_TEXTS else header_json(kind)
         self._headers = partial(json_headers, text=header)
 
     def text(self, records: ConvertedRecords) -> bytes:

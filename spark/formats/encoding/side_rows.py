@@ -4,7 +4,6 @@ The shapes are Confluent's, so that whatever reads its archives reads these: key
 lists of key and value, which are texts.
 """
 
-import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,6 +46,7 @@ from spark.formats.encoding.separated_rows import SeparatedRows
 from spark.formats.encoding.steps import steps
 from spark.formats.encoding.storable import stored, stored_type
 from spark.formats.encoding.text_encoder import LineEncoder
+from spark.header_values import header_text
 from spark.kafka_records import Headers
 from spark.records.varint import varint
 
@@ -87,7 +87,7 @@ def new_side_encoder(
         if output.layout is LayoutName.CONFLUENT and output.format is not OutputFormat.BYTES:
             return _confluent_keys(output, schema.side_key)
         return _of_keys(output, schema.side_key)
-    return _of_headers(output, _header_base64 if header is ConverterKind.BYTES else bytes.decode)
+    return _of_headers(output, header_text(header))
 
 
 def _confluent_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
@@ -225,7 +225,3 @@ def _arrays(records: ConvertedRecords, text: HeaderText) -> Any:
         fields=list(_ENTRY),
     )
     return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), entries, type=_ENTRIES)
-
-
-def _header_base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()

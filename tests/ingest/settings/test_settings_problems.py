@@ -7,6 +7,7 @@ from ingest.settings.options import OPTIONS
 from tests.ingest.settings.loading import load_with, no_file, problems_with
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
 
 
 @pytest.mark.parametrize(
@@ -292,6 +293,12 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
             "value.converter.schemas.enable: is true by JsonConverter's default, which writes schemas into "
             "records; that is not done here: set it to false",
             id="schemas",
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "value.converter": LONG_CONVERTER},
+            f"value.converter = '{LONG_CONVERTER}': reads numbers in a sink; a source writes rows and fields as they are, or as "
+            "JSON or Avro",
+            id="numbers",
         ),
         pytest.param(
             {
