@@ -72,3 +72,13 @@ def column_of_arrow(array: Any) -> Column:
     return Column(
         buffer=b"" if content is None else memoryview(content), starts=ends[:-1].copy(), lengths=lengths
     )
+
+
+def map_lists(maps: Any) -> Any:
+    """Maps as lists of structs of key and value.
+
+    Arrow's own cast refuses maps whose values are null records with members that may not be.
+    """
+    entries = pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"])
+    offsets = pa.array(np.array(maps.offsets.to_numpy(), np.int32))
+    return pa.ListArray.from_arrays(offsets, entries, mask=maps.is_null())

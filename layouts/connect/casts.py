@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from layouts.arrow import map_lists
 from layouts.connect.arrow_types import arrow_type
 from layouts.connect.payloads import PayloadSchema
 from layouts.connect.schema import ConnectSchema, Type
@@ -50,7 +51,7 @@ def list_offsets(array: Any) -> Any:
 
 def _map(array: Any, schema: ConnectSchema, wanted: Any) -> Any:
     key, value = schema.map_parts
-    lists = array.cast(map_as_list(array.type)) if pa.types.is_map(array.type) else array
+    lists = map_lists(array) if pa.types.is_map(array.type) else array
     entries = lists.flatten()
     keys, values = (pc.struct_field(entries, [index]) for index in (0, 1))
     return pa.MapArray.from_arrays(
@@ -60,11 +61,6 @@ def _map(array: Any, schema: ConnectSchema, wanted: Any) -> Any:
         type=wanted,
         mask=array.is_null(),
     )
-
-
-def map_as_list(kind: Any) -> Any:
-    """The type of a map's entries as a list of structs."""
-    return pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)]))
 
 
 def _scalar(array: Any, wanted: Any) -> Any:
@@ -109,7 +105,7 @@ def _filled(array: Any, schema: ConnectSchema) -> Any:
             items = _filled(array.flatten(), schema.item)
             return pa.ListArray.from_arrays(list_offsets(array), items, type=array.type, mask=array.is_null())
         case Type.MAP:
-            lists = array.cast(map_as_list(array.type))
+            lists = map_lists(array)
             entries = lists.flatten()
             keys, values = (pc.struct_field(entries, [index]) for index in (0, 1))
             values = _filled(values, schema.map_parts[1])

@@ -105,8 +105,7 @@ class _Reader:
         return self._defined(shape, kind, full, space, default)
 
     def _reference(self, name: str, space: str, default: Any) -> ConnectSchema:
-        full = name if "." in name or not space else f"{space}.{name}"
-        known = self._named.get(full) or self._named.get(name)
+        known = self._known(name, space)
         if known is None:
             if name == "null":
                 raise InvalidSchema("Kafka Connect has no schema of nothing but nulls")
@@ -114,6 +113,11 @@ class _Reader:
         shape, inner = known
         full = _full_name(shape, inner)
         return self._defined(shape, shape["type"], full, inner, default)
+
+    def _known(self, name: str, space: str) -> tuple[Any, str] | None:
+        """The type of that name that was defined before, and the namespace that its members are in."""
+        full = name if "." in name or not space else f"{space}.{name}"
+        return self._named.get(full) or self._named.get(name)
 
     def _defined(self, shape: Any, kind: str, full: str, space: str, default: Any) -> ConnectSchema:
         if full and full in self._open:
@@ -169,6 +173,9 @@ class _Reader:
     def _array(self, shape: Any, space: str) -> ConnectSchema:
         """An array, or a map whose keys are no strings, which stands there as a list of entries."""
         item = shape["items"]
+        known = self._known(item, space) if isinstance(item, str) else None
+        if known is not None:
+            item, space = known
         if isinstance(item, dict) and item.get("type") == "record":
             full = _full_name(item, space)
             if full == f"{NAMESPACE}.{MAP_ENTRY}" or item.get(INTERNAL_TYPE) == MAP_ENTRY:

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from layouts.arrow import map_lists
 from layouts.arrow_text import Pieces, escaped, gathered, joined, string_octets
-from layouts.connect.casts import as_connect, map_as_list
+from layouts.connect.casts import as_connect
 from layouts.connect.jackson import Astral, jackson_string, jackson_text, quoted
 from layouts.connect.java_numbers import java_double, java_float
 from layouts.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
@@ -122,7 +123,7 @@ def _struct(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
 def _map(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
     """An object where keys are strings, else a list of pairs."""
     key, value = schema.map_parts
-    lists = array.cast(map_as_list(array.type))
+    lists = map_lists(array)
     entries, lengths = lists.flatten(), pc.list_value_length(lists)
     keys, values = (
         _pieces(pc.struct_field(entries, [index]), inner, style) for index, inner in enumerate((key, value))

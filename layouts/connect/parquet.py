@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from layouts.arrow import map_lists
 from layouts.connect.avro_text import Tree, avro_text
-from layouts.connect.casts import list_offsets, map_as_list
+from layouts.connect.casts import list_offsets
 from layouts.connect.schema import ConnectSchema, InvalidSchema, Type
 
 _MOST_DIGITS: Final = 76
@@ -125,7 +126,7 @@ def _fitted(array: Any, kind: Any) -> Any:
     if pa.types.is_struct(kind):
         below = [as_parquet(pc.struct_field(array, [index]), each) for index, each in enumerate(kind)]
         return pa.StructArray.from_arrays(below, fields=list(kind), mask=array.is_null())
-    lists = array.cast(map_as_list(array.type)) if pa.types.is_map(array.type) else array
+    lists = map_lists(array) if pa.types.is_map(array.type) else array
     if pa.types.is_map(kind):
         entries = lists.flatten()
         values = as_parquet(pc.struct_field(entries, [1]), kind.item_field)
@@ -145,7 +146,7 @@ def _without_nulls(array: Any) -> Any:
         below = [as_parquet(pc.struct_field(array, [index]), each) for index, each in enumerate(kind)]
         return pa.StructArray.from_arrays(below, fields=list(kind))
     if pa.types.is_map(kind):
-        lists = array.cast(map_as_list(kind))
+        lists = map_lists(array)
         entries = lists.flatten()
         keys, values = (pc.struct_field(entries, [index]) for index in (0, 1))
         return pa.MapArray.from_arrays(list_offsets(lists), keys, values, type=kind)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.choices import JsonFormat
+from layouts.arrow import map_lists
 from layouts.arrow_text import Pieces, gathered, joined
 from spark.formats.arrow_scalars import scalar_pieces, uuid_pieces
 from spark.formats.parquet_int96 import NAME as INT96
@@ -107,10 +108,7 @@ def _list(array: Any, style: JsonFormat) -> Pieces:
 
 
 def _map(array: Any, style: JsonFormat) -> Pieces:
-    kind = array.type
-    return _entries(
-        array.cast(pa.list_(pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)]))), style
-    )
+    return _entries(map_lists(array), style)
 
 
 def _entries(lists: Any, style: JsonFormat) -> Pieces:

@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from layouts.arrow import map_lists
+
 DEFAULT: Final = b"default"
 """In the metadata of a field: the JSON of what stands for it where data have none."""
 
@@ -104,10 +106,7 @@ def list_offsets(lists: Any) -> Any:
 
 def as_lists(array: Any) -> Any:
     """Maps as lists of key and value; lists as they are."""
-    kind = array.type
-    if not pa.types.is_map(kind):
-        return array
-    return array.cast(pa.list_(pa.struct([("k", kind.key_type), ("v", kind.item_type)])))
+    return map_lists(array) if pa.types.is_map(array.type) else array
 
 
 def map_entries(maps: Any) -> tuple[Any, Any]:
