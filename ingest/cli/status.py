@@ -22,6 +22,7 @@ from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.sink_status import sink_lines
 from ingest.cli.status_watch import watch as watch_status
+from ingest.cli.worker_status import ask_worker, worker_lines
 from ingest.commands.selection import states_of
 from ingest.probes.status_reader import Shape, StatusReader
 from ingest.sanitize import json_text, printable
@@ -44,6 +45,10 @@ OfKey = Annotated[
     str | None, typer.Option("--key", metavar="KEY", help="Show what the ledger says of this object.")
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Ask again and again, until Ctrl-C.")]
+OfWorker = Annotated[
+    bool,
+    typer.Option("--worker", help="CONFIG is a worker's file: show all connectors of that worker."),
+]
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="How often `--watch` asks.")
 ]
@@ -56,6 +61,7 @@ def status(
     key: OfKey = None,
     watch: Watch = False,
     interval: Interval = 1.0,
+    worker: OfWorker = False,
     as_json: AsJson = False,
     startup_timeout: StartupTimeout = 60.0,
     sets: Sets = None,
@@ -68,8 +74,12 @@ def status(
     The running service is asked at http.listen. When it does not answer, the ledger is read instead (which
     knows no rates), and the first line says so. With --state or --key, objects are listed from the ledger.
     """
-    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
+    if worker:
+        shown = ask_worker(config)
+        typer.echo(json_text(shown) if as_json else "\n".join(worker_lines(shown)))
+        return
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     reader = StatusReader(settings, timeout=startup_timeout)
     states = states_of(state or ())
     lists = bool(states) or key is not None

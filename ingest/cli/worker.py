@@ -11,12 +11,13 @@ import typer
 
 from ingest import logs
 from ingest.cli.cli_options import LogFormat, LogLevel, StartupTimeout
-from ingest.cli.configuration import environment, read_text
+from ingest.cli.configuration import environment
 from ingest.cli.run import RunFormat, RunLevel
+from ingest.cli.worker_status import worker_settings
 from ingest.errors import InvalidConfiguration
 from ingest.exits import Exit
 from ingest.service.stop import Stop
-from ingest.settings import Settings, SettingsError, load
+from ingest.settings import Settings, load
 
 _log = structlog.get_logger(__name__)
 
@@ -50,15 +51,7 @@ def worker(
     leadership, ledger and failure; Spark's cores are shared by all. Ctrl-C or SIGTERM commits what is at hand
     and ends within 30 s; a second one ends at once, and nothing is lost by it either.
     """
-    from ingest.worker.worker_settings import read_worker
-
-    text = read_text(file, "The worker's file")
-    try:
-        settings = read_worker(
-            text, is_json=file.suffix == ".json", environment=environment(), read_file=_read_file
-        )
-    except SettingsError as error:
-        raise InvalidConfiguration(f"{file}: {error}") from error
+    settings = worker_settings(file)
     if connectors is not None and not connectors.is_dir():
         raise InvalidConfiguration(f"--connectors {connectors}: there is no such folder.")
     logs.configure(

@@ -25,6 +25,26 @@ def read_running_status(
     listen: HostPort | None, *, name: str, seconds: float = _SECONDS
 ) -> dict[str, Any] | NoAnswer:
     """The answer of `/status` (docs/commands.md). Blocks for a few `seconds` at most."""
+    answer = _ask(listen, seconds)
+    if isinstance(answer, NoAnswer):
+        return answer
+    if not {"name", "role"} <= answer.keys():
+        return NoAnswer(f"{listen} answers, but not as Headrace does")
+    if answer["name"] != name:
+        return NoAnswer(f"{listen} is the ingester {answer['name']!r}")
+    return answer
+
+
+def read_running_worker(listen: HostPort | None, *, seconds: float = _SECONDS) -> dict[str, Any] | NoAnswer:
+    """The answer of a worker's `/status` (docs/worker.md). Blocks for a few `seconds` at most."""
+    answer = _ask(listen, seconds)
+    if isinstance(answer, NoAnswer) or {"worker", "connectors"} <= answer.keys():
+        return answer
+    return NoAnswer(f"{listen} answers, but not as a worker of Headrace does")
+
+
+def _ask(listen: HostPort | None, seconds: float) -> dict[str, Any] | NoAnswer:
+    """The JSON object that is answered."""
     if listen is None:
         return NoAnswer("http.listen is off")
     host = _ANY_ADDRESS.get(listen.host, listen.host)
@@ -39,16 +59,10 @@ def read_running_status(
         connection.close()
     if answer.status != HTTPStatus.OK:
         return NoAnswer(f"{listen} answers {answer.status}")
-    return _understood(body, listen, name)
-
-
-def _understood(body: bytes, listen: HostPort, name: str) -> dict[str, Any] | NoAnswer:
     try:
         shape = json.loads(body)
     except ValueError:
         shape = None
-    if not isinstance(shape, dict) or not {"name", "role"} <= shape.keys():
+    if not isinstance(shape, dict):
         return NoAnswer(f"{listen} answers, but not as Headrace does")
-    if shape["name"] != name:
-        return NoAnswer(f"{listen} is the ingester {shape['name']!r}")
     return shape

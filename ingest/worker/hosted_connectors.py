@@ -1,5 +1,6 @@
 """The connectors that this worker runs: started, stopped and started again as they come, change and go."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -11,7 +12,10 @@ from ingest.worker.hosted_connector import HostedConnector
 _log = structlog.get_logger(__name__)
 
 # A clean stop of a connector takes 20 s at most, and some for its clients.
-_STOP_SECONDS: Final = 27.0
+_STOP_SECONDS: Final = 25.0
+_LOOK_SECONDS: Final = 0.1
+# What an end at once takes: transactions are left to be fenced.
+_AT_ONCE_SECONDS: Final = 1.0
 
 
 class HostedConnectors:
@@ -55,10 +59,10 @@ class HostedConnectors:
     def close(self, is_urgent: Callable[[], bool]) -> None:
         """Stop all together and wait for it; what is not over in time, or urgent, is given up."""
         self.reconcile({})
+        deadline = time.monotonic() + _STOP_SECONDS
         for hosted in self._stopping.values():
-            waited = 0.0
-            while not hosted.join(0.1) and waited < _STOP_SECONDS:
-                waited += 0.1
-                if is_urgent():
+            while not hosted.join(_LOOK_SECONDS):
+                if is_urgent() or time.monotonic() > deadline:
                     hosted.stop(at_once=True)
-            hosted.stop(at_once=True)
+                    hosted.join(_AT_ONCE_SECONDS)
+                    break

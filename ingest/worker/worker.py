@@ -72,7 +72,9 @@ class Worker:
         self._load = load
         self._stop = stop
         self._files = None if folder is None else ConnectorFiles(folder)
-        self._topic = ConfigurationTopic(settings, stop)
+        # The lead is given back after what is left to do with it.
+        self._topic_stop = Stop()
+        self._topic = ConfigurationTopic(settings, self._topic_stop)
         self._spark = SharedSpark(
             settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds
         )
@@ -92,7 +94,7 @@ class Worker:
         failures = ThreadFailures()
         with collecting(failures), ExitStack() as closing:
             self._topic.open()
-            closing.callback(self._topic.close)
+            closing.callback(self._close_topic)
             closing.callback(self._spark.close)
             self._spark.start()
             self._look()
@@ -172,15 +174,20 @@ class Worker:
 
     def _spread(self) -> None:
         """Give every connector to a worker that lives; written only when something changes."""
-        now, before = time.monotonic(), self._workers
         if self._leads_since is None:
-            self._leads_since = now
-            self._expect(before, now)
-        live: dict[str, str | None] = {self._id: self._url}
-        timeout = self._settings.session_timeout_ms / 1000
+            self._leads_since = time.monotonic()
+            self._expect(self._workers, self._leads_since)
+        self._assign({self._id: self._url} | self._live(without=self._id))
+
+    def _live(self, *, without: str) -> dict[str, str | None]:
+        """The addresses of the workers that were heard of lately."""
+        now, timeout = time.monotonic(), self._settings.session_timeout_ms / 1000
         with self._heard_lock:
             self._heard = {name: one for name, one in self._heard.items() if now - one[0] < timeout}
-            live |= {name: url for name, (_, url) in self._heard.items()}
+            return {name: url for name, (_, url) in self._heard.items() if name != without}
+
+    def _assign(self, live: Mapping[str, str | None]) -> None:
+        before = self._workers
         had = {} if before is None else {name: one.connectors for name, one in before.workers.items()}
         spread = assign(set(self._records), live, had)
         after = WorkersRecord(
@@ -218,8 +225,17 @@ class Worker:
 
     def _leave(self) -> None:
         """Have others take this worker's connectors up while it still closes them."""
-        if not self._topic.is_leading:
+        if self._topic.is_leading:
+            with suppress(HeadraceError):
+                self._assign(self._live(without=self._id))
+        else:
             self._tell("DELETE", b"")
+        self._topic_stop.asked.set()
+
+    def _close_topic(self) -> None:
+        self._topic_stop.asked.set()
+        self._topic_stop.at_once.set()
+        self._topic.close()
 
     def _tell(self, method: str, body: bytes) -> None:
         workers = self._workers

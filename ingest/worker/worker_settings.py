@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ingest.errors import InvalidConfiguration
 from ingest.settings import Settings, load
 from ingest.settings.properties import PropertiesError, parse_properties
+from ingest.settings.references import ReferenceMissing, References
 
 DEFAULT_GROUP: Final = "headrace-workers"
 _DEFAULT_REST: Final = "127.0.0.1:8083"
@@ -58,11 +59,17 @@ def read_worker(
     text: str, *, is_json: bool, environment: Mapping[str, str], read_file: Callable[[str], str]
 ) -> WorkerSettings:
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
-    given = _pairs(text, is_json=is_json)
+    written = _pairs(text, is_json=is_json)
+    references = References(environment=environment, read_file=read_file)
+    # What goes on to connectors keeps its references: they are resolved where it is used.
+    given = {
+        name: _resolved(references, name, value) if name in WORKER_OPTIONS else value
+        for name, value in written.items()
+    }
     listen = given.get("rest.listen") or _listener(given.get("listeners")) or _DEFAULT_REST
     options: dict[str, str] = {name: given[name] for name in _OF_THE_PROCESS if name in given}
     options |= {name: value for name, value in given.items() if name.startswith("spark.")}
-    file = _properties(given)
+    file = _properties(written)
     frame = load(
         json.dumps(_FRAME | options | {"rest.listen": listen}),
         kind="json",
@@ -131,6 +138,13 @@ def _listener(text: str | None) -> str | None:
             "rest.listen."
         )
     return None
+
+
+def _resolved(references: References, name: str, value: str) -> str:
+    try:
+        return references.replaced(name, value)
+    except ReferenceMissing as error:
+        raise InvalidConfiguration(f"{name} = {value!r}: {error}.") from error
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:
