@@ -40,6 +40,8 @@ def check_layout(values: Values) -> None:
     _check_fields(values, form)
     if layout is LayoutName.AIVEN:
         _check_csv(values)
+    if layout is LayoutName.LENSES:
+        _check_lenses(values, chosen)
     codecs = form.formats[chosen]
     compression = record_options.COMPRESSION
     if values.is_given(compression) and values.are_good(compression):
@@ -84,6 +86,39 @@ def _check_csv(values: Values) -> None:
             "must be org.apache.kafka.connect.converters.ByteArrayConverter with the csv of "
             "output.layout=aiven, whose values are bytes; or set output.format=jsonl",
         )
+
+
+def _check_lenses(values: Values, chosen: OutputFormat) -> None:
+    """Its bare rows of JSON are no bytes, and those of CSV have members."""
+    option = record_options.VALUE_CONVERTER_CLASS
+    kind = KINDS.get((values.text(option) or "").strip(), ConverterKind.BYTES)
+    needs_members = chosen is OutputFormat.CSV
+    is_bare = chosen is OutputFormat.JSONL and values.are_good(sink.ENVELOPE) and not values[sink.ENVELOPE]
+    if needs_members and kind not in {ConverterKind.JSON, ConverterKind.AVRO}:
+        values.refuse(option, "must be JsonConverter's or AvroConverter's class: rows of csv have members")
+    elif is_bare and kind is ConverterKind.BYTES:
+        values.refuse(
+            option, "gives bytes, which bare JSON cannot hold; set output.envelope=true (store.envelope)"
+        )
+    if chosen in _COLUMNAR and values.are_good(sink.ENVELOPE) and values[sink.ENVELOPE]:
+        values.refuse(
+            sink.ENVELOPE,
+            f"is not written in {chosen} of output.layout={LayoutName.LENSES}; set output.format=jsonl "
+            "(STOREAS JSON), or leave the envelope out",
+        )
+    if chosen is OutputFormat.CSV and values.are_good(sink.ENVELOPE) and values[sink.ENVELOPE]:
+        values.refuse(
+            sink.ENVELOPE, f"must be false with output.format=csv and output.layout={LayoutName.LENSES}"
+        )
+    fields = _METADATA & set(values[sink.FIELDS]) if values.are_good(sink.FIELDS) else set()
+    if values.is_given(sink.FIELDS) and fields and fields != _METADATA:
+        values.refuse(sink.FIELDS, "has topic, partition, offset and timestamp together, or none of them")
+
+
+_COLUMNAR: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+_METADATA: Final = frozenset(
+    {OutputField.TOPIC, OutputField.PARTITION, OutputField.OFFSET, OutputField.TIMESTAMP}
+)
 
 
 def _fields(values: Values) -> tuple[OutputField, ...]:

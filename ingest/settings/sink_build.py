@@ -127,6 +127,7 @@ def _output(values: Values) -> OutputSettings:
                 optional_map_keys=values[layout_options.AVRO_MAP_KEYS],
             ),
             bytes_extension=values[layout_options.BYTES_EXTENSION],
+            newlines=values[layout_options.NEWLINES],
         ),
         sidecars=sidecars(values, template_of(values), CODECS, compression(values)),
     )
@@ -177,6 +178,7 @@ def _upload(values: Values) -> UploadSettings:
     encryption = values[sink.SSE_TYPE]
     return UploadSettings(
         part_bytes=values[sink.PART_SIZE],
+        connections=values[sink.MAX_CONNECTIONS],
         offset_tags=offsets,
         tags=tags,
         storage_class=values[sink.STORAGE_CLASS_NAME],

@@ -76,7 +76,7 @@ def _layout(text: str) -> LayoutName:
     return found
 
 
-_WRITTEN: Final = (LayoutName.HEADRACE, LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.QUIX)
+_WRITTEN: Final = tuple(LayoutName)
 OUTPUT_LAYOUT: Final = Form(
     kind="STRING", expected=f"one of {', '.join(_WRITTEN)}", parse=_layout, values=_WRITTEN
 )

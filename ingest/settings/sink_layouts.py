@@ -98,4 +98,31 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
         template="{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}{{extension}}",
         has_choice=False,
     ),
+    LayoutName.LENSES: LayoutForm(
+        formats={
+            OutputFormat.JSONL: (Compression.NONE, Compression.GZIP),
+            OutputFormat.CSV: (Compression.NONE,),
+            OutputFormat.AVRO: (
+                Compression.NONE,
+                Compression.SNAPPY,
+                Compression.BZIP2,
+                Compression.GZIP,
+                Compression.XZ,
+                Compression.ZSTD,
+            ),
+            OutputFormat.PARQUET: (
+                Compression.NONE,
+                Compression.SNAPPY,
+                Compression.GZIP,
+                Compression.LZ4,
+                Compression.ZSTD,
+            ),
+            OutputFormat.TEXT: (Compression.NONE,),
+            OutputFormat.BYTES: (Compression.NONE,),
+        },
+        fields=tuple(OutputField),
+        default_fields=(OutputField.VALUE,),
+        template="{{topic}}/{{partition}}/{{end_offset:padding=12}}_{{first_timestamp}}_{{last_timestamp}}"
+        "{{extension}}",
+    ),
 }

@@ -15,6 +15,7 @@ from ingest.settings.secret import Secret
 from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from layouts.connect.avro_options import S3_SINK, AvroOptions
 from layouts.connect.json_text import STYLE, JsonStyle
+from layouts.lenses.written_rows import Newlines
 from layouts.names import LayoutName
 from layouts.options import CsvEncoding
 
@@ -195,7 +196,7 @@ class LayoutRows:
     `csv_value` is how Aiven's csv holds values, `avro_codec` the compression inside its Avro, while
     `OutputSettings.compression` is around the whole file. `headers` is how the values of headers are read.
     `json` and `avro` are how data of Kafka Connect are written. `bytes_extension` is what names of bytes end
-    with.
+    with. `newlines` is for Lenses' texts.
     """
 
     csv_value: CsvEncoding = CsvEncoding.BASE64
@@ -204,6 +205,7 @@ class LayoutRows:
     json: JsonStyle = STYLE
     avro: AvroOptions = S3_SINK
     bytes_extension: str = ".bin"
+    newlines: Newlines = Newlines.KEPT
 
 
 PLAIN_ROWS: Final = LayoutRows()
@@ -308,11 +310,13 @@ class UploadSettings:
     """How objects are put into the bucket.
 
     `part_bytes` is a part's size at first; it grows where an object would have more parts than S3 takes.
+    `connections` bounds the calls under way.
     `offset_tags`: tags startOffset, endOffset and recordCount. `tags` are pairs of the user's own.
     `customer_key` is SSE-C's, base64 of 32 bytes; it and `encryption` exclude each other.
     """
 
     part_bytes: int
+    connections: int
     offset_tags: bool
     tags: tuple[tuple[str, str], ...]
     storage_class: str | None

@@ -17,7 +17,7 @@ from spark.converters.plain_converters import BytesConverter, TextConverter
 from spark.converters.segments import ColumnConverter
 
 # Their rows have a form of bytes.
-_OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT})
+_OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.LENSES})
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
@@ -84,6 +84,8 @@ def _of_avro(
 
 def _writes_by_schema(output: OutputSettings) -> bool:
     """True where values with a schema are written by it, whatever their own text or data were."""
+    if output.layout is LayoutName.LENSES:
+        return output.format in _JSON | _TYPED
     return output.layout is LayoutName.CONFLUENT and output.format is not OutputFormat.BYTES
 
 

@@ -84,3 +84,12 @@ def without_nulls(segments: list[Segment], reason: str, message: str, faults: Ro
 def null_rows(column: Column) -> Numbers:
     """The rows that are null."""
     return np.flatnonzero(column.lengths == NULL_LENGTH)
+
+
+def without_empty(found: Segment, faults: RowFaults) -> Segment:
+    """The segment without its empty values, which are faults: an object of one would have no bytes."""
+    empty = found.column.texts().lengths == 0
+    for row in found.rows[empty].tolist():
+        faults.add(row, "empty_value", "the value is empty, and an object of it would have no bytes")
+    kept = np.flatnonzero(~empty)
+    return Segment(found.rows[kept], found.column.take(kept))

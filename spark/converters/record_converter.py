@@ -19,7 +19,7 @@ from spark.converted_records import Conversion, ConvertedColumn, Form, RecordFau
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter, check_headers_beside
 from spark.converters.layout_rows_check import LayoutRowsCheck, rows_of_layout
-from spark.converters.plain_converters import null_rows, without_nulls
+from spark.converters.plain_converters import null_rows, without_empty, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
 from spark.formats.encoding.connect_fit import unwritable
@@ -28,6 +28,7 @@ from spark.formats.encoding.side_rows import side_output
 from spark.kafka_records import KafkaRecords
 
 _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
+_BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
@@ -87,7 +88,7 @@ class RecordConverter:
                 faults.add(row, *FAILING_NULL)
         keys = self._part(OutputField.KEY, records, faults)
         values = self._part(OutputField.VALUE, records, faults)
-        if self._output.layout is LayoutName.CONFLUENT and not self._holds_all:
+        if self._output.layout in _BY_VALUE and not self._holds_all:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
             values = [each for each in values if self._is_writable(each, faults)]
@@ -144,7 +145,11 @@ class RecordConverter:
     def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
         problem = null_problem(self._output, part, segment.column)
-        return [segment] if problem is None else without_nulls([segment], *problem, faults)
+        if problem is None:
+            return [segment]
+        if self._output.layout is LayoutName.LENSES and self._output.format is OutputFormat.BYTES:
+            segment = without_empty(segment, faults)
+        return without_nulls([segment], *problem, faults)
 
 
 NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for each")
@@ -153,7 +158,7 @@ NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for
 
 def schema_problem(output: OutputSettings, value: ConvertedColumn) -> tuple[str, str] | None:
     """Reason and sentence of values whose schema the layout's rows cannot have; None where they can."""
-    if output.layout is not LayoutName.CONFLUENT:
+    if output.layout not in _BY_VALUE or output.envelope:
         return None
     why = unwritable(output.format, output.rows.avro, PartSchema(value.form, value.schema))
     if why is None:
@@ -172,17 +177,20 @@ def null_problem(
         return (
             None if plain else ("null_value", f"the {part} is null, for which Aiven's {wanted} has no schema")
         )
-    if output.envelope or output.fields != (part,):
-        return None
-    if output.layout is LayoutName.AIVEN and wanted not in _ROWS_OF_RECORDS:
-        # A null is an empty line of its csv.
-        return None
-    if part is OutputField.VALUE and output.sidecars.tombstone_template is not None:
-        # They are no rows of it.
-        return None
-    refuses = wanted in _WITHOUT_NULLS
-    if wanted in _ROWS_OF_RECORDS and column.schema is not None:
-        refuses = column.schema.is_record
-    if not refuses:
+    if output.envelope or output.fields != (part,) or not _refuses_nulls(output, part, column):
         return None
     return "null_value", f"the {part} is null, which output.format={wanted} without an envelope cannot hold"
+
+
+def _refuses_nulls(output: OutputSettings, part: OutputField, column: ConvertedColumn) -> bool:
+    """Whether the bare rows of this part have none for a null."""
+    if part is OutputField.VALUE and output.sidecars.tombstone_template is not None:
+        # They are no rows of it.
+        return False
+    if output.layout is LayoutName.LENSES:
+        # What is to be ignored is found by its value afterwards.
+        return output.null_values is not NullValues.IGNORE
+    if output.format in _ROWS_OF_RECORDS:
+        return column.schema is not None and column.schema.is_record
+    # A null is an empty line of Aiven's csv.
+    return output.layout is not LayoutName.AIVEN and output.format in _WITHOUT_NULLS

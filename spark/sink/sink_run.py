@@ -71,6 +71,7 @@ class SinkRun:
             max_bytes=sink.buffer.max_bytes,
             directory=sink.buffer.directory,
             is_direct=not settings.kafka.exactly_once,
+            threads=sink.upload.connections,
         )
         self._reader = PartitionReader(
             settings.kafka.client("consumer"), group_id=sink.group_id, budget_bytes=_FETCH_BUDGET_BYTES

@@ -15,6 +15,7 @@ from ingest.settings.client_translation import BOUNDED
 from ingest.settings.options import CANONICAL, FAMILIES
 from ingest.settings.options.foreign_options import WITHOUT_MEANING
 from ingest.settings.vendors import VENDORS
+from ingest.settings.vendors.lenses_options import PROPERTIES
 from ingest.worker.worker_settings import WORKER_OPTIONS
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
@@ -129,6 +130,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
         *OF_ALIASES,
         *WORKER_OPTIONS,
         *(option.name for vendor in VENDORS for option in vendor.options),
+        *(row.name for row in PROPERTIES),
     }
     families = tuple(family.prefix for family in FAMILIES)
     first_words = {name.partition(".")[0] for name in known} | {

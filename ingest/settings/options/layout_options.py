@@ -3,6 +3,7 @@
 from ingest.settings.options.option import Group, option
 from ingest.settings.sink_forms import AVRO_CODEC, DECIMALS, EXTENSION
 from ingest.settings.value_types import BOOLEAN, choice
+from layouts.lenses.written_rows import Newlines
 from layouts.options import CsvEncoding
 
 VALUE_ENCODING = option(
@@ -63,5 +64,14 @@ INNER_CODEC = option(
     Group.OUTPUT,
     "The compression inside the Avro of `output.layout=aiven`, in Avro's words; `file.compression.type` is "
     "around the whole file there.",
+    importance="LOW",
+)
+NEWLINES = option(
+    "output.newlines",
+    choice(Newlines),
+    "kept",
+    Group.OUTPUT,
+    "Line feeds in texts of `output.layout=lenses`, in `text` and in bare `jsonl`: `kept`, or `escaped`, a "
+    "backslash and `n`, as Lenses' sink writes them, which cannot be told from such texts afterwards.",
     importance="LOW",
 )

@@ -288,6 +288,14 @@ PART_SIZE = option(
     Group.UPLOADS,
     "Size of a part of an upload. It grows with objects that would have too many parts.",
 )
+MAX_CONNECTIONS = option(
+    "aws.s3.max.connections",
+    integer(1, 256),
+    "8",
+    Group.UPLOADS,
+    "How many calls to S3 a slot has under way at once for its uploads.",
+    importance="LOW",
+)
 OBJECT_TAGS = option(
     "aws.s3.object.tags",
     TAGS,

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from ingest.settings.vendors.aiven import AIVEN
+from ingest.settings.vendors.lenses import LENSES
 from ingest.settings.vendors.vendor import Vendor
 
-VENDORS: Final[tuple[Vendor, ...]] = (AIVEN,)
+VENDORS: Final[tuple[Vendor, ...]] = (AIVEN, LENSES)
 
 
 def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:

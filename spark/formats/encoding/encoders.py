@@ -18,6 +18,8 @@ from spark.formats.encoding.csv_rows import CsvRows
 from spark.formats.encoding.encoder import ObjectEncoder
 from spark.formats.encoding.joined_encoder import LINE_FEED, JoinedEncoder
 from spark.formats.encoding.json_rows import JsonRows
+from spark.formats.encoding.lenses_json import LensesJsonRows
+from spark.formats.encoding.lenses_text import LensesCsvRows, LensesTextRows
 from spark.formats.encoding.parquet_encoder import ParquetEncoder
 from spark.formats.encoding.quix_json import QuixJsonRows
 from spark.formats.encoding.quix_parquet import quix_parquet
@@ -41,6 +43,12 @@ _PARQUET_SUFFIXES: Final = {
     Compression.ZSTD: ".zstd",
     Compression.LZ4: ".lz4raw",
 }
+_LENSES: Final = {
+    **_EXTENSIONS,
+    OutputFormat.JSONL: ".json",
+    OutputFormat.BYTES: ".bytes",
+    OutputFormat.TEXT: ".text",
+}
 _PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
@@ -55,6 +63,8 @@ def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return quix_parquet(output, schema)
         case LayoutName.QUIX:
             return LineEncoder(output, QuixJsonRows().text)
+        case LayoutName.LENSES:
+            return _of_lenses(output, schema)
         case _:
             return _of_headrace(output, schema)
 
@@ -106,11 +116,33 @@ def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return LineEncoder(output, ConnectJsonLines(output.rows.json).text)
 
 
+def _of_lenses(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    match output.format:
+        case OutputFormat.AVRO:
+            assert schema.value is not None, "the schema is that of an object of values"
+            return ConnectAvroEncoder(output, schema.value, value_of)
+        case OutputFormat.PARQUET:
+            assert schema.value is not None, "the schema is that of an object of values"
+            return parquet_values(output, schema.value)
+        case OutputFormat.CSV:
+            rows = LensesCsvRows(output, schema)
+            return LineEncoder(output, rows.text, head=rows.head)
+        case OutputFormat.TEXT:
+            return LineEncoder(output, LensesTextRows(output, LINE_FEED).text)
+        case OutputFormat.BYTES:
+            return LineEncoder(output, LensesTextRows(output, b"").text)
+        case _:
+            return LineEncoder(output, LensesJsonRows(output).text)
+
+
 def extension(output: OutputSettings) -> str:
     """What the names of objects end with, such as `.jsonl.gz`."""
     if output.layout is LayoutName.AIVEN:
         # The compression is named even where it is inside.
         return (".avro" if output.format is OutputFormat.AVRO else "") + SUFFIXES[output.compression]
+    if output.layout is LayoutName.LENSES:
+        is_packed = output.format is OutputFormat.JSONL and output.compression is Compression.GZIP
+        return ".gz" if is_packed else _LENSES[output.format]
     packed = "" if output.format in _PACKED_INSIDE else SUFFIXES[output.compression]
     if output.format is OutputFormat.BYTES:
         return output.rows.bytes_extension + packed

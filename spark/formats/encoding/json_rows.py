@@ -24,7 +24,7 @@ from spark.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, KafkaRecords
 
 # Which rows have a member: all, or those of a mask.
 _Presence = npt.NDArray[np.bool_] | None
-_Member = tuple[_Presence, Pieces]
+Member = tuple[_Presence, Pieces]
 
 _APPENDED: Final = b'"timestamp_type":"append"'
 
@@ -47,13 +47,13 @@ class JsonRows:
         if self._bare is not None:
             pieces = [*bare_pieces(records, self._bare), self._ending]
         else:
-            pieces = [b"{", *_separated(self._members(records), count), b"}" + self._ending]
+            pieces = [b"{", *separated(self._members(records), count), b"}" + self._ending]
         return text_of(joined(pieces, count))
 
-    def _members(self, records: ConvertedRecords) -> list[_Member]:
+    def _members(self, records: ConvertedRecords) -> list[Member]:
         """The members in the order of the layout."""
         fields, kafka = self._fields, records.records
-        members: list[_Member] = []
+        members: list[Member] = []
         if OutputField.TOPIC in fields:
             members.append((None, [b'"topic":' + msgspec.json.encode(kafka.topic)]))
         if OutputField.PARTITION in fields:
@@ -72,7 +72,7 @@ class JsonRows:
         return members
 
 
-def _timestamps(kafka: KafkaRecords) -> list[_Member]:
+def _timestamps(kafka: KafkaRecords) -> list[Member]:
     appended = kafka.timestamp_types == TIMESTAMP_APPENDED
     return [
         (kafka.timestamps_ms != NO_TIMESTAMP, [b'"timestamp":', decimal_texts(kafka.timestamps_ms)]),
@@ -80,7 +80,7 @@ def _timestamps(kafka: KafkaRecords) -> list[_Member]:
     ]
 
 
-def _separated(members: list[_Member], count: int) -> Pieces:
+def separated(members: list[Member], count: int) -> Pieces:
     """The members with commas between those that are there in a row."""
     pieces: Pieces = []
     filled: npt.NDArray[np.bool_] = np.zeros(count, np.bool_)

@@ -82,7 +82,8 @@ sidecars.keys.compression.type sidecars.headers.compression.type sidecars.tombst
 output.value.encoding output.avro.codec file.name.values file.name.missing file.name.unique
 file.name.locale output.bytes.extension json.decimal.format output.avro.enhanced.schemas
 output.avro.connect.metadata output.avro.optional.map.keys
-rotate.age.from rotate.together rotate.on.group.change rotate.on.stop
+rotate.age.from rotate.together rotate.on.group.change rotate.on.stop output.newlines
+aws.s3.max.connections
 """
 
 

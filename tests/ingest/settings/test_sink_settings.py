@@ -225,11 +225,6 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
             {"connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"},
             "--worker-config",
         ),
-        (
-            "connector.class",
-            {"connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector"},
-            "HeadraceSink",
-        ),
         ("topic", {"topic": "x"}, "use topics"),
         ("input.format", {"input.format": "jsonl"}, "use output.format"),
         ("sqs.queue.url", {"sqs.queue.url": "http://sqs:1/0/queue"}, "remove it"),

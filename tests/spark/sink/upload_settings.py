@@ -11,6 +11,7 @@ from tests.support import aws
 
 PLAIN: Final = UploadSettings(
     part_bytes=16 * 1024 * 1024,
+    connections=8,
     offset_tags=False,
     tags=(),
     storage_class=None,
