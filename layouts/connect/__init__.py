@@ -33,6 +33,13 @@ JSON
     jackson         jackson_text(value): Python values; Astral.ESCAPED where Jackson writes bytes (Aiven,
                     Confluent, Lenses), RAW where it writes text (Lenses' envelope)
     java_numbers    java_double, java_float
+    A whole column, whatever read it: spark.formats.encoding.connect_texts.connect_texts(column, style)
+
+Headers (single values)
+    values          ConnectValue(schema, value); value_json, value_text (Connect's own text of it)
+    parsed_text     parsed(text): as SimpleHeaderConverter reads it
+    payload_values  payload_value(schema, payload), plain_value(found): as JsonConverter reads them
+    By the converter's kind: spark.header_values.header_reader, header_json, header_text
 """
 
 from layouts.connect.schema import ConnectField, ConnectSchema, Default, InvalidSchema, Type, plain, struct
