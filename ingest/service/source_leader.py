@@ -42,6 +42,7 @@ from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
 from ingest.settings.choices import RestoreTombstones
+from ingest.settings.transforms.routing import known_topics
 from ingest.threads import start_thread
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -210,9 +211,10 @@ class SourceLeader:
         dead_letter = settings.errors.dead_letter
 
         def create(route: Route) -> None:
-            creator.request(route.topic)
+            # A task names what it misses in a sentence only; topics that are there are left as they are.
+            for topic in known_topics(settings.transforms, route.topic):
+                creator.request(topic)
             if dead_letter is not None:
-                # A task names the topic in a sentence only; one that is there is left as it is.
                 creator.request(dead_letter.topic)
 
         return create

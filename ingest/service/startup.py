@@ -19,6 +19,7 @@ from ingest.model.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
+from ingest.settings.transforms.routing import known_topics
 from ingest.threads import ThreadFailures, start_thread
 from spark.master import require_master
 from spark.s3 import S3Calls, UploadsUnderWay, new_s3_calls
@@ -149,9 +150,12 @@ class Startup:
         settings = self._settings
         topics = output_topics(settings, self._clients.admin)
         dead = settings.errors.dead_letter
-        named = [settings.routing.topic, None if dead is None else dead.topic]
+        topic = settings.routing.topic
+        named = [] if topic is None else sorted(known_topics(settings.transforms, topic))
+        if dead is not None:
+            named.append(dead.topic)
         try:
-            return [topic.name for topic in topics.require(name for name in named if name is not None)]
+            return [found.name for found in topics.require(named)]
         except Unavailable as error:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 

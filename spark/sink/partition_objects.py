@@ -255,13 +255,25 @@ class PartitionObjects:
             self._close_each_due(now_ms)
         if is_due:
             self._due_ms = min(filter(None, map(self._due_of, self._open.values())), default=None)
-        if self._together is RotateTogether.NONE and self._offsets.closes_together and self._closed:
-            # Groups that the clock decides are committed up to one offset, below which nothing is open.
-            for group in list(self._open):
-                self._close(group, RotateReason.TOGETHER)
+        if self._together is RotateTogether.NONE and self._offsets.closes_together:
+            self._close_overlapping()
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
                 self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
+
+    def _close_overlapping(self) -> None:
+        """Close what has records between those of a closed object.
+
+        Groups that the clock decides are committed up to an offset below which nothing is open. What was
+        opened behind the closed ones stays: it does not hold them back.
+        """
+        while True:
+            end = max((closed.open.last_offset for closed in self._closed), default=-1)
+            between = [group for group, one in self._open.items() if one.first_offset < end]
+            if not between:
+                return
+            for group in between:
+                self._close(group, RotateReason.TOGETHER)
 
     def _close_each_due(self, now_ms: int) -> None:
         for group, one in list(self._open.items()):

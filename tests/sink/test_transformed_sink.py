@@ -143,6 +143,12 @@ class TestGroupsByTheClock:
         }
         assert found.committed == {("orders", 0): 3}
 
+    def test_what_is_opened_behind_them_stays_open(self) -> None:
+        """It does not hold the offset back; else a busy partition would write ever smaller objects."""
+        found = written(self.CONFIG, records({"k": "a"}, {"k": "b"}, {"k": "a"}, {"k": "c"}), batch=1)
+        assert list(rows_by_key(found).values()) == [[0, 2], [1]]
+        assert (found.committed, found.unwritten) == ({("orders", 0): 3}, 1)
+
     def test_without_a_clock_each_closes_for_itself(self) -> None:
         """The offset waits for the one that is open."""
         config = {name: text for name, text in self.CONFIG.items() if ".now." not in name}

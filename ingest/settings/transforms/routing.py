@@ -24,6 +24,13 @@ def reachable_topics(chain: TransformChain, topic: str) -> frozenset[str]:
     return found
 
 
+def known_topics(chain: TransformChain, topic: str) -> frozenset[str]:
+    """Those of them whose names are known before any record is: none where a record's time is in the name."""
+    if any(isinstance(step.transform, TimestampRouter) for step in chain.steps):
+        return frozenset()
+    return reachable_topics(chain, topic)
+
+
 def _behind(step: TransformStep, topics: Iterable[str]) -> Iterable[str]:
     for topic in topics:
         applies, spares = _who(step, topic)

@@ -15,6 +15,7 @@ from ingest.settings.transforms.chain import (
     RegexRouter,
     TransformChain,
 )
+from ingest.settings.transforms.routing import known_topics
 
 KAFKA = "org.apache.kafka.connect.transforms."
 LENSES = "io.lenses.connect.smt.header."
@@ -273,3 +274,25 @@ def test_topics_that_are_not_known_yet_are_warned_of() -> None:
     text = json.dumps({**given, **_ONE_NAME, "topics.regex": "orders-.*"})
     settings = load(text, kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path)
     assert any("name_taken" in warning for warning in settings.warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "topics"),
+    [
+        ({}, {"orders-eu"}),
+        (_ONE_NAME, {"orders"}),
+        (one(KAFKA + "TimestampRouter"), set()),
+        (
+            {
+                **_ONE_NAME,
+                "transforms.a.predicate": "p",
+                "predicates": "p",
+                "predicates.p.type": KAFKA + "predicates.RecordIsTombstone",
+            },
+            {"orders", "orders-eu"},
+        ),
+    ],
+)
+def test_topics_that_have_to_be_there(options: dict[str, str], topics: set[str]) -> None:
+    """What a source asks for, or makes, before it has read a record."""
+    assert known_topics(chain_of(options), "orders-eu") == topics
