@@ -35,4 +35,8 @@ MEANT: Final[dict[str, str]] = {
     "offset.storage.topic": "offsets.storage.topic",
     "aws.credentials.provider.class": "aws.credentials.provider",
     "aws.s3.bucket.prefix": "aws.s3.prefix",
+    # Of Quix's file sink.
+    "directory": "aws.s3.prefix",
+    "commit.interval": "rotate.age.ms",
+    "commit.every": "rotate.records",
 }

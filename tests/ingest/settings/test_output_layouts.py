@@ -109,3 +109,26 @@ def test_what_quixs_rows_cannot_hold(option: str, changes: Mapping[str, str], me
 
     assert problem.option == option
     assert message in problem.message
+
+
+def test_quix_closes_objects_by_commits() -> None:
+    """Every five seconds, whatever their size, unless something else is said."""
+    rotation = sink_with({"output.layout": "quix"}).rotation
+
+    assert (rotation.age_ms, rotation.bytes, rotation.records) == (5000, 0, 0)
+    assert sink_with({"output.layout": "quix", "rotate.age.ms": "7"}).rotation.age_ms == 7
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own"),
+    [
+        ("directory", "aws.s3.prefix"),
+        ("commit.interval", "rotate.age.ms"),
+        ("commit.every", "rotate.records"),
+    ],
+)
+def test_quixs_own_words_lead_to_ours(theirs: str, own: str) -> None:
+    """Its parameters are no options here."""
+    (problem,) = sink_problems({"output.layout": "quix", theirs: "1"})
+
+    assert own in problem.message
