@@ -127,14 +127,22 @@ class ConvertedRecords:
     records: KafkaRecords
     key: ConvertedColumn
     value: ConvertedColumn
+    texts: Column | None = None
+    """The rows that objects of values get, where they are written already: before records were grouped."""
 
     def __len__(self) -> int:
         return len(self.records)
 
     def take(self, rows: Rows) -> "ConvertedRecords":
         """The records of these row numbers, which rise, over the same memory."""
+        texts = self.texts
+        if texts is not None:
+            texts = Column(buffer=texts.buffer, starts=texts.starts[rows], lengths=texts.lengths[rows])
         return ConvertedRecords(
-            records=self.records.take(rows), key=self.key.take(rows), value=self.value.take(rows)
+            records=self.records.take(rows),
+            key=self.key.take(rows),
+            value=self.value.take(rows),
+            texts=texts,
         )
 
     def slice(self, first: int, behind: int) -> "ConvertedRecords":

@@ -10,6 +10,7 @@ from ingest.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPa
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings.choices import Tolerance
 from spark.converted_records import ConvertedRecords, RecordFault
+from spark.formats.encoding import with_texts
 from spark.kafka_records import KafkaRecords
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
@@ -101,6 +102,8 @@ class PartitionWork:
             self._settle(faults)
             # A record that no object takes stops the partition; what stands before it is written anyway.
             for run, found in groups:
+                if len(found.parts) > 1:
+                    run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901
                 self.objects.write(self._unarchived(run, found.parts), now_ms)
             self._adding = None
         end = records.last_offset + 1

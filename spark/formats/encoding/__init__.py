@@ -13,7 +13,7 @@ row_texts        pieces of text side by side
 """
 
 from spark.formats.encoding.encoder import ObjectEncoder
-from spark.formats.encoding.encoders import extension, new_encoder
+from spark.formats.encoding.encoders import extension, new_encoder, with_texts
 from spark.formats.encoding.row_schema import (
     NewObject,
     Projected,
@@ -42,4 +42,5 @@ __all__ = [
     "schema_of",
     "schema_without_values",
     "side_output",
+    "with_texts",
 ]

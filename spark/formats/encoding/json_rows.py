@@ -39,16 +39,20 @@ class JsonRows:
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""
-        count = len(records)
         if self._bare is OutputField.VALUE and self._ending == b"\n" and records.value.form is Form.JSON:
             lines = lines_of(records.value.texts())
             if lines is not None:
                 return lines
+        return text_of(self.rows(records))
+
+    def rows(self, records: ConvertedRecords) -> Any:
+        """A binary array of the rows."""
+        count = len(records)
         if self._bare is not None:
             pieces = [*bare_pieces(records, self._bare), self._ending]
         else:
             pieces = [b"{", *separated(self._members(records), count), b"}" + self._ending]
-        return text_of(joined(pieces, count))
+        return joined(pieces, count)
 
     def _members(self, records: ConvertedRecords) -> list[Member]:
         """The members in the order of the layout."""

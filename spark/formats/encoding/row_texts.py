@@ -37,6 +37,13 @@ def text_of(rows: Any) -> bytes:
     return bytes(memoryview(column.buffer)[int(column.starts[0]) : end])
 
 
+def gathered(column: Column) -> bytes:
+    """All values of a column without nulls one after the other, wherever they stand in its buffer."""
+    view = memoryview(column.buffer)
+    ends = (column.starts + column.lengths).tolist()
+    return b"".join([view[start:end] for start, end in zip(column.starts.tolist(), ends, strict=True)])
+
+
 def lines_of(column: Column) -> bytes | None:
     """All values, each with a line feed behind it, where they stand so in their buffer already; else None."""
     starts, lengths = column.starts, column.lengths

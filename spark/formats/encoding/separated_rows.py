@@ -1,5 +1,7 @@
 """One field of each record as it is, with a separator behind it: `output.format` bytes and text."""
 
+from typing import Any
+
 from ingest.settings.sink_settings import OutputField, OutputSettings
 from layouts.arrow import arrow_binary
 from spark.converted_records import ConvertedRecords
@@ -16,6 +18,10 @@ class SeparatedRows:
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""
+        return text_of(self.rows(records))
+
+    def rows(self, records: ConvertedRecords) -> Any:
+        """A binary array of the rows."""
         match self._field:
             case OutputField.KEY:
                 pieces = [arrow_binary(records.key.texts())]
@@ -25,4 +31,4 @@ class SeparatedRows:
                 pieces = [records.records.topic.encode()]
             case field:
                 pieces = bare_pieces(records, field)
-        return text_of(joined([*pieces, self._separator], len(records)))
+        return joined([*pieces, self._separator], len(records))

@@ -5,6 +5,7 @@ from typing import Final
 
 from ingest.settings.sink_settings import OutputSettings
 from spark.converted_records import ConvertedRecords
+from spark.formats.encoding.row_texts import gathered
 from spark.formats.encoding.steps import steps
 from spark.formats.encoding.text_blocks import TextBlocks
 
@@ -14,8 +15,12 @@ RowsText = Callable[[ConvertedRecords], bytes]
 class LineEncoder:
     """Rows, each with what ends it, behind an optional first line."""
 
-    def __init__(self, output: OutputSettings, rows: RowsText, *, head: bytes = b"") -> None:
+    def __init__(
+        self, output: OutputSettings, rows: RowsText, *, head: bytes = b"", takes_texts: bool = False
+    ) -> None:
+        """With `takes_texts` the rows are those of objects of values, and may be written already."""
         self._rows = rows
+        self._takes_texts = takes_texts
         self._head = head
         self._blocks = TextBlocks(output)
 
@@ -26,6 +31,9 @@ class LineEncoder:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the rows of records."""
+        if self._takes_texts and records.texts is not None:
+            self._blocks.append(gathered(records.texts))
+            return
         for part in steps(records):
             self._blocks.append(self._take_head() + self._rows(part))
 

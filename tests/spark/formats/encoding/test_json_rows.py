@@ -6,6 +6,7 @@ from typing import Any
 
 import cramjam
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
@@ -18,7 +19,7 @@ from layouts.headrace import json_rows
 from layouts.options import RestoreOptions
 from layouts.records import RecordColumns
 from spark.converters import RecordConverter
-from spark.formats.encoding import extension, new_encoder, schema_of
+from spark.formats.encoding import extension, new_encoder, schema_of, with_texts
 from spark.kafka_records import (
     NO_TIMESTAMP,
     TIMESTAMP_APPENDED,
@@ -319,3 +320,21 @@ def test_behaviour_on_null_values(
     assert [offset for run in found.runs for offset in run.records.offsets.tolist()] == written
     assert [(fault.offset, fault.reason) for fault in found.faults] == faults
     assert found.ignored == ignored
+
+
+@pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.BYTES, OutputFormat.TEXT])
+def test_rows_that_were_written_before_are_the_same(wanted: OutputFormat) -> None:
+    """Written for all records at once and shared out, in any order of groups."""
+    values = [b'{"a":%d}' % number for number in range(50)]
+    records = fetched(values, headers=[(("h", b"1"),) if number % 3 else () for number in range(50)])
+    how = output(wanted) if wanted is OutputFormat.JSONL else bare(wanted)
+    (run,) = converted(records, how)
+    for rows in (np.arange(0, 50, 7), np.array([3]), np.arange(50)):
+        found = []
+        for each in (run, with_texts(how, run)):
+            encoder = new_encoder(how, schema_of(how, each))
+            encoder.add(each.take(rows))
+            encoder.add(each.slice(4, 9))
+            found.append(encoder.drain() + encoder.finish())
+        assert found[0] == found[1]
+    assert with_texts(how, run).texts is not None
