@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 # Spark never runs a task twice for us: a plan that is executed twice is refused by its number, but a retry
 # would only hide that the slot has to be fenced (docs/protocol.md, step 5).
-REQUIRED: Final = {"spark.source.maxFailures": "1", "spark.speculation": "false"}
+REQUIRED: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
 
 DEFAULTS: Final = {
     "spark.master": "local[*]",

@@ -82,7 +82,7 @@ def _client_rules() -> Iterator[str]:
         "counterpart (JKS stores, classes of Java) is an error that says what to use instead.\n"
     )
     yield "Headrace decides these itself; another value would weaken the guarantee and is an error:\n"
-    yield f"{_names(tuple(DECIDED_HERE))}, `spark.source.maxFailures`, `spark.speculation`.\n"
+    yield f"{_names(tuple(DECIDED_HERE))}, `spark.task.maxFailures`, `spark.speculation`.\n"
     yield "These are bounded:\n"
     for name, form in BOUNDED.items():
         default = f" (default {TRANSACTION_TIMEOUT_MS:,})" if name == "transaction.timeout.ms" else ""

@@ -8,8 +8,8 @@ from ingest.settings.given import Entry
 from ingest.settings.problems import Problems
 
 # The values that say what Headrace sets itself.
-_DECIDED_HERE: Final = {"spark.source.maxFailures": "1", "spark.speculation": "false"}
-# local[N,F] is Spark's other way to say spark.source.maxFailures=F.
+_DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+# local[N,F] is Spark's other way to say spark.task.maxFailures=F.
 _LOCAL_RETRIES: Final = re.compile(r"local\[[^,\]]*,\s*([0-9]+)\s*\]")
 
 
@@ -25,7 +25,7 @@ def check_spark(entries: Mapping[str, Entry], problems: Problems) -> None:
         if retries is not None and int(retries[1]) != 1:
             problems.add(
                 "spark.master",
-                "lets Spark repeat tasks, as spark.source.maxFailures would; use local[N]",
+                "lets Spark repeat tasks, as spark.task.maxFailures would; use local[N]",
                 master.shown,
             )
         if remote is not None:

@@ -177,7 +177,7 @@ def test_campaign_executor(site: Site, results: Path, request: pytest.FixtureReq
 
 def test_campaign_connect(site: Site, results: Path, request: pytest.FixtureRequest) -> None:
     """The same through a Spark Connect server, which is the cluster's one application."""
-    conf = {"spark.source.maxFailures": "1", "spark.executor.memory": "512m"}
+    conf = {"spark.task.maxFailures": "1", "spark.executor.memory": "512m"}
     with (
         cluster(site.folder) as found,
         connect_server(site.folder, master=found.master, conf=conf) as server,

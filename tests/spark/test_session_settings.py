@@ -32,9 +32,9 @@ def test_which_masters_are_local(master: str, *, local: bool) -> None:
 
 def test_what_the_protocol_needs_wins_over_all() -> None:
     """Whatever came through."""
-    conf = spark_conf({"spark.source.maxFailures": "4", "spark.speculation": "true"}, name="n")
+    conf = spark_conf({"spark.task.maxFailures": "4", "spark.speculation": "true"}, name="n")
 
-    assert (conf["spark.source.maxFailures"], conf["spark.speculation"]) == ("1", "false")
+    assert (conf["spark.task.maxFailures"], conf["spark.speculation"]) == ("1", "false")
 
 
 def test_what_was_given_wins_over_our_defaults() -> None:

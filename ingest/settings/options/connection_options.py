@@ -117,7 +117,7 @@ SPARK_REMOTE = optional(
     ),
     Group.SPARK,
     "A Spark Connect server instead of `spark.master`. Its executors have to reach this process, as those "
-    "of a cluster do, and it has to run with `spark.source.maxFailures=1`. A token in the URL is not shown.",
+    "of a cluster do, and it has to run with `spark.task.maxFailures=1`. A token in the URL is not shown.",
 )
 
 HTTP_LISTEN = option(

@@ -429,7 +429,7 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"spark.master": "local[2,4]"},
-            "spark.master = 'local[2,4]': lets Spark repeat tasks, as spark.source.maxFailures would; use "
+            "spark.master = 'local[2,4]': lets Spark repeat tasks, as spark.task.maxFailures would; use "
             "local[N]",
             id="local retries",
         ),
@@ -439,8 +439,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             id="two sparks",
         ),
         pytest.param(
-            {"spark.source.maxFailures": "4"},
-            "spark.source.maxFailures = '4': would weaken the guarantee; Headrace sets 1: remove it",
+            {"spark.task.maxFailures": "4"},
+            "spark.task.maxFailures = '4': would weaken the guarantee; Headrace sets 1: remove it",
             id="max failures",
         ),
         pytest.param(
