@@ -34,6 +34,7 @@ FOREIGN: Final = frozenset(
         "message.max.bytes",
         "min.insync.replicas",
         "schemas.enable",
+        "store.envelope",
         "transaction.state.log.min.isr",
         "unclean.leader.election.enable",
     }

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ingest.settings.vendors.aiven import AIVEN
+from ingest.settings.vendors.confluent import CONFLUENT
 from ingest.settings.vendors.lenses import LENSES
 from ingest.settings.vendors.vendor import Vendor
 
-VENDORS: Final[tuple[Vendor, ...]] = (AIVEN, LENSES)
+VENDORS: Final[tuple[Vendor, ...]] = (AIVEN, CONFLUENT, LENSES)
 
 
 def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:
