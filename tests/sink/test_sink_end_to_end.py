@@ -208,3 +208,34 @@ def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Arch
     (letter,) = kafka.committed(letters)
     assert letter.value == b"not json"
     assert dict(letter.headers)["__connect.errors.offset"] == b"10"
+
+
+def test_objects_close_together_and_a_stop_may_leave_them_open(archive: Archive) -> None:
+    """150 records of a partition at a time, whatever groups they are in; the rest is read again."""
+    regions = ("eu", "us", "ap/south", "null")
+    archive.produce(
+        {"value": json.dumps({"region": regions[number * number % 4], "n": number}).encode()}
+        for number in range(2000)
+    )
+    name = aws.unique("sink")
+    options = {
+        "file__name__template": "{{value:region}}/{{topic}}/{{partition}}/{{batch_offset}}"
+        ".headrace{{extension}}",
+        "file__name__values": "plain",
+        "value__converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value__converter__schemas__enable": "false",
+        "rotate__records": 150,
+        "rotate__bytes": 0,
+        "rotate__age__ms": 0,
+        "open__object__max__age__ms": 0,
+        "rotate__together": "total",
+    }
+    archive.run(archive.service(name, rotate__on__stop="false", **options))
+
+    batches: Counter[str] = Counter(key.split(f"{archive.topic}/")[1] for key, _ in archive.rows())
+    assert set(batches.values()) == {150}
+    left = len(archive.in_kafka()) - batches.total()
+    assert 0 < left < 300
+
+    archive.run(archive.service(name, **options))
+    assert archive.account() == (0, 0)

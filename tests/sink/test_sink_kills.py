@@ -68,6 +68,17 @@ OPTIONS: dict[str, dict[str, object]] = {
         "value__converter": "org.apache.kafka.connect.json.JsonConverter",
         "value__converter__schemas__enable": "false",
     },
+    "together": {
+        "rotate__together": "total",
+        "rotate__records": 300,
+        "rotate__age__ms": 3000,
+        "rotate__age__from": "closed",
+        "file__name__values": "plain",
+        "file__name__template": "{{value:group}}/{{topic}}/{{partition}}/{{batch_offset}}"
+        ".headrace{{extension}}",
+        "value__converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value__converter__schemas__enable": "false",
+    },
 }
 
 
