@@ -243,7 +243,8 @@ class NameSettings:
 
     `template` is checked: it has a field for whatever keeps names apart, or it names records by key alone.
     `prefix` stands before what the template gives, as it is. `missing` is the text of a null, or of a field
-    that is not there, among plain values.
+    that is not there, among plain values. `round_ms`: times are shown at the multiple of it before them; 0 is
+    off.
     """
 
     prefix: str
@@ -253,6 +254,7 @@ class NameSettings:
     timezone: str
     values: NameValues = NameValues.ESCAPED
     missing: str = "null"
+    round_ms: int = 0
 
 
 class RotateTogether(StrEnum):

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from math import gcd
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -10,6 +12,8 @@ from ingest.template.date_fields import DateField, DateKind, local_time
 from ingest.template.date_letters import DateDialect, UnknownLetter, date_field
 
 _DAY: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 # Zones differ from UTC by whole quarters of an hour since 1972, and before that by any second.
 _QUARTER: Final = 900_000
 _QUARTERS_SINCE_MS: Final = 73_483_200_000
@@ -37,17 +41,22 @@ class DatePattern:
         """The finest of its fields in ms, not above a day."""
         return min((field.step_ms for field in self.fields), default=_DAY)
 
-    def text(self, moment_ms: int, zone: ZoneInfo) -> str:
-        """The date at a moment that `is_date` holds for."""
+    def text(self, moment_ms: int, zone: ZoneInfo, round_ms: int = 0) -> str:
+        """The date at a moment that `is_date` holds for, or at the multiple of `round_ms` before it there."""
         local = local_time(moment_ms, zone)
+        if round_ms:
+            since_1970 = (local.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+            local -= timedelta(milliseconds=since_1970 % round_ms)
         return "".join(part if isinstance(part, str) else part.text(local) for part in self.parts)
 
 
-def step_ms(finest_ms: int, zone: ZoneInfo, earliest_ms: int) -> int:
+def step_ms(finest_ms: int, zone: ZoneInfo, earliest_ms: int, round_ms: int = 0) -> int:
     """A number of ms such that moments in one multiple of it have one date, from `earliest_ms` on."""
+    # What is rounded to seven minutes changes its hour at any minute.
+    step = gcd(finest_ms, round_ms)
     if zone.key == "UTC":
-        return finest_ms
-    return min(finest_ms, _QUARTER if earliest_ms >= _QUARTERS_SINCE_MS else 1000)
+        return step
+    return gcd(step, _QUARTER if earliest_ms >= _QUARTERS_SINCE_MS else 1000)
 
 
 def read_date_pattern(pattern: str, dialect: DateDialect = DateDialect.JAVA) -> DatePattern:

@@ -15,7 +15,6 @@ import numpy as np
 from ingest.columns import Numbers
 from ingest.settings.sink_settings import NameTimeSource
 from ingest.template.date_fields import LAST_DATE_MS, is_date
-from ingest.template.date_pattern import step_ms
 from ingest.template.name_template import NameField, NameVariable
 from spark.converted_records import ConvertedColumn, ConvertedRecords, RecordFault
 from spark.sink.names import NameProblem, ObjectNames
@@ -120,11 +119,11 @@ class Grouping:
         date_of = variable.date
         known = times[times >= 0]
         earliest = int(known.min()) if len(known) else 0
-        step = step_ms(date_of.step_ms, self._names.zone, earliest)
+        step = self._names.date_step_ms(date_of, earliest)
         moments, inverse = np.unique(times // step, return_inverse=True)
         texts: dict[str, int] = {}
         codes = [
-            texts.setdefault(date_of.text(int(moment) * step, self._names.zone), len(texts))
+            texts.setdefault(self._names.date_text(date_of, int(moment) * step), len(texts))
             if is_date(int(moment) * step)
             else _BAD
             for moment in moments.tolist()

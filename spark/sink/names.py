@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -81,6 +82,7 @@ class ObjectNames:
         self._source = settings.time_source
         self._is_plain = settings.values is NameValues.PLAIN
         self._missing = settings.missing
+        self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = ZoneInfo(settings.timezone)
         self.grouping = tuple(dict.fromkeys(filter(self._groups, self._template.variables)))
@@ -173,20 +175,28 @@ class ObjectNames:
         )
         return _ELSEWHERE + "".join(tokens)
 
+    def date_step_ms(self, date: DatePattern, earliest_ms: int) -> int:
+        """A number of ms in each multiple of which a record's time has one text, from the earliest on."""
+        return step_ms(date.step_ms, self.zone, earliest_ms, self._round_ms)
+
+    def date_text(self, date: DatePattern, moment_ms: int) -> str:
+        """The text of a record's time."""
+        return date.text(moment_ms, self.zone, self._round_ms)
+
     def name_ends_ms(self, opened_ms: int) -> int | None:
         """When the wall clock in the name of an object opened then is over; None where there is none."""
         dates = self._clock_dates()
         if not dates:
             return None
         finest = min(date.step_ms for date, _ in dates)
-        step = min(step_ms(finest, zone, opened_ms) for _, zone in dates)
+        step = gcd(*(step_ms(finest, zone, opened_ms, self._round_ms) for _, zone in dates))
         return self._next(opened_ms // step * step, step)
 
     def _text_ends(self, moment_ms: int, step: int) -> int | None:
         dates = self._clock_dates()
-        now = [date.text(moment_ms, zone) for date, zone in dates]
+        now = [date.text(moment_ms, zone, self._round_ms) for date, zone in dates]
         for later in range(moment_ms + step, moment_ms + _YEAR_MS, step):
-            if [date.text(later, zone) for date, zone in dates] != now:
+            if [date.text(later, zone, self._round_ms) for date, zone in dates] != now:
                 return later
         return None
 
@@ -249,9 +259,8 @@ class ObjectNames:
     def _text(self, variable: NameVariable, facts: ObjectFacts) -> str:
         if variable.date is not None:
             is_first = self._source is NameTimeSource.FIRST and variable.field not in OF_THE_CLOCK
-            return variable.date.text(
-                facts.first_time_ms if is_first else facts.opened_ms, self._zone(variable)
-            )
+            moment_ms = facts.first_time_ms if is_first else facts.opened_ms
+            return variable.date.text(moment_ms, self._zone(variable), self._round_ms)
         if variable.field is NameField.TOPIC:
             return facts.topic.replace("-", variable.hyphens)
         if variable.field is NameField.EXTENSION:

@@ -82,6 +82,7 @@ def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShape
         timezone=options.options["file.name.timestamp.timezone"],
         values=NameValues(options.options.get("file.name.values", NameValues.ESCAPED)),
         missing=options.options.get("file.name.missing", ""),
+        round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

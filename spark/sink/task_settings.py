@@ -91,6 +91,7 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         "file.name.template": sink.names.template,
         "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
         "file.name.timestamp.timezone": sink.names.timezone,
+        "file.name.timestamp.round.ms": str(sink.names.round_ms),
         "file.name.values": sink.names.values,
         "file.name.missing": sink.names.missing,
         "key.converter": f"{converters.key.kind}:{converters.key.schemas_enable}",

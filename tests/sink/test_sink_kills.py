@@ -70,8 +70,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     },
     "together": {
         "rotate__together": "total",
-        "rotate__records": 300,
-        "rotate__age__ms": 3000,
+        "rotate__records": 3000,
+        "rotate__age__ms": 5000,
         "rotate__age__from": "closed",
         "file__name__values": "plain",
         "file__name__template": "{{value:group}}/{{topic}}/{{partition}}/{{batch_offset}}"

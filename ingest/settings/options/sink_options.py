@@ -81,6 +81,15 @@ NAME_TIME_SOURCE = option(
     "object's first record, whatever the others have; `value:PATH`, a field of the value. Accepted without a "
     "meaning for a source.",
 )
+NAME_TIME_ROUND = option(
+    "file.name.timestamp.round.ms",
+    integer(0, 2**53, unit="milliseconds"),
+    "0",
+    Group.OUTPUT,
+    "Times in names are those of the multiple of this before them, by the clock in "
+    "`file.name.timestamp.timezone`: with 600000 minutes are 00, 10, 20. 0 is off.",
+    importance="LOW",
+)
 NAME_VALUES = option(
     "file.name.values",
     choice(NameValues),

@@ -83,7 +83,7 @@ output.value.encoding output.avro.codec file.name.values file.name.missing file.
 file.name.locale output.bytes.extension json.decimal.format output.avro.enhanced.schemas
 output.avro.connect.metadata output.avro.optional.map.keys
 rotate.age.from rotate.together rotate.on.group.change rotate.on.stop output.newlines
-aws.s3.max.connections
+aws.s3.max.connections file.name.timestamp.round.ms
 """
 
 

@@ -197,3 +197,41 @@ def test_least_and_greatest_times_are_known_at_the_end() -> None:
 
     assert not names.is_known_at_start
     assert names.key(facts) == "t/0/000000000002_5_77.json"
+
+
+@pytest.mark.parametrize(
+    ("round_ms", "zone", "minutes", "texts"),
+    [
+        ("600000", "UTC", [0, 9, 10, 61], ["00-00", "00-00", "00-10", "01-00"]),
+        ("420000", "UTC", [0, 6, 7, 59, 60, 63], ["23-54", "00-01", "00-01", "00-57", "00-57", "00-57"]),
+        ("86400000", "Asia/Kathmandu", [0, 1094, 1095], ["00-00", "00-00", "00-00"]),
+    ],
+)
+def test_times_are_rounded_by_the_clock_of_the_zone(
+    round_ms: str, zone: str, minutes: list[int], texts: list[str]
+) -> None:
+    """As the durations of Confluent's partitions are, for records and for the wall clock."""
+    midnight = 1_704_067_200_000
+    given = {"file_name_timestamp_round_ms": round_ms, "file_name_timestamp_timezone": zone}
+    names = names_of("{{joda:HH-mm}}/" + TAIL, **given)
+    times = [midnight + minute * 60_000 for minute in minutes]
+
+    found = split_names(names, records_of([b"1"] * len(times), times=times))
+
+    assert {row: key.split("/")[0] for key, rows in found.items() for row in rows} == dict(enumerate(texts))
+    clock = names_of("{{joda:HH-mm}}/" + TAIL, file_name_timestamp_source="wallclock", **given)
+    shown = [
+        clock.key(ObjectFacts(topic="t", partition=3, group="", first_offset=0, opened_ms=time)).split("/")[0]
+        for time in times
+    ]
+    assert shown == texts
+    for time in times:
+        ends = clock.name_ends_ms(time)
+        # A day that is rounded to its midnight never shows another minute.
+        assert (
+            ends is None if round_ms == "86400000" else ends == _rounded(time, int(round_ms)) + int(round_ms)
+        )
+
+
+def _rounded(moment_ms: int, round_ms: int) -> int:
+    return moment_ms // round_ms * round_ms
