@@ -79,7 +79,6 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
         template="{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+{{start_offset:padding=true}}"
         "{{extension}}",
         has_choice=False,
-        age_ms=5000,
         is_bare=True,
     ),
     LayoutName.QUIX: LayoutForm(
@@ -97,6 +96,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
         default_fields=_QUIX_FIELDS,
         template="{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}{{extension}}",
         has_choice=False,
+        age_ms=5000,
     ),
     LayoutName.LENSES: LayoutForm(
         formats={
