@@ -73,6 +73,11 @@ def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
             for failures in collectors:
                 failures.add(error)
 
-    thread = threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True)
+    context = copy_context()
+
+    def run_in_context() -> None:
+        context.run(run)
+
+    thread = threading.Thread(target=run_in_context, name=name, daemon=True)
     thread.start()
     return thread

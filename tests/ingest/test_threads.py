@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from ingest.threads import ThreadFailures, collecting, start_thread
+from ingest.threads import ThreadFailures, collecting, collecting_own, start_thread
 from tests.support.until import until_sync
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -79,3 +79,22 @@ def test_a_thread_that_ends_well_is_no_failure() -> None:
     with collecting(failures):
         start_thread(lambda: None, name="ends").join(10)
     failures.raise_first()
+
+
+def test_each_collects_the_failures_of_its_own_threads_and_of_theirs() -> None:
+    """So that a connector that fails touches no other of its process."""
+    ours, theirs, process = ThreadFailures(), ThreadFailures(), ThreadFailures()
+    inner: list[threading.Thread] = []
+
+    def fail() -> None:
+        raise ValueError("ours")
+
+    with collecting(process):
+        with collecting_own(ours):
+            outer = start_thread(lambda: inner.append(start_thread(fail, name="inner")), name="outer")
+        with collecting_own(theirs):
+            start_thread(lambda: None, name="well").join()
+        outer.join()
+        inner[0].join()
+
+    assert (str(ours.first), theirs.first, process.first) == ("ours", None, None)
