@@ -144,18 +144,14 @@ def _require(given: Translation, option: str, example: str) -> None:
 
 
 def _translate_duration(given: Translation) -> None:
-    """Times are cut to the duration, which shows where the pattern is finer than it: that is refused."""
+    """Times are cut to the duration, which shows where the pattern is finer than it."""
     duration = given.integer(_DURATION, _HOUR_MS, low=1)
     try:
         shown = read_date_pattern(given.text(_PATH), DateDialect.JODA).step_ms
     except DatePatternError:
         return  # said already
     if shown % duration:
-        given.refuse(
-            _DURATION,
-            f"does not fit {_PATH}, whose finest part has {shown:,} ms: leave out what is finer "
-            "than the duration, or give one that divides it",
-        )
+        given.own("file.name.timestamp.round.ms", duration, by=_DURATION)
 
 
 def _translate_rotation(given: Translation, partitioner: _Partitioner) -> None:

@@ -103,9 +103,7 @@ _STORAGE: Final = (
 _PARTITIONER: Final = (
     _changed("partitioner.class", "the directories in `file.name.template`"),
     _changed("partition.field.name", "`NAME={{value:NAME}}` for each, in `file.name.template`"),
-    _changed(
-        "partition.duration.ms", "nothing beside `path.format`, which may not be finer; refused where it is"
-    ),
+    _changed("partition.duration.ms", "`file.name.timestamp.round.ms`, where `path.format` is finer"),
     _changed("path.format", "`{{joda:..}}` in `file.name.template`"),
     _kept("locale", "`file.name.locale`"),
     _kept("timezone", "`file.name.timestamp.timezone`"),

@@ -209,6 +209,24 @@ def test_names_are_a_template(changes: Mapping[str, str], template: str) -> None
     assert _sink(SMALL, given).names.template == template
 
 
+@pytest.mark.parametrize(
+    ("pattern", "duration", "rounded"),
+    [("YYYY-MM-dd-HH", "86400000", 86_400_000), ("HH/mm", "600000", 600_000), ("YYYY/HH", "600000", 0)],
+)
+def test_a_duration_cuts_times_where_the_pattern_is_finer(pattern: str, duration: str, rounded: int) -> None:
+    """Else it shows nowhere."""
+    changes = {
+        **_TIMED,
+        "partitioner.class": f"{_PARTITIONER}TimeBasedPartitioner",
+        "path.format": pattern,
+        "partition.duration.ms": duration,
+    }
+    translated = _load(SMALL, changes).translated
+
+    assert translated is not None
+    assert translated.options.get("file.name.timestamp.round.ms", "0") == str(rounded)
+
+
 def test_a_role_is_assumed_as_confluents_provider_does() -> None:
     """With keys of its own, which stay hidden."""
     changes = {
@@ -283,15 +301,6 @@ def test_tags_encryption_and_retries_are_kept() -> None:
         (
             {"partitioner.class": f"{_PARTITIONER}FieldPartitioner"},
             "partition.field.name: is missing; FieldPartitioner needs it",
-        ),
-        (
-            {
-                **_TIMED,
-                "partitioner.class": f"{_PARTITIONER}TimeBasedPartitioner",
-                "path.format": "YYYY-MM-dd-HH",
-                "partition.duration.ms": "86400000",
-            },
-            "partition.duration.ms = '86400000': does not fit path.format, whose finest part has 3,600",
         ),
         (
             {
