@@ -313,6 +313,7 @@ class SinkRun:
                 raise SlotRevoked
             self._commit(wall_ms())
             self._collect()
+            self._report()
             if any(work.failure() is not None for work in self._work.values()):
                 # It is read again by whoever has the partition next.
                 break

@@ -28,6 +28,7 @@ from ingest.service.sink.sink_loop import SinkLoop, SinkParts
 from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.slot_states import SlotState
 from ingest.settings.settings import S3Settings
 from ingest.settings.sink_settings import SinkSettings
@@ -126,7 +127,7 @@ class SinkLeader:
             ),
             stop=process.stop,
             failures=process.failures,
-            until_idle=process.until_idle,
+            until=self._until_idle(archive),
             patience_seconds=process.startup_seconds,
         )
         loop.slots = SinkSlots(
@@ -153,6 +154,12 @@ class SinkLeader:
             topics=topics,
             completer=completer,
         )
+
+    def _until_idle(self, archive: Archive) -> UntilArchived | None:
+        if not self._process.until_idle:
+            return None
+        sinks = (self._sink, *(route.sink for route in self._sink.routes))
+        return UntilArchived(archive, closes_on_stop=all(each.rotation.on_stop for each in sinks))
 
     def _archive_options(self, slots: int) -> ArchiveOptions:
         settings, sink = self._settings, self._sink

@@ -30,6 +30,7 @@ from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
 from ingest.threads import ThreadFailures
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
@@ -63,16 +64,15 @@ class SinkLoop:
         *,
         stop: Stop,
         failures: ThreadFailures,
-        until_idle: bool = False,
+        until: UntilArchived | None = None,
         patience_seconds: float = 60.0,
     ) -> None:
         self._inbox = inbox
         self._parts = parts
         self._stop = stop
         self._failures = failures
-        self._until_idle = until_idle
+        self._until = until
         self._patience_seconds = patience_seconds
-        self._idle_since: float | None = None
         self._active_at = time.monotonic()
         self._tick_at = self._survey_at = 0.0
         self._has_surveyed = False
@@ -93,7 +93,7 @@ class SinkLoop:
             if now - published >= _IDLE_SECONDS:
                 published = now
                 publish()
-                if self._until_idle and self._is_over(now):
+                if self._until is not None and self._is_over(self._until, now):
                     return
 
     def drain(self, is_over: Callable[[], bool]) -> None:
@@ -199,19 +199,16 @@ class SinkLoop:
             tuple(TopicPartition(one.topic, one.partition, one.offset, one.mark) for one in offsets),
         )
 
-    def _is_over(self, now: float) -> bool:
-        """`--until-idle`: everything that is in Kafka has been read."""
+    def _is_over(self, until: UntilArchived, now: float) -> bool:
+        """`--until-idle`: everything that is in Kafka has been archived."""
         parts = self._parts
         if self.lifecycle is not None and self.lifecycle.target is not TargetState.RUNNING:
             raise Unavailable(
                 f"--until-idle: the sink is {self.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it go on"
             )
-        # What is open is closed by the stop that follows.
-        if not self._has_surveyed or not self._has_read_all():
-            self._idle_since = None
-        elif self._idle_since is None:
-            self._idle_since = now
+        if self._has_surveyed and (effects := until.advance(now)) is not None:
+            self.apply(effects)
         if parts.archive.problems(clock.wall_ms()) or parts.statistics.problems:
             if now - self._active_at > self._patience_seconds:
                 raise Unavailable(
@@ -219,14 +216,7 @@ class SinkLoop:
                 )
         else:
             self._active_at = now
-        return self._idle_since is not None and now - self._idle_since >= 1.0
-
-    def _has_read_all(self) -> bool:
-        """Whether every partition is read to its end, or was archived to it before."""
-        partitions = self._parts.archive.partitions()
-        return all(
-            one.end is not None and max(one.position or 0, one.offset or 0) >= one.end for one in partitions
-        )
+        return until.is_over
 
     def _first_problem(self) -> str:
         sentences = [

@@ -1,0 +1,74 @@
+"""`--until-idle` of a sink: everything is read, then closed, committed and completed, and then it is over."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from archive import SinkEffects
+from archive.condition import PartitionStatus
+
+_QUIET_SECONDS: Final = 1.0
+
+
+class AskedArchive(Protocol):
+    """What of `archive.Archive` decides."""
+
+    @property
+    def is_idle(self) -> bool:
+        """See `Archive.is_idle`."""
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """See `Archive.partitions`."""
+
+    def pause(self) -> SinkEffects:
+        """See `Archive.pause`."""
+
+    def resume(self) -> SinkEffects:
+        """See `Archive.resume`."""
+
+
+class UntilArchived:
+    """Asked a few times a second; `closes_on_stop`: what is open is written when slots end."""
+
+    def __init__(self, archive: AskedArchive, *, closes_on_stop: bool) -> None:
+        self._archive = archive
+        self._closes_on_stop = closes_on_stop
+        self._read_since: float | None = None
+        self._ends: Mapping[tuple[str, int], int] | None = None
+        self.is_over = False
+        """True once all that was there is in visible objects, or stays unwritten because it is told to."""
+
+    def advance(self, now: float) -> SinkEffects | None:
+        """What is to be done next, at a monotonic time; call it when the topics are known."""
+        if self._ends is not None:
+            return self._closing()
+        if not self._has_read_all():
+            self._read_since = None
+        elif self._read_since is None:
+            self._read_since = now
+        elif now - self._read_since >= _QUIET_SECONDS:
+            self._ends = {(one.topic, one.partition): one.end or 0 for one in self._archive.partitions()}
+            # However long it takes to send and complete it: nothing more is granted meanwhile.
+            return self._archive.pause()
+        return None
+
+    def _closing(self) -> SinkEffects | None:
+        assert self._ends is not None
+        if not self._archive.is_idle:
+            return None
+        ends = self._ends
+        is_committed = all(
+            (one.offset or 0) >= ends.get((one.topic, one.partition), 0) for one in self._archive.partitions()
+        )
+        if is_committed or not self._closes_on_stop:
+            self.is_over = True
+            return None
+        # A slot was lost, or an upload failed on the way: what it had is read again.
+        self._ends = self._read_since = None
+        return self._archive.resume()
+
+    def _has_read_all(self) -> bool:
+        """Whether every partition is read to its end, or was archived to it before."""
+        return all(
+            one.end is not None and max(one.position or 0, one.offset or 0) >= one.end
+            for one in self._archive.partitions()
+        )

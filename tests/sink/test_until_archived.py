@@ -1,0 +1,109 @@
+"""`--until-idle` of a sink: not over before what was read is in visible objects."""
+
+from dataclasses import dataclass, field
+
+from archive import SinkEffects
+from archive.condition import PartitionStatus
+from archive.partitions import PartitionCondition
+from ingest.service.sink.until_archived import UntilArchived
+
+
+@dataclass
+class Archive:
+    """One partition of a hundred records."""
+
+    position: int | None = None
+    offset: int | None = None
+    is_idle: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """The partition as it stands."""
+        one = PartitionStatus(
+            topic="t",
+            partition=0,
+            condition=PartitionCondition.GRANTED,
+            slot=0,
+            offset=self.offset,
+            position=self.position,
+            end=100,
+            lag=0,
+            pending_objects=0,
+            quarantined_objects=0,
+            detail=None,
+        )
+        return (one,)
+
+    def pause(self) -> SinkEffects:
+        """Noted."""
+        self.asked.append("pause")
+        return SinkEffects()
+
+    def resume(self) -> SinkEffects:
+        """Noted."""
+        self.asked.append("resume")
+        return SinkEffects()
+
+
+def _read(archive: Archive, *, closes_on_stop: bool = True) -> UntilArchived:
+    until = UntilArchived(archive, closes_on_stop=closes_on_stop)
+    archive.position, archive.offset = 100, 40
+    for now in (10.0, 11.0):
+        until.advance(now)
+    assert archive.asked == ["pause"]
+    return until
+
+
+def test_nothing_is_closed_before_all_is_read_and_quiet() -> None:
+    """A second without news, so that a burst has come whole."""
+    archive = Archive(position=99)
+    until = UntilArchived(archive, closes_on_stop=True)
+
+    until.advance(0.0)
+    archive.position = 100
+    until.advance(0.5)
+    until.advance(1.4)
+    assert archive.asked == []
+    until.advance(1.5)
+    assert archive.asked == ["pause"]
+
+
+def test_it_is_over_when_all_is_committed_and_completed() -> None:
+    """However long that takes: thousands of objects may wait to be sent."""
+    archive = Archive()
+    until = _read(archive)
+
+    until.advance(1000.0)
+    assert not until.is_over
+    archive.is_idle, archive.offset = True, 100
+    until.advance(1001.0)
+    assert until.is_over
+    assert archive.asked == ["pause"]
+
+
+def test_what_a_lost_slot_had_is_read_again() -> None:
+    """Idle, and yet not committed to the end."""
+    archive = Archive()
+    until = _read(archive)
+    archive.is_idle = True
+
+    until.advance(12.0)
+    assert not until.is_over
+    assert archive.asked == ["pause", "resume"]
+
+    archive.is_idle = False
+    for now in (13.0, 14.0):
+        until.advance(now)
+    archive.is_idle, archive.offset = True, 100
+    until.advance(15.0)
+    assert until.is_over
+
+
+def test_a_tail_that_is_to_stay_unwritten_is_not_waited_for() -> None:
+    """rotate.on.stop=false."""
+    archive = Archive()
+    until = _read(archive, closes_on_stop=False)
+    archive.is_idle = True
+
+    until.advance(12.0)
+    assert until.is_over
