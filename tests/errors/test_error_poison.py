@@ -22,12 +22,16 @@ LINES: Final = json_lines(*counted(100))
 BESIDE: Final = 20
 
 
-def readers(port: int) -> list[int]:
-    """Ids of the processes that hold the TCP socket with this local port."""
+def readers(port: int, proxy: int) -> list[int]:
+    """Ids of the processes that hold the TCP socket with this local port to the proxy's.
+
+    By its local port alone it may be another test's: the same port is free towards other addresses.
+    """
     inodes = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
+        ends = [int(field.rpartition(":")[2], 16) for field in fields[1:3]]
+        if ends == [port, proxy]:
             inodes.add(f"socket:[{fields[9]}]")
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -46,6 +50,7 @@ def deadly(on: Stand, key: str) -> Iterator[list[int]]:
     """
     on.proxy.on(Silent(), when=lambda request: on.is_get(request, key))
     over = threading.Event()
+    proxy = int(on.proxy.url.rpartition(":")[2])
     killed: list[int] = []
 
     def watch() -> None:
@@ -55,7 +60,7 @@ def deadly(on: Stand, key: str) -> Iterator[list[int]]:
             if len(reads) == met:
                 continue
             met = len(reads)
-            for pid in readers(reads[-1].peer):
+            for pid in readers(reads[-1].peer, proxy):
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
