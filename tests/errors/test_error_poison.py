@@ -60,9 +60,11 @@ def deadly(on: Stand, key: str) -> Iterator[list[int]]:
             if len(reads) == met:
                 continue
             met = len(reads)
-            for pid in readers(reads[-1].peer, proxy):
+            found = readers(reads[-1].peer, proxy)
+            for pid in found:
                 os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
+            # A process that is being forked holds the socket, too: it is one death.
+            killed.extend(found[:1])
 
     thread = threading.Thread(target=watch, name="deadly", daemon=True)
     thread.start()
