@@ -210,7 +210,7 @@ class Proxy:
 
     async def _serve_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._pair(writer) as (up_reader, up_writer):
-            while (head := await read_head(reader)) is not None:
+            while (head := await _next_head(reader, up_reader)) is not None:
                 peer: int = writer.get_extra_info("peername")[1]
                 fault = self._fault(
                     Request(method=head.first[0], path=head.first[1], headers=head.headers, peer=peer)
@@ -253,6 +253,23 @@ class Proxy:
             writer.close()
             if up_writer is not None:
                 up_writer.close()
+
+
+async def _next_head(client: asyncio.StreamReader, upstream: asyncio.StreamReader) -> Head | None:
+    """The client's next request; None once either side has closed the idle connection.
+
+    Whoever closed it when a request is under way already resets it; one that is closed in silence would
+    swallow the client's next request, which counts as a try of its own then.
+    """
+    asked = asyncio.create_task(read_head(client))
+    closed = asyncio.create_task(upstream.read(1))  # between answers nothing comes but the end
+    try:
+        await asyncio.wait({asked, closed}, return_when=asyncio.FIRST_COMPLETED)
+        return await asked if asked.done() else None
+    finally:
+        for waiting in (asked, closed):
+            waiting.cancel()
+        await asyncio.gather(asked, closed, return_exceptions=True)
 
 
 async def _answer(writer: asyncio.StreamWriter, fault: Answer | Silent, *, method: str) -> None:
