@@ -16,6 +16,8 @@ COPY layouts layouts
 COPY archive archive
 COPY listeners listeners
 COPY spark spark
+# For headrace_build_info: docker build --build-arg HEADRACE_COMMIT=$(git rev-parse HEAD) ...
+ARG HEADRACE_COMMIT=
 RUN docker/install-headrace /opt/headrace
 RUN docker/drop-build-tools /opt/headrace/bin/python
 

@@ -21,7 +21,7 @@ LEVELS: Final = (
     ("ingest.cli",),
     ("ingest.worker",),
     ("ingest.service", "ingest.setup"),
-    ("ingest.commands", "ingest.metrics", "ingest.page", "ingest.rest"),
+    ("ingest.commands", "ingest.metrics", "ingest.page", "ingest.process_metrics", "ingest.rest"),
     ("ingest.probes",),
     ("archive", "ingest.checks", "ingest.object_selection", "ingest.planner", "listeners", "spark.slots"),
     ("ingest.catalogue", "spark.sink", "spark.source"),

@@ -35,6 +35,7 @@ _PURE: Final = frozenset(
         "error_policy",
         "page",
         "planner",
+        "process_metrics",
         "rest",
         "key_routes",
         "settings",

@@ -9,6 +9,7 @@ import structlog
 
 from ingest.exits import Exit
 from ingest.http import StatusEndpoints
+from ingest.process_metrics import ProcessMetrics
 from ingest.rest.server import run_server
 from ingest.service.connector import Connector, RunOptions
 from ingest.service.endpoints import endpoints
@@ -64,9 +65,9 @@ def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None
     """Answer over HTTP; what it makes is unmade by `closing`, the newest first."""
     listen = settings.http.listen
     if listen is not None:
-        server = StatusEndpoints(
-            listen.host, listen.port, endpoints(connector.snapshot_holder, connector.metrics)
-        )
+        process = ProcessMetrics("source" if settings.sink is None else "sink")
+        routes = endpoints(connector.snapshot_holder, connector.metrics, process)
+        server = StatusEndpoints(listen.host, listen.port, routes)
         server.start()
         closing.callback(server.close)
     rest_listen = settings.http.rest_listen

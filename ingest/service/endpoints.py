@@ -13,12 +13,15 @@ from ingest.model.ledger_entry import State
 from ingest.model.snapshot import ReadingObject, Snapshot, SnapshotHolder
 from ingest.page import PAGE_HEADERS, status_page
 from ingest.planner import Planner, SlotAtWork
+from ingest.process_metrics import ProcessMetrics
 from ingest.sanitize import printable
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
 
 
-def endpoints(snapshot_holder: SnapshotHolder, metrics: Metrics) -> Mapping[str, Route]:
+def endpoints(
+    snapshot_holder: SnapshotHolder, metrics: Metrics, process: ProcessMetrics
+) -> Mapping[str, Route]:
     """The routes of `http.listen` (docs/commands.md)."""
 
     def ready() -> Response:
@@ -30,7 +33,8 @@ def endpoints(snapshot_holder: SnapshotHolder, metrics: Metrics) -> Mapping[str,
 
     def exposition() -> Response:
         metrics.ready.set(snapshot_holder.snapshot.ready)
-        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
+        text = process.exposition() + metrics.exposition()
+        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text)
 
     def page() -> Response:
         return Response(HTTPStatus.OK, "text/html; charset=utf-8", status_page(), headers=PAGE_HEADERS)

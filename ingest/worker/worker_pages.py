@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from ingest.http import Request, Response, Route
 from ingest.page import PAGE_HEADERS, status_page, worker_page
+from ingest.process_metrics import ProcessMetrics
 from ingest.sanitize import printable
 from ingest.worker.hosted_connector import HostedConnector
 
@@ -37,6 +38,7 @@ class WorkerPages:
 
     def __init__(self, view: WorkerView) -> None:
         self._view = view
+        self._process = ProcessMetrics("worker")
         self._routes: Mapping[str, Route] = {
             "": lambda: Response(HTTPStatus.OK, _HTML, worker_page(), headers=PAGE_HEADERS),
             "health/live": lambda: Response.of_text("live\n"),
@@ -84,7 +86,7 @@ class WorkerPages:
 
     def _exposition(self) -> bytes:
         collector: Any = _AllConnectors(self._view.hosted())
-        return generate_latest(collector)
+        return self._process.exposition() + generate_latest(collector)
 
 
 def shown_connector(hosted: HostedConnector) -> dict[str, Any]:

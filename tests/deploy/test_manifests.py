@@ -9,6 +9,7 @@ import yaml
 
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
+from ingest.process_metrics import ProcessMetrics
 from ingest.service.endpoints import endpoints
 from ingest.settings import Settings, load
 
@@ -93,7 +94,9 @@ def test_probes_ask_what_headrace_answers(deployment: Any) -> None:
     """Live for a restart, ready for traffic; on the port that the configuration listens on."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (port,) = container["ports"]
-    routes = endpoints(SnapshotHolder(Snapshot(name="n", version="v")), Metrics(dict))
+    routes = endpoints(
+        SnapshotHolder(Snapshot(name="n", version="v")), Metrics(dict), ProcessMetrics("source")
+    )
     asked = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
 
     assert {probe: get["path"] for probe, get in asked.items()} == {

@@ -8,6 +8,7 @@ from typing import Any
 from ingest.http import Response, StatusEndpoints
 from ingest.metrics import Metrics
 from ingest.model.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot, SnapshotHolder
+from ingest.process_metrics import ProcessMetrics
 from ingest.service.endpoints import endpoints
 
 NOW_MS = 1_800_000_000_000
@@ -93,7 +94,7 @@ class Shown:
 
     def routes(self) -> dict[str, Any]:
         """The routes of `http.listen`, with polls counted and, while `failing`, refused."""
-        routes = dict(endpoints(self.board, self._metrics))
+        routes = dict(endpoints(self.board, self._metrics, ProcessMetrics("source")))
         answered = routes["/status"]
 
         def status() -> Response:

@@ -8,12 +8,15 @@ from http import HTTPStatus
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.page import policy, status_page
+from ingest.process_metrics import ProcessMetrics
 from ingest.service.endpoints import endpoints
 
 
 def test_the_page_is_served_at_the_root() -> None:
     """With what only headers can say: nobody frames it."""
-    response = endpoints(SnapshotHolder(Snapshot(name="orders", version="0.1.0")), Metrics(dict))["/"]()
+    response = endpoints(
+        SnapshotHolder(Snapshot(name="orders", version="0.1.0")), Metrics(dict), ProcessMetrics("source")
+    )["/"]()
 
     assert response.status is HTTPStatus.OK
     assert response.content_type == "text/html; charset=utf-8"
