@@ -2,11 +2,11 @@
 
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from email.message import Message
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,7 @@ from ingest.worker.configuration_topic import ConfigurationTopic
 from ingest.worker.connector_files import ConnectorFiles
 from ingest.worker.hosted_connector import HostedConnector, LoadSettings
 from ingest.worker.hosted_connectors import HostedConnectors
+from ingest.worker.liveness import Liveness
 from ingest.worker.shared_slots import SharedSpark
 from ingest.worker.worker_directory import WorkerDirectory
 from ingest.worker.worker_pages import WorkerPages
@@ -52,8 +53,6 @@ _log = structlog.get_logger(__name__)
 
 _TICK_SECONDS: Final = 0.25
 _HEARTBEAT_SECONDS: Final = 1.0
-# Who led before is gone, or is heard of within this time.
-_FORMER_LEADER_SECONDS: Final = 3.0
 
 
 class Worker:
@@ -82,8 +81,7 @@ class Worker:
         self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._since_ms = wall_ms()
         self._url: str | None = None
-        self._heard_lock = threading.Lock()
-        self._heard: dict[str, tuple[float, str | None]] = {}
+        self._liveness = Liveness(self._id, session_seconds=settings.session_timeout_ms / 1000)
         self._leads_since: float | None = None
         self._records: Mapping[str, ConnectorRecord] = {}
         self._workers: WorkersRecord | None = None
@@ -164,7 +162,8 @@ class Worker:
         self._problem = None
         workers = self._workers
         mine = None if workers is None else workers.workers.get(self._id)
-        names = () if mine is None else mine.connectors
+        names = set(() if mine is None else mine.connectors)
+        names |= set(self._liveness.adopted(workers, set(self._records)))
         self._hosted.reconcile({name: self._records[name] for name in names if name in self._records})
 
     def _look(self) -> None:
@@ -176,15 +175,8 @@ class Worker:
         """Give every connector to a worker that lives; written only when something changes."""
         if self._leads_since is None:
             self._leads_since = time.monotonic()
-            self._expect(self._workers, self._leads_since)
-        self._assign({self._id: self._url} | self._live(without=self._id))
-
-    def _live(self, *, without: str) -> dict[str, str | None]:
-        """The addresses of the workers that were heard of lately."""
-        now, timeout = time.monotonic(), self._settings.session_timeout_ms / 1000
-        with self._heard_lock:
-            self._heard = {name: one for name, one in self._heard.items() if now - one[0] < timeout}
-            return {name: url for name, (_, url) in self._heard.items() if name != without}
+            self._liveness.expect(self._workers)
+        self._assign({self._id: self._url} | self._liveness.others())
 
     def _assign(self, live: Mapping[str, str | None]) -> None:
         before = self._workers
@@ -199,35 +191,19 @@ class Worker:
             self._workers = after
             _log.info("connectors_assigned", workers={name: len(mine) for name, mine in spread.items()})
 
-    def _expect(self, before: WorkersRecord | None, now: float) -> None:
-        """Wait for the workers of before as if they had just been heard of; shortly for who led."""
-        if before is None:
-            return
-        timeout = self._settings.session_timeout_ms / 1000
-        with self._heard_lock:
-            for name, worker in before.workers.items():
-                grace = _FORMER_LEADER_SECONDS if name == before.leader else timeout
-                if name != self._id:
-                    self._heard.setdefault(name, (now - timeout + min(grace, timeout), worker.url))
-
-    def _on_heartbeat(self, name: str, url: str | None) -> None:
-        with self._heard_lock:
-            self._heard[name] = (time.monotonic(), url)
-
-    def _on_leaving(self, name: str) -> None:
-        with self._heard_lock:
-            self._heard.pop(name, None)
-
     def _beat(self) -> None:
-        """Body of the thread that tells the leader of this worker."""
+        """Body of the thread that tells the leader of this worker, or asks after those it leads."""
         while not self._stop.asked.wait(_HEARTBEAT_SECONDS):
-            self._tell("PUT", (self._url or "").encode())
+            if self._topic.is_leading:
+                self._liveness.probe()
+            else:
+                self._tell("PUT", (self._url or "").encode())
 
     def _leave(self) -> None:
         """Have others take this worker's connectors up while it still closes them."""
         if self._topic.is_leading:
             with suppress(HeadraceError):
-                self._assign(self._live(without=self._id))
+                self._assign(self._liveness.others())
         else:
             self._tell("DELETE", b"")
         self._topic_stop.asked.set()
@@ -249,8 +225,15 @@ class Worker:
         request = Request(
             method=method, path=f"/internal/workers/{self._id}", query="", headers=headers, body=body
         )
-        with suppress(OSError):
-            forward(leader.url, request, seconds=self._settings.session_timeout_ms / 2000)
+        try:
+            answer = forward(leader.url, request, seconds=self._settings.session_timeout_ms / 2000)
+        except ConnectionRefusedError:
+            self._liveness.on_refused(workers.leader)
+        except OSError:
+            pass  # it is told again, and missed by its session
+        else:
+            if answer.status is HTTPStatus.NO_CONTENT:
+                self._liveness.on_answered(workers.leader)
 
     # -- what it is made of ----------------------------------------------------------------------------------
 
@@ -299,8 +282,8 @@ class Worker:
             own_id=self._id,
             workers=lambda: self._workers,
             is_leading=lambda: self._topic.is_leading,
-            on_heartbeat=self._on_heartbeat,
-            on_leaving=self._on_leaving,
+            on_heartbeat=self._liveness.on_heartbeat,
+            on_leaving=self._liveness.on_leaving,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, auth_file, host_name=host_name)
 

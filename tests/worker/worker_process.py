@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ class WorkerProcess:
     port: int = field(default_factory=free_port)
     http_port: int = field(default_factory=free_port)
     arguments: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    """More lines of its file."""
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -42,7 +45,7 @@ class WorkerProcess:
             "session.timeout.ms": "6000",
             "state.dir": str(self.folder / f"state-{self.port}"),
             "status.storage.topic": "connect-status",
-        }
+        } | dict(self.options)
         file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
         argv = [str(Path(sys.executable).with_name("headrace")), "worker", str(file), *self.arguments]
         with self.log.open("ab") as output:
