@@ -100,12 +100,6 @@ def _check_lenses(values: Values, chosen: OutputFormat) -> None:
         values.refuse(
             option, "gives bytes, which bare JSON cannot hold; set output.envelope=true (store.envelope)"
         )
-    if chosen in _COLUMNAR and values.are_good(sink.ENVELOPE) and values[sink.ENVELOPE]:
-        values.refuse(
-            sink.ENVELOPE,
-            f"is not written in {chosen} of output.layout={LayoutName.LENSES}; set output.format=jsonl "
-            "(STOREAS JSON), or leave the envelope out",
-        )
     if chosen is OutputFormat.CSV and values.are_good(sink.ENVELOPE) and values[sink.ENVELOPE]:
         values.refuse(
             sink.ENVELOPE, f"must be false with output.format=csv and output.layout={LayoutName.LENSES}"
@@ -115,7 +109,6 @@ def _check_lenses(values: Values, chosen: OutputFormat) -> None:
         values.refuse(sink.FIELDS, "has topic, partition, offset and timestamp together, or none of them")
 
 
-_COLUMNAR: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _METADATA: Final = frozenset(
     {OutputField.TOPIC, OutputField.PARTITION, OutputField.OFFSET, OutputField.TIMESTAMP}
 )

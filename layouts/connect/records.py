@@ -30,7 +30,11 @@ def confluent_key(key: ConnectSchema) -> ConnectSchema:
 
 
 def lenses_envelope(
-    key: ConnectSchema | None, value: ConnectSchema | None, headers: Sequence[tuple[str, ConnectSchema]] = ()
+    key: ConnectSchema | None,
+    value: ConnectSchema | None,
+    headers: Sequence[tuple[str, ConnectSchema]] = (),
+    *,
+    has_metadata: bool = True,
 ) -> ConnectSchema:
     """Lenses' envelope; a part without a schema has no field. `headers` are sorted by name by the caller.
 
@@ -39,7 +43,9 @@ def lenses_envelope(
     fields = [(name, _unnamed(part)) for name, part in (("key", key), ("value", value)) if part is not None]
     if headers:
         fields.append(("headers", struct(*((name, part.as_optional()) for name, part in headers))))
-    return struct(*fields, ("metadata", LENSES_METADATA))
+    if has_metadata:
+        fields.append(("metadata", LENSES_METADATA))
+    return struct(*fields)
 
 
 def _unnamed(schema: ConnectSchema) -> ConnectSchema:

@@ -5,6 +5,7 @@ choice            which converter a part has
 plain_converters  bytes and text
 json_converter    JSON: json_inference finds schemas of what has none beside it
 avro_converter    Avro in the registry's framing: registry_schemas, avro_reader, avro_types
+writable_runs     runs of one schema of the rows, and the records that no object can take
 single_runs       the records of a run one by one
 """
 

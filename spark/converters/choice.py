@@ -15,6 +15,7 @@ from spark.converters.json_converter import JsonConverter
 from spark.converters.number_converter import NumberConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
 from spark.converters.segments import ColumnConverter
+from spark.formats.encoding.row_schema import has_typed_envelope
 
 # Their rows have a form of bytes.
 _OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.LENSES})
@@ -35,7 +36,8 @@ def column_converter(
             return _of_avro(settings, part, output, is_transformed=is_transformed)
         case ConverterKind.JSON:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
-            by_schema = part is OutputField.VALUE and _writes_by_schema(output)
+            has_schema = part is OutputField.VALUE or has_typed_envelope(output)
+            by_schema = has_schema and _writes_by_schema(output)
             return JsonConverter(
                 part,
                 output.json_format,

@@ -22,6 +22,7 @@ from spark.converters.layout_rows_check import LayoutRowsCheck, rows_of_layout
 from spark.converters.plain_converters import null_rows, without_empty, without_nulls
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
+from spark.converters.writable_runs import WritableRuns
 from spark.formats.encoding.connect_fit import unwritable
 from spark.formats.encoding.row_schema import PartSchema
 from spark.formats.encoding.side_rows import side_output
@@ -72,6 +73,7 @@ class RecordConverter:
         # Connect reads headers by it where nothing else is said, and it refuses none.
         self._headers = HeaderConverter(converters.header) if is_written or not is_simple else None
         self._rows = LayoutRowsCheck(output)
+        self._writable = None if self._holds_all else WritableRuns(output)
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """The records in runs of one schema, and the faults of those that are in none.
@@ -103,14 +105,15 @@ class RecordConverter:
         good[ignored] = False
         dropped = set(ignored.tolist())
         found = sorted((row, fault) for row, fault in faults.found.items() if row not in dropped)
-        return Conversion(
-            runs=runs(records, keys, values, np.flatnonzero(good)),
-            faults=tuple(
-                RecordFault(offset=int(records.offsets[row]), reason=reason, message=message)
-                for row, (reason, message) in found
-            ),
-            ignored=len(ignored),
-        )
+        noted = [
+            RecordFault(offset=int(records.offsets[row]), reason=reason, message=message)
+            for row, (reason, message) in found
+        ]
+        made = runs(records, keys, values, np.flatnonzero(good))
+        if self._writable is not None:
+            made = self._writable.of(made, noted)
+            noted.sort(key=lambda fault: fault.offset)
+        return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
     def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
         if part is OutputField.KEY:

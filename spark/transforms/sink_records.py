@@ -18,6 +18,7 @@ from spark.converters.layout_rows_check import LayoutRowsCheck
 from spark.converters.record_converter import FAILING_NULL, NULL_KEY, null_problem, schema_problem
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
+from spark.converters.writable_runs import WritableRuns
 from spark.kafka_records import KafkaRecords
 from spark.transforms.record_chain import RecordChain
 
@@ -45,6 +46,7 @@ class TransformedRecords:
         self._chain = RecordChain(sink.transforms, clock)
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
+        self._writable = WritableRuns(sink.output)
         self._shape = None
         if makes_columns(sink.output) and OutputField.VALUE in sink.output.fields:
             self._shape = JsonConverter("value", sink.output.json_format, schemas=False, wants_columns=True)
@@ -63,6 +65,7 @@ class TransformedRecords:
                 ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
                 if len(kept):
                     found += [each for each in self._shaped(kept, faults) if self._is_writable(each, faults)]
+        found = list(self._writable.of(found, faults))
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 

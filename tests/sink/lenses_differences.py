@@ -18,6 +18,8 @@ WITH_NEWLINES: Final = {
 
 FAILED: Final = {
     "lenses-FAIL_bytes_null": "null_value",
+    "lenses-FAIL_envelope_avro_bytes_hyphen": "schema_unfit",
+    "lenses-FAIL_envelope_avro_hyphen": "schema_unfit",
     "lenses-FAIL_json_null": "null_value",
 }
 """Why a partition of theirs stops in ours as well: at the first record that the format cannot hold."""
@@ -29,12 +31,3 @@ OTHERWISE_CUT: Final = {
     ),
 }
 """Archives whose rows are the same in other objects."""
-
-_ENVELOPE: Final = "the envelope is written in JSON alone"
-NOT_WRITTEN: Final = {
-    "lenses-envelope_avro": _ENVELOPE,
-    "lenses-envelope_avro_del": _ENVELOPE,
-    "lenses-envelope_parquet_bytes": _ENVELOPE,
-    "lenses-envelope_parquet_del": _ENVELOPE,
-}
-"""Archives whose configurations are refused at start."""

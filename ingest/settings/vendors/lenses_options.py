@@ -105,10 +105,7 @@ PROPERTIES: Final[tuple[VendorOption, ...]] = (
     _kept("padding.length.offset", "`{{end_offset:padding=..}}`, 12 where no length is given"),
     _kept("padding.length.partition", "`{{partition:padding=..}}`; alone it takes the offset's padding away"),
     _kept("key.suffix", "text before the extension in `file.name.template`"),
-    _changed(
-        "store.envelope",
-        "`output.envelope`, with `JSON`; refused with `AVRO` and `PARQUET`, whose envelope is not written",
-    ),
+    _kept("store.envelope", "`output.envelope`, with `JSON`, `AVRO` and `PARQUET`"),
     _kept("store.envelope.fields.key", "`key` in `output.fields`"),
     _kept("store.envelope.fields.value", "`value` in `output.fields`"),
     _kept("store.envelope.fields.headers", "`headers` in `output.fields`"),

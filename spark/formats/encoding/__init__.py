@@ -9,6 +9,7 @@ avro_encoder     Avro: avro_shapes makes the schema, avro_pieces encodes columns
 parquet_encoder  Parquet: row_arrays makes the columns, storable what Parquet cannot hold
 parquet_tables   the file of these columns
 side_rows        keys and headers in objects of their own, beside that of the values
+lenses_envelope  Lenses' envelope in Avro and Parquet; envelope_headers makes columns of headers
 row_texts        pieces of text side by side
 """
 

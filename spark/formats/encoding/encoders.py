@@ -21,12 +21,13 @@ from spark.formats.encoding.csv_rows import CsvRows
 from spark.formats.encoding.encoder import ObjectEncoder
 from spark.formats.encoding.joined_encoder import LINE_FEED, JoinedEncoder
 from spark.formats.encoding.json_rows import JsonRows
+from spark.formats.encoding.lenses_envelope import envelope_encoder
 from spark.formats.encoding.lenses_json import LensesJsonRows
 from spark.formats.encoding.lenses_text import LensesCsvRows, LensesTextRows
 from spark.formats.encoding.parquet_encoder import ParquetEncoder
 from spark.formats.encoding.quix_json import QuixJsonRows
 from spark.formats.encoding.quix_parquet import quix_parquet
-from spark.formats.encoding.row_schema import RowSchema
+from spark.formats.encoding.row_schema import RowSchema, has_typed_envelope
 from spark.formats.encoding.separated_rows import SeparatedRows
 from spark.formats.encoding.text_encoder import ArrayEncoder, LineEncoder
 
@@ -63,10 +64,10 @@ def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return _of_aiven(output, schema)
         case LayoutName.CONFLUENT:
             return _of_confluent(output, schema)
-        case LayoutName.QUIX if output.format is OutputFormat.PARQUET:
-            return quix_parquet(output, schema)
         case LayoutName.QUIX:
-            return LineEncoder(output, QuixJsonRows().text)
+            return _of_quix(output, schema)
+        case LayoutName.LENSES if has_typed_envelope(output):
+            return envelope_encoder(output, schema)
         case LayoutName.LENSES:
             return _of_lenses(output, schema)
         case _:
@@ -135,6 +136,12 @@ def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return LineEncoder(output, SeparatedRows(output).text)
         case _:
             return LineEncoder(output, ConnectJsonLines(output.rows.json).text)
+
+
+def _of_quix(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    if output.format is OutputFormat.PARQUET:
+        return quix_parquet(output, schema)
+    return LineEncoder(output, QuixJsonRows().text)
 
 
 def _of_lenses(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSettings, SchemaCompatibility
 from layouts.names import LayoutName
 from spark.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
+from spark.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
 from spark.formats.encoding.schema_merge import TypesConflict, fits, merged
 
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
@@ -29,6 +30,8 @@ class RowSchema:
     value: PartSchema | None = None
     side_key: PartSchema | None = None
     """Of keys in a side object."""
+    headers: HeaderSchemas = ()
+    """Of each header by name, where the names are columns: in Lenses' envelope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def schema_without_values(output: OutputSettings, records: ConvertedRecords) -> 
 
 
 def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
+    if has_typed_envelope(output):
+        return _of_envelope(output, records)
     if output.format in _TYPED:
         key = _part(records.key) if OutputField.KEY in output.fields else None
         value = _part(records.value) if OutputField.VALUE in output.fields else None
@@ -85,12 +90,38 @@ def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
     return RowSchema()
 
 
+def has_typed_envelope(output: OutputSettings) -> bool:
+    """True where rows are Lenses' envelope with a schema, in which headers are columns."""
+    return output.layout is LayoutName.LENSES and output.envelope and output.format in _TYPED
+
+
+def _of_envelope(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
+    """That of the first record: all of them have it, once `WritableRuns` has split them."""
+    first = records.slice(0, 1)
+    headers = first.records.headers
+    wanted = OutputField.HEADERS in output.fields and headers is not None
+    return RowSchema(
+        key=_envelope_part(output, OutputField.KEY, first.key),
+        value=_envelope_part(output, OutputField.VALUE, first.value),
+        headers=header_schemas(headers[0], output.rows.headers) if wanted and headers is not None else (),
+    )
+
+
+def _envelope_part(output: OutputSettings, field: OutputField, column: ConvertedColumn) -> PartSchema | None:
+    """None for a null that its converter gives no schema with: then the envelope has no such field."""
+    if field not in output.fields or (column.form is Form.TYPED and bool(column.nulls()[0])):
+        return None
+    return _part(column)
+
+
 def _part(column: ConvertedColumn) -> PartSchema:
     return PartSchema(column.form, column.schema)
 
 
 def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> SchemaChange:
     """What records of the schema `new` mean for an open object of the schema `opened`."""
+    if opened.headers != new.headers:
+        return NewObject()
     changes = [
         _change(output.schema_compatibility, *parts)
         for parts in (

@@ -1,0 +1,95 @@
+"""Runs of records as an object can have them: of one schema of the rows, and of values that fit it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from ingest.columns import Numbers
+from ingest.sanitize import printable
+from ingest.settings.sink_settings import OutputField, OutputSettings
+from layouts.connect import InvalidSchema
+from layouts.connect.names import is_avro_name
+from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
+from spark.formats.avro_schema import SchemaError
+from spark.formats.encoding.encoders import new_encoder
+from spark.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
+from spark.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
+from spark.kafka_records import Headers
+
+_SCHEMAS_KEPT: Final = 1000
+_SCHEMA: Final = "schema_unfit"
+
+
+class WritableRuns:
+    """Splits runs, and notes the records that no object can take."""
+
+    def __init__(self, output: OutputSettings) -> None:
+        self._output = output
+        self._has_envelope = has_typed_envelope(output)
+        self._problems: dict[RowSchema, str | None] = {}
+
+    def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
+        """The runs as they can be written; what cannot be is put into `faults`."""
+        if not self._has_envelope:
+            return tuple(runs)
+        return tuple(part for run in runs for part in self._split(run) if self._is_writable(part, faults))
+
+    def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
+        problem = self._problem(schema_of(self._output, run))
+        if problem is not None:
+            message = f"output.format={self._output.format} cannot hold the record's envelope: {problem}"
+            faults += [
+                RecordFault(offset=offset, reason=_SCHEMA, message=message)
+                for offset in run.records.offsets.tolist()
+            ]
+        return problem is None
+
+    def _problem(self, schema: RowSchema) -> str | None:
+        """Why there are no rows of this schema; None where there are."""
+        if schema not in self._problems:
+            if len(self._problems) >= _SCHEMAS_KEPT:
+                self._problems.clear()
+            self._problems[schema] = _problem(self._output, schema)
+        return self._problems[schema]
+
+    def _split(self, run: ConvertedRecords) -> Iterator[ConvertedRecords]:
+        """The run in parts that have the same fields: which depend on nulls, and on names of headers."""
+        fields, output = np.zeros(len(run), np.int64), self._output
+        for field, column in ((OutputField.KEY, run.key), (OutputField.VALUE, run.value)):
+            fields = 2 * fields + (_without_field(column) if field in output.fields else 0)
+        if OutputField.HEADERS in output.fields and run.records.headers is not None:
+            shapes = _shapes(run.records.headers, output)
+            fields = fields * (len(run) + 1) + shapes
+        ends = [*(np.flatnonzero(np.diff(fields)) + 1).tolist(), len(run)]
+        first = 0
+        for end in ends:
+            yield run if end - first == len(run) else run.slice(first, end)
+            first = end
+
+
+def _problem(output: OutputSettings, schema: RowSchema) -> str | None:
+    for name, _ in schema.headers:
+        if not is_avro_name(name):
+            return (
+                f"headers are columns there, and the header's name {printable(name, limit=100)} is none for "
+                "Avro, which allows letters, digits and underscores only; rename or drop the header, or set "
+                "output.format=jsonl"
+            )
+    try:
+        new_encoder(output, schema)
+    except (InvalidSchema, SchemaError) as error:
+        return str(error)
+    return None
+
+
+def _without_field(column: ConvertedColumn) -> Numbers:
+    """1 for each null that has no schema."""
+    return column.nulls().astype(np.int64) * (column.form is Form.TYPED)
+
+
+def _shapes(headers: Sequence[Headers], output: OutputSettings) -> Numbers:
+    """A number for each record, equal for equal schemas of headers."""
+    known: dict[HeaderSchemas, int] = {}
+    kind = output.rows.headers
+    return np.array([known.setdefault(header_schemas(each, kind), len(known)) for each in headers], np.int64)
