@@ -6,7 +6,7 @@ orders what the leader completes, `dealing` says which slot gets what.
 """
 
 from archive.archive import Archive, ArchiveOptions
-from archive.condition import ArchiveCounts, PartitionStatus
+from archive.condition import ArchiveCounts, PartitionStatus, active_members
 from archive.effects import FoundPartition, FoundTopics, GroupOffset, LostOffsets, SinkEffects, SinkWrite
 from archive.partitions import PartitionCondition
 from archive.starting import OffsetReset, Refused
@@ -25,4 +25,5 @@ __all__ = [
     "Refused",
     "SinkEffects",
     "SinkWrite",
+    "active_members",
 ]

@@ -315,7 +315,7 @@ class Archive:
 
     def _advance(self, effects: SinkEffectsBuilder) -> SinkEffects:
         """What follows for partitions that nobody holds, and for slots that have to give some up."""
-        self._starts.advance(effects)
+        self._starts.advance(effects, is_held=bool(self._members))
         for batch in self._batches:
             if batch.is_lost:
                 continue

@@ -84,10 +84,7 @@ def problems_of(
     """Why the sink is not ready, a sentence each."""
     problems: list[str] = []
     if members:
-        problems.append(
-            f"The group {group!r} has active members ({', '.join(members)}): stop the connector that "
-            "consumes in it; until then nothing is archived."
-        )
+        problems.append(active_members(group, members))
     if counts.pending_objects > max_pending:
         problems.append(
             f"{counts.pending_objects} sealed objects wait to be completed, more than {max_pending}: nothing "
@@ -100,6 +97,14 @@ def problems_of(
         )
     problems += [detail for state in states if (detail := _detail(state)) is not None]
     return tuple(problems)
+
+
+def active_members(group: str, members: Iterable[str]) -> str:
+    """The sentence for a group in which somebody else consumes."""
+    return (
+        f"The group {group!r} has active members ({', '.join(sorted(members))}): stop the connector that "
+        "consumes in it, or give this sink another `name`; until then nothing is archived."
+    )
 
 
 def _detail(state: PartitionState) -> str | None:

@@ -54,8 +54,8 @@ class PartitionStarts:
         """The topics that were there at the start are known."""
         self._has_found = True
 
-    def advance(self, effects: SinkEffectsBuilder) -> None:
-        """Do what free partitions need next."""
+    def advance(self, effects: SinkEffectsBuilder, *, is_held: bool) -> None:
+        """Do what free partitions need next. With `is_held` none begins: its offset may still move."""
         self._complete(self._entries.states.made_again)
         for state in self._entries.states:
             state.is_grantable = False
@@ -66,7 +66,7 @@ class PartitionStarts:
                 self._complete(pending)
             elif state.found is None:
                 state.refused = None
-            elif not self._entries.is_unwritten(state.key):
+            elif not is_held and not self._entries.is_unwritten(state.key):
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()

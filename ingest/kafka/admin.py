@@ -266,19 +266,19 @@ class KafkaAdmin:
         }
 
     def members(self, group: str) -> set[str]:
-        """The ids of the group's active members."""
-        return set(self._holdings(group))
+        """The group's active members, each as its client id and host: what an operator can find."""
+        return {f"{one.client_id} on {one.client_host.removeprefix('/')}" for one in self._members(group)}
 
     def group_topics(self, group: str) -> set[str]:
         """The topics whose partitions members of the group hold now."""
-        return {topic for topics in self._holdings(group).values() for topic in topics}
+        return {topic for one in self._members(group) for topic in assigned_topics(one.assignment)}
 
     def holders(self, group: str, topic: str) -> set[str]:
         """The ids of the members that hold a partition of the topic, once no rebalance is under way."""
-        return {member for member, topics in self._holdings(group).items() if topic in topics}
+        return {one.id for one in self._members(group) if topic in assigned_topics(one.assignment)}
 
-    def _holdings(self, group: str) -> dict[str, frozenset[str]]:
-        """The topics that each member of the group holds, by member id.
+    def _members(self, group: str) -> list[Any]:
+        """The members of the group, once no rebalance is under way.
 
         Not by describe_consumer_groups: librdkafka 2.16 ends the process with a failed assertion
         (`eonce->refcnt > 0`) when the coordinator goes away under it (tried: within a minute of cut
@@ -297,8 +297,7 @@ class KafkaAdmin:
             else:
                 problem = next((one.error for one in found if one.error is not None), None)
                 if problem is None and not any(one.state in _REBALANCING for one in found):
-                    members = (member for one in found for member in one.members)
-                    return {member.id: assigned_topics(member.assignment) for member in members}
+                    return [member for one in found for member in one.members]
             if time.monotonic() > deadline:
                 if problem is None:
                     raise Unavailable(

@@ -62,11 +62,13 @@ class TopicSurvey:
     def ask(self) -> Survey:
         """The present state. Blocks; Unavailable, AccessDenied.
 
-        Topics are described first: offsets and commits are of those lives, or of later ones.
+        Topics are described first: offsets and commits are of those lives, or of later ones. Members are
+        asked for before offsets: what a group without members has committed is its last word.
         """
         described = self._admin.describe_topics(self.topics())
         places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
         ranges = self._admin.offset_ranges(places)
+        members = tuple(sorted(self._admin.members(self._group)))
         committed = self._admin.committed(self._group, places)
         nothing: tuple[int | None, str] = (None, "")
         return Survey(
@@ -82,5 +84,5 @@ class TopicSurvey:
                 )
                 for topic, number in places
             ),
-            members=tuple(sorted(self._admin.members(self._group))),
+            members=members,
         )

@@ -10,7 +10,9 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from archive import active_members
 from ingest.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
+from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.driver_ledger import prepare_ledger
 from ingest.kafka.kafka_clients import ClientProperties, Properties
 from ingest.kafka.ledger_topic import LedgerIdentity
@@ -90,6 +92,8 @@ class Startup:
         Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
         """
         topics = self._patiently(self._require_topics)
+        if self._settings.sink is not None:
+            self._patiently(self._require_free_group)
         ledger = self._patiently(self._prepare_ledger)
         now_by_s3_ms, uploads = (
             (0, None) if self._settings.sink is not None else self._patiently(self._ask_s3)
@@ -158,6 +162,13 @@ class Startup:
             return [found.name for found in topics.require(named)]
         except Unavailable as error:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
+
+    def _require_free_group(self) -> None:
+        """Nobody consumes in the sink's own group, as another maker's connector of its name would."""
+        sink = self._settings.sink
+        assert sink is not None
+        if members := KafkaAdmin(self._clients.admin).members(sink.group_id):
+            raise Unavailable(active_members(sink.group_id, members))
 
     def _prepare_ledger(self) -> LedgerIdentity:
         """Which the ledger's topic is, there and ours; InvalidLedger is exit 2."""

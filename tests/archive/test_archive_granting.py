@@ -130,13 +130,14 @@ class TestStart:
         assert one.objects() == {}
 
     def test_members_of_the_group_keep_everything_from_being_granted(self) -> None:
-        """The vendor's connector still runs."""
+        """The vendor's connector still runs; where it will stop decides where the sink begins."""
         one = leader()
-        one.topics(*found({0: 10}), members=("connect-1",))
+        effects = one.topics(*found({0: 10}, group_offset=3), members=("connect-1",))
+        assert (effects.writes, effects.offsets) == ((), ())
         assert granted(one) == {}
         assert "active members (connect-1)" in one.archive.problems(0)[0]
-        one.topics(*found({0: 10}))
-        assert granted(one) == {0: 0}
+        one.topics(*found({0: 10}, group_offset=7))
+        assert granted(one) == {0: 7}
 
 
 class TestGrant:
