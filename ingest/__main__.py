@@ -1,6 +1,23 @@
-"""`headrace`, and `python -m ingest`."""
+"""`headrace`, and `python -m ingest`. This module runs on older Pythons too, to say that they are."""
 
-from ingest.cli.app import main
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line; on a Python that is too old, refuse in one sentence (exit code 2)."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - a tree is run by whatever Python somebody has
+        found = ".".join(map(str, sys.version_info[:3]))
+        sys.stderr.write(
+            f"Headrace needs Python 3.11 or later, and {sys.executable} is {found}: "
+            "run it with a newer one.\n"
+        )
+        sys.exit(2)
+    # What this imports is written for 3.11.
+    from ingest.cli.app import main as run_command_line
+
+    run_command_line()
+
 
 if __name__ == "__main__":
     main()

@@ -55,6 +55,7 @@ LEVELS: Final = (
         "spark.daemon",
         "spark.jvm",
         "spark.master",
+        "spark.versions",
         "spark.kafka_records",
         "spark.rows",
         "spark.socket_protocol",

@@ -34,6 +34,8 @@ class KafkaFacts:
     """What the consumer group remembers against this ledger, in a sentence."""
     transactions: bool | Refused | None
     """True when a transactional producer could be initialised; None when none is asked for."""
+    is_too_old: bool = False
+    """Whether the brokers are older than what is supported."""
     group: bool | Refused | None = None
     """Whether this user may join the group that leads; None when the brokers do not say."""
 
@@ -41,6 +43,12 @@ class KafkaFacts:
 def brokers_there(settings: Settings, facts: KafkaFacts) -> Finding:
     """Whether the brokers answer."""
     servers = settings.kafka.bootstrap_servers
+    if facts.is_too_old:
+        return misconfigured(
+            "brokers",
+            f"{servers} answer, and are older than Apache Kafka 3.0, the oldest that Headrace supports.",
+            "Update them: docs/support.md says what is supported.",
+        )
     if not isinstance(facts.cluster, Refused):
         return ok("brokers", f"{servers} answer (cluster {facts.cluster})")
     return unusable(

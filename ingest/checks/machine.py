@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.checks.finding import Finding, misconfigured, ok, unusable
+from ingest.checks.finding import Finding, misconfigured, ok
 
 # https://spark.apache.org/docs/latest/: Spark 4 runs on Java 17 and 21.
 _JAVA: Final = 17
@@ -41,13 +41,13 @@ def java_there(java: Java) -> Finding:
     """Whether Spark's JVM can be started."""
     name = "java"
     if java.version is None:
-        return unusable(
+        return misconfigured(
             name,
             f"Spark needs Java, and {java.command} {java.problem}.",
             f"Install a JRE {_JAVA} or later and put it on PATH, or set JAVA_HOME (the image has one).",
         )
     if java.version < _JAVA:
-        return unusable(
+        return misconfigured(
             name,
             f"Spark needs Java {_JAVA} or later, and {java.command} is {java.version}.",
             f"Install a JRE {_JAVA} or later and set JAVA_HOME to it.",

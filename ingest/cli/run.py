@@ -12,6 +12,7 @@ from ingest import logs
 from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import is_terminal
+from ingest.cli.requirements import require_versions
 from ingest.cli.until_idle import until_idle_bar
 from ingest.exits import Exit
 from ingest.probes.running_service import NoAnswer, read_running_status
@@ -80,6 +81,7 @@ def run(
         )
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
+        require_versions(settings.spark)
         stop = Stop()
         stop.install()
         # Spark and the clients take seconds to import: a wrong configuration is reported before.

@@ -12,6 +12,7 @@ import typer
 from ingest import logs
 from ingest.cli.cli_options import LogFormat, LogLevel, StartupTimeout
 from ingest.cli.configuration import environment
+from ingest.cli.requirements import require_versions
 from ingest.cli.run import RunFormat, RunLevel
 from ingest.cli.worker_status import worker_settings
 from ingest.errors import InvalidConfiguration
@@ -60,6 +61,7 @@ def worker(
     )
     for warning in settings.warnings:
         _log.warning("configuration_warned", warning=warning)
+    require_versions(settings.frame.spark)
     stop = Stop()
     stop.install()
     # Spark and the clients take seconds to import: a wrong configuration is reported before.

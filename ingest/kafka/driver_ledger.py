@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition
 from ingest.errors import AccessDenied, HeadraceError, LeadershipLost, TopicMissing, Unavailable
 from ingest.kafka import control_records
 from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.broker_version import require_brokers
 from ingest.kafka.cache_directory import CacheDirectory, find_cache_directory
 from ingest.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
 from ingest.kafka.fencing import command_id, fence, slot_id
@@ -63,6 +64,7 @@ def prepare_ledger(
     """The ledger's topic, fit to be led over, created when missing: to be called before joining the group.
 
     InvalidLedger when the group remembers another ledger, or another configuration runs under this name;
+    InvalidConfiguration when the brokers are too old;
     Unavailable when a call to the brokers takes longer than `timeout` seconds.
     """
     admin = KafkaAdmin(clients.admin, timeout=timeout)
@@ -73,6 +75,8 @@ def prepare_ledger(
             topic, admin.topic_id(topic) if admin.has_topic(topic) else None
         )
     refuse_other_members(admin, group, topic)
+    # Of brokers that answer, and before anything is made there.
+    require_brokers(clients.admin, timeout=timeout)
     return prepare_ledger_topic(admin, topic, replication_factor=replication_factor)
 
 

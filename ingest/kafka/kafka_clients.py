@@ -93,9 +93,11 @@ def new_transactional_producer(
     return _made(Producer, _merged(properties, ours, on_error))
 
 
-def new_admin(properties: Properties, *, on_error: OnError | None = None) -> AdminClient:
-    """An admin client. Its calls give futures; `on_error` is called out of its `poll`."""
-    return _made(AdminClient, _merged(properties, {}, on_error) | {"logger": _ADMIN_LOGGER})
+def new_admin(
+    properties: Properties, *, on_error: OnError | None = None, logger: logging.Logger = _ADMIN_LOGGER
+) -> AdminClient:
+    """An admin client. Its calls give futures; `on_error` and `logger` are called out of its `poll`."""
+    return _made(AdminClient, _merged(properties, {}, on_error) | {"logger": logger})
 
 
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:

@@ -15,17 +15,18 @@ from ingest.settings.value_types import HostPort
 
 _JAVA_SECONDS: Final = 20.0
 # openjdk version "21.0.5" .., and "1.8.0_412" up to 8
+_RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def probe_machine(settings: Settings, environment: Mapping[str, str]) -> MachineFacts:
     """What this machine has; starts Java to ask for its version, and listens for a moment."""
     # With a server of Spark Connect the JVM is the server's.
-    java = None if settings.spark.remote is not None else _java(environment)
+    java = None if settings.spark.remote is not None else probe_java(environment)
     return MachineFacts(java=java, addresses=list(_addresses(settings)))
 
 
-def _java(environment: Mapping[str, str]) -> Java:
+def probe_java(environment: Mapping[str, str]) -> Java:
     """JAVA_HOME's, else the one on PATH: what Spark's own launcher takes."""
     home = environment.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
@@ -33,6 +34,8 @@ def _java(environment: Mapping[str, str]) -> Java:
     if found is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
         return Java(command=command, problem=f"is not there ({where})")
+    if (stated := _stated(Path(found))) is not None:
+        return Java(command=found, version=stated)
     try:
         done = subprocess.run(
             [found, "-version"], capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS
@@ -43,6 +46,16 @@ def _java(environment: Mapping[str, str]) -> Java:
     if done.returncode or version is None:
         return Java(command=found, problem=f"-version ends with {done.returncode} and names no version")
     return Java(command=found, version=int(version[1]))
+
+
+def _stated(command: Path) -> int | None:
+    """What the installation says of itself, which saves a start of Java; None where it does not."""
+    try:
+        text = (command.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    stated = _RELEASE.search(text)
+    return None if stated is None else int(stated[1])
 
 
 def _addresses(settings: Settings) -> Iterator[Address]:

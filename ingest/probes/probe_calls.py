@@ -19,6 +19,7 @@ from ingest.checks.queue_findings import QueueFacts
 from ingest.clock import wall_ms
 from ingest.errors import AccessDenied, HeadraceError, InvalidLedger, TopicMissing
 from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.broker_version import is_too_old, offered_versions
 from ingest.kafka.fencing import initialise
 from ingest.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
 from ingest.kafka.kafka_errors import translate
@@ -123,6 +124,7 @@ def probe_kafka(settings: Settings, seen: Mapping[str, TopicSample]) -> KafkaFac
     ledger = _topic(admin, clients, settings.kafka.ledger_topic)
     return KafkaFacts(
         cluster=cluster,
+        is_too_old=is_too_old(offered_versions(clients.admin, timeout=_CALL_SECONDS)),
         wanted=wanted,
         topics={topic: _topic(admin, clients, topic) for topic in sorted(wanted)},
         ledger=ledger,

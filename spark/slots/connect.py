@@ -25,6 +25,7 @@ from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
 from spark.task.entry import RESULT_SCHEMA, SlotFunction
+from spark.versions import require_server
 
 T = TypeVar("T")
 
@@ -75,6 +76,7 @@ class ConnectJobs:
         self.bind = given.get("spark.driver.bindAddress", self.advertise)
         self._session = self._asked(self._new_session, "to open a session")
         try:
+            require_server(self._asked(lambda: self._session.version, "for its version"), self._place)
             self._asked(self._check_server, "for its settings")
             self.slots: int = self._asked(self._count_cores, "for its cores")
         except BaseException:

@@ -40,7 +40,7 @@ def test_without_a_java_that_spark_can_use_nothing_is_ready(
     """`run` would wait for Spark in vain; where Spark runs elsewhere none is needed here."""
     monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path, version)))
 
-    found = _findings(scene, code=3)["java"]
+    found = _findings(scene, code=2)["java"]
     assert found["verdict"] == "fail"
     assert words in found["sentence"]
     assert "JAVA_HOME" in found["remedy"]
@@ -54,7 +54,7 @@ def test_without_any_java_on_path(scene: Scene, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
 
-    assert "there is no java on PATH" in _findings(scene, code=3)["java"]["sentence"]
+    assert "there is no java on PATH" in _findings(scene, code=2)["java"]["sentence"]
 
 
 def test_the_java_of_this_machine_is_named(scene: Scene) -> None:
