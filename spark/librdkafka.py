@@ -5,6 +5,7 @@ import functools
 import os
 import struct
 import sys
+from enum import IntEnum
 from typing import Any, Final
 
 import confluent_kafka
@@ -23,6 +24,30 @@ MESSAGE: Final = np.dtype(
         "itemsize": 72,
     }
 )
+# rd_kafka_vu_t, an argument of rd_kafka_produceva: its kind, and a union of 64 bytes (a pointer or a number,
+# or a pointer and its length, or a header's name, value and length).
+ARGUMENT: Final = np.dtype(
+    {
+        "names": ["kind", "first", "second", "third"],
+        "formats": ["i4", "i8", "i8", "i8"],
+        "offsets": [0, 8, 16, 24],
+        "itemsize": 72,
+    }
+)
+
+
+class ArgumentKind(IntEnum):
+    """What an argument of rd_kafka_produceva is (rd_kafka_vtype_t)."""
+
+    TOPIC = 2
+    PARTITION = 3
+    VALUE = 4
+    KEY = 5
+    FLAGS = 7
+    TIMESTAMP = 8
+    HEADER = 9
+
+
 # RD_KAFKA_MSG_F_COPY: librdkafka has its own copy when the call returns.
 COPY: Final = 0x2
 
@@ -38,6 +63,9 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
         ctypes.c_int,
         [_POINTER, ctypes.c_int32, ctypes.c_int, _POINTER, ctypes.c_int],
     ),
+    "rd_kafka_produceva": (_POINTER, [_POINTER, _POINTER, ctypes.c_size_t]),
+    "rd_kafka_error_code": (ctypes.c_int, [_POINTER]),
+    "rd_kafka_error_destroy": (None, [_POINTER]),
     "rd_kafka_conf": (_POINTER, [_POINTER]),
     "rd_kafka_conf_set_error_cb": (None, [_POINTER, _POINTER]),
     "rd_kafka_topic_name": (ctypes.c_char_p, [_POINTER]),

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, Producer
 from ingest.kafka.kafka_errors import translate
 from spark.librdkafka import COPY, MESSAGE, handle_of, library
 from spark.producer.partitioner import KeyPartitioner
+from spark.producer.record_calls import RecordCalls, fits
 from spark.producer.record_produce import ANY_PARTITION, RecordProduce, wait_for_room
 from spark.producer.target import ProducePath, RecordTarget
 from spark.rows import NULL_LENGTH, Column, RowBatch
@@ -42,7 +43,7 @@ def best_produce_path(
 class BatchProduce:
     """Rows into the producer's queue by `rd_kafka_produce_batch`, on the handle that its transactions use.
 
-    That call knows neither headers nor timestamps: rows with either take the ordinary path, in order.
+    That call knows neither headers nor timestamps: rows with either take a call each, in order.
     """
 
     def __init__(
@@ -60,17 +61,14 @@ class BatchProduce:
         self._ordinary = ordinary
         self._is_void = is_void
         self._partitioner = partitioner
+        self._calls = RecordCalls(loaded, handle, producer, is_void)
         self._topics: dict[str, int] = {}
         self._messages = np.zeros(_ROWS_AT_ONCE, dtype=MESSAGE)
 
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
-        if (
-            target.headers
-            or rows.headers is not None
-            or target.timestamp_ms is not None
-            or rows.timestamps_ms is not None
-        ):
+        has_headers = bool(target.headers) or rows.headers is not None
+        if has_headers and not fits(target, rows, begin, end):
             self._ordinary.send(target, rows, begin, end)
             return
         topic = self._topic(target.topic)
@@ -78,6 +76,15 @@ class BatchProduce:
         if partition is None:
             found = None if rows.keys is not None else self._partitioner.of(target.topic, topic, target.key)
             partition = ANY_PARTITION if found is None else found
+        if has_headers or target.timestamp_ms is not None or rows.timestamps_ms is not None:
+            self._calls.send(topic, partition, target, rows, begin, end)
+        else:
+            self._send_batches(topic, partition, target, rows, begin, end)
+        self._producer.poll(0)
+
+    def _send_batches(
+        self, topic: int, partition: int, target: RecordTarget, rows: RowBatch, begin: int, end: int
+    ) -> None:
         key = (
             None
             if rows.keys is not None or target.key is None
@@ -93,7 +100,6 @@ class BatchProduce:
                 messages["key"] = 0 if key is None else key.ctypes.data
                 messages["key_len"] = len(target.key or b"")
             self._produce(topic, target, partition, messages)
-        self._producer.poll(0)
 
     def close(self) -> None:
         """Give the topics back; the producer must not be closed before."""

@@ -177,6 +177,43 @@ def test_a_full_queue_keeps_every_row_and_their_order(
 
 
 @pytest.mark.parts
+def test_a_full_queue_keeps_order_headers_and_timestamps(
+    properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
+) -> None:
+    """A row that met a full queue is sent before the one behind it, with what is its own."""
+    count = 5_000
+    values: list[bytes | None] = [b"%d" % number for number in range(count)]
+    headers = tuple(((f"h{number % 3}", b"%d" % number),) * (number % 4) for number in range(count))
+    stamps = list(range(1, count + 1))
+
+    records = sent(
+        properties,
+        path_of,
+        RecordTarget(topic=topic(), partition=0),
+        batch(values, headers=headers, timestamps=stamps),
+    )
+
+    assert [record.value for record in records] == values
+    assert [record.headers for record in records] == list(headers)
+    assert [record.timestamp_ms for record in records] == stamps
+
+
+@pytest.mark.parts
+def test_a_headers_name_with_a_nul_goes_the_ordinary_way(
+    properties: dict[str, str], topic: TopicFactory
+) -> None:
+    """Both paths do the same with it."""
+    rows = batch([b"1"], headers=((("a\0b", b"value"),),))
+
+    arrived = [
+        [record.headers for record in sent(properties, path, RecordTarget(topic=topic(), partition=0), rows)]
+        for path in PATHS.values()
+    ]
+
+    assert arrived[0] == arrived[1]
+
+
+@pytest.mark.parts
 def test_only_the_rows_asked_for_are_sent(
     properties: dict[str, str], path_of: Callable[[Producer], ProducePath], topic: TopicFactory
 ) -> None:
@@ -241,30 +278,48 @@ def test_a_record_above_the_producers_limit_is_refused(
     path.close()
 
 
+_BYTES = st.none() | st.binary(max_size=20)
+_HEADERS = st.lists(st.tuples(st.sampled_from(["", "a", "ä"]), _BYTES), max_size=3).map(tuple)
+# A broker refuses times to come.
+_STAMPS = st.integers(1, 1_750_000_000_000)
+
+
 @pytest.mark.parts
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("what", ["plain", "timestamps", "headers", "both"])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(
-        st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=20)), max_size=50
-    )
+    rows=st.lists(st.tuples(_BYTES, _BYTES, _HEADERS, _STAMPS), min_size=1, max_size=50),
+    constant=_HEADERS,
 )
 def test_any_rows_are_the_same_on_both_paths(
-    properties: dict[str, str], topic: TopicFactory, rows: list[tuple[bytes | None, bytes | None]]
+    properties: dict[str, str],
+    topic: TopicFactory,
+    what: str,
+    rows: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]],
+    constant: tuple[tuple[str, bytes | None], ...],
 ) -> None:
-    """Byte for byte."""
-    values, keys = [value for value, _ in rows], [key for _, key in rows]
+    """Byte for byte, with and without headers and timestamps."""
+    has_headers, has_stamps = what in {"headers", "both"}, what in {"timestamps", "both"}
+    given_rows = batch(
+        [value for value, _, _, _ in rows],
+        [key for _, key, _, _ in rows],
+        headers=tuple(headers for _, _, headers, _ in rows) if has_headers else None,
+        timestamps=[stamp for _, _, _, stamp in rows] if has_stamps else None,
+    )
+    constant = constant if has_headers else ()
 
-    arrived = [
-        [
-            (record.value, record.key)
-            for record in sent(
-                properties, path, RecordTarget(topic=topic(), partition=0), batch(values, keys)
-            )
+    name = topic(partitions=len(PATHS), config={"retention.ms": "-1"})
+    for partition, path in enumerate(PATHS.values()):
+        target = RecordTarget(topic=name, partition=partition, headers=constant)
+        arrived = [
+            record for record in sent(properties, path, target, given_rows) if record.partition == partition
         ]
-        for path in PATHS.values()
-    ]
 
-    assert arrived == [rows, rows]
+        assert [(record.value, record.key) for record in arrived] == [row[:2] for row in rows]
+        if has_headers:
+            assert [record.headers for record in arrived] == [(*constant, *row[2]) for row in rows]
+        if has_stamps:
+            assert [record.timestamp_ms for record in arrived] == [row[3] for row in rows]
 
 
 @pytest.fixture
