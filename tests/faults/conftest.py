@@ -13,6 +13,7 @@ from tests.faults.fault_environment import Site, open_site
 _TOP: Final = Path(__file__).resolve().parents[2]
 _RESULTS: Final = _TOP / ".cache" / "faults"
 _REPORT: Final = _TOP / "docs" / "faults.md"
+_CAMPAIGNS: Final = {"test_campaigns.py", "test_worker_campaign.py"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Campaigns take an hour together: they run when their folder is asked for, not among all tests."""
     if any("faults" in argument for argument in config.args):
         return
-    campaigns = [item for item in items if item.path.name == "test_campaigns.py"]
+    campaigns = [item for item in items if item.path.name in _CAMPAIGNS]
     config.hook.pytest_deselected(items=campaigns)
     items[:] = [item for item in items if item not in campaigns]
 
