@@ -28,6 +28,7 @@ from ingest.threads import start_thread
 _UNMOVED: Final = ("bash", "-c", 'trap "" HUP INT TERM; exec "$@"', "spark-submit")
 _POLL_SECONDS: Final = 0.05
 _END_SECONDS: Final = 10.0
+_WATCH_SECONDS: Final = 0.5
 
 
 class Jvm:
@@ -61,6 +62,14 @@ class Jvm:
         self._killed.set()
         if self._process is not None:
             self._process.kill()
+
+    def watch(self, is_over: threading.Event) -> bool:
+        """Wait until it has ended, however; False when `is_over` was set before, or it was never started."""
+        process = self._process
+        while process is not None and not is_over.wait(_WATCH_SECONDS):
+            if process.poll() is not None:
+                return not is_over.is_set()
+        return False
 
     def _await(self, gateway_file: Path) -> None:
         """Wait until the JVM says where it listens; it moves the file there when it is whole."""

@@ -63,6 +63,7 @@ class SparkStartup:
         self._made: Future[Jobs] = Future()
         self._jobs: Jobs | None = None
         self._is_started = False
+        self._is_closing = threading.Event()
 
     def start(self) -> None:
         """Begin to bring it up; returns at once."""
@@ -85,6 +86,7 @@ class SparkStartup:
 
     def close(self) -> None:
         """End Spark, if it came up, or cut its start off. Blocks for some seconds at most."""
+        self._is_closing.set()
         if not self._is_started:
             return
         if not self._made.done():
@@ -107,6 +109,16 @@ class SparkStartup:
             self._made.set_result(self._make())
         except BaseException as error:  # noqa: BLE001  # it is raised where the result is asked for
             self._made.set_exception(error)
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Unavailable once the JVM is gone: a session without one runs no task, and never will again."""
+        if self._jvm.watch(self._is_closing):
+            raise Unavailable(
+                "Spark's JVM has ended: it was killed, or ran out of memory (spark.driver.memory); its last "
+                "words are in the log above. This process ends, and has to be started again."
+            )
 
     def _make(self) -> Jobs:
         jobs = self._jobs = self._new_jobs()
