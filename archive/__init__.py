@@ -7,7 +7,15 @@ orders what the leader completes, `dealing` says which slot gets what.
 
 from archive.archive import Archive, ArchiveOptions
 from archive.condition import ArchiveCounts, PartitionStatus, active_members
-from archive.effects import FoundPartition, FoundTopics, GroupOffset, LostOffsets, SinkEffects, SinkWrite
+from archive.effects import (
+    EarlierArchive,
+    FoundPartition,
+    FoundTopics,
+    GroupOffset,
+    LostOffsets,
+    SinkEffects,
+    SinkWrite,
+)
 from archive.partitions import PartitionCondition
 from archive.starting import OffsetReset, Refused
 
@@ -15,6 +23,7 @@ __all__ = [
     "Archive",
     "ArchiveCounts",
     "ArchiveOptions",
+    "EarlierArchive",
     "FoundPartition",
     "FoundTopics",
     "GroupOffset",

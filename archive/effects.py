@@ -7,11 +7,25 @@ from ingest.model.sink_entries import SealedObject, SinkEntry, TopicPartition, e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierArchive:
+    """What another sink's own files say of a partition that it archived before.
+
+    `offset` is the next record (None: they do not say); above it `done` are the last offsets of groups that
+    are further. `problem` is the sentence of files that cannot be understood.
+    """
+
+    offset: int | None = None
+    done: tuple[tuple[str, int], ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPartition:
     """One partition of a subscribed topic as Kafka describes it, offsets by one request after the topic's.
 
     `begin` is the first offset that Kafka still has, `end` the high watermark. `group_offset` is what the
-    connector's own group has committed (None: nothing), with its metadata as it is there.
+    connector's own group has committed (None: nothing), with its metadata as it is there. `earlier` is there
+    where another sink left files that say more.
     """
 
     topic: str
@@ -21,6 +35,7 @@ class FoundPartition:
     end: int
     group_offset: int | None = None
     group_mark: str = ""
+    earlier: EarlierArchive | None = None
 
     @property
     def partition_of(self) -> TopicPartition:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from archive.archived import moved_to
-from archive.effects import FoundPartition, LostOffsets
+from archive.effects import EarlierArchive, FoundPartition, LostOffsets
 from ingest.model.sink_entries import PartitionCheckpoint
 
 _MARK: Final = "headrace"
@@ -20,12 +20,16 @@ class OffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a partition begins. With `is_new` the checkpoint is committed before anything is granted."""
+    """Where a partition begins. With `is_new` the checkpoint is committed before anything is granted.
+
+    `done` are the last offsets of groups that another sink has archived above it.
+    """
 
     checkpoint: PartitionCheckpoint
     is_new: bool
     lost: LostOffsets | None = None
     warning: str | None = None
+    done: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,23 @@ def _foreign(found: FoundPartition, ledger: str, group: str) -> Refused | None:
 
 
 def _first_start(found: FoundPartition, *, ledger: str, group: str, reset: OffsetReset) -> Start | Refused:
+    earlier = found.earlier or EarlierArchive()
+    if earlier.problem is not None:
+        return Refused(reason="earlier_archive", sentence=earlier.problem)
+    start = _by_offsets(found, earlier.offset, ledger=ledger, group=group, reset=reset)
+    if isinstance(start, Refused):
+        return start
+    begin = start.checkpoint.offset
+    return replace(start, done=tuple((name, last) for name, last in earlier.done if last >= begin))
+
+
+def _by_offsets(
+    found: FoundPartition, earlier: int | None, *, ledger: str, group: str, reset: OffsetReset
+) -> Start | Refused:
+    """By the group's offset or that of another sink's files, whichever is higher."""
+    if earlier is not None and earlier > (found.group_offset or 0):
+        start = _checkpoint(found, earlier)
+        return _within(found, start, is_new=True, whose="the other sink's own file")
     if found.group_offset is not None:
         mark = found.group_mark.split(" ")
         if mark[0] == _MARK and mark[2:3] != [found.topic_id]:

@@ -1,5 +1,6 @@
 """What a partition that no slot holds needs before it may be granted: completions, a checkpoint, a slot."""
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,9 +11,11 @@ from archive.partitions import PartitionState
 from archive.starting import OffsetReset, Refused, Start, start_of
 from ingest.model.sink_entries import (
     GroupingOptions,
+    ObjectState,
     PartitionCheckpoint,
     SealedObject,
     TopicPartition,
+    Upload,
     key_of,
     offset_mark,
 )
@@ -111,12 +114,34 @@ class PartitionStarts:
 
     def _commit_start(self, effects: SinkEffectsBuilder, start: Start) -> None:
         """Where it begins is in the ledger before anybody reads: a crash must not begin elsewhere."""
+        for group, last in start.done:
+            self._entries.write(effects, self._earlier_object(start.checkpoint, group, last))
         self._entries.write(effects, start.checkpoint)
         self.commit_offset(effects, start.checkpoint)
         if start.lost is not None:
             effects.lost_offsets.append(start.lost)
         if start.warning is not None:
             effects.warnings.append(start.warning)
+
+    def _earlier_object(self, start: PartitionCheckpoint, group: str, last: int) -> SealedObject:
+        """The entry of what another sink has archived of a group: its records are passed over."""
+        digest = hashlib.sha256(group.encode()).hexdigest()[:16]
+        return SealedObject(
+            id=f"earlier-{start.topic}-{start.partition}-{digest}",
+            topic=start.topic,
+            partition=start.partition,
+            topic_id=start.topic_id,
+            group=group,
+            first_offset=start.offset,
+            last_offset=last,
+            records=0,
+            bytes=0,
+            uploads=(Upload(key="", upload_id="", parts=()),),
+            options=self._options.grouping.hash,
+            sealed_ms=0,
+            bucket="",
+            state=ObjectState.COMPLETE,
+        )
 
     def _refused_options(self, state: PartitionState) -> Refused | None:
         if state.options_above <= self._entries.states.options.keys():

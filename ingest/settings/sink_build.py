@@ -58,6 +58,7 @@ def sink_settings(
         buffer=_buffer(values, state_dir),
         upload=_upload(values),
         transforms=transforms,
+        takeover_indexes=values[sink.TAKEOVER_INDEXES],
         routes=tuple(
             SinkRoute(
                 name=route.name,

@@ -176,6 +176,16 @@ def _name_time(text: str) -> tuple[NameTimeSource, tuple[str, ...]]:
 NAME_TIME: Final = Form(kind="STRING", expected="event, wallclock, first or value:PATH", parse=_name_time)
 
 
+def _indexes(text: str) -> str | None:
+    path = text.strip().strip("/")
+    if not path or not path.isprintable():
+        raise FormError
+    return None if path == "none" else path
+
+
+INDEXES: Final = Form(kind="STRING", expected="a directory of the bucket, or none", parse=_indexes)
+
+
 def _missing(text: str) -> str:
     if not text.isprintable():
         raise FormError

@@ -332,7 +332,8 @@ class UploadSettings:
 class SinkSettings:
     """Everything that a sink alone is told. `group_id` is the connector's own group, which holds offsets.
 
-    `routes` have topics whose objects are other ones; no topic is in two.
+    `routes` have topics whose objects are other ones; no topic is in two. `takeover_indexes` is the directory
+    of the locks by which Lenses' sink of this name kept its offsets (None: there are none).
     """
 
     group_id: str
@@ -345,6 +346,7 @@ class SinkSettings:
     upload: UploadSettings
     transforms: TransformChain = NO_TRANSFORMS
     routes: tuple["SinkRoute", ...] = ()
+    takeover_indexes: str | None = None
 
     def route(self, topic: str) -> "SinkRoute | None":
         """The route of a topic; None where the sink's own settings are in force."""

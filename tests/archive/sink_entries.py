@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
-from archive import Archive, ArchiveOptions, FoundPartition, FoundTopics, OffsetReset, SinkEffects
+from archive import (
+    Archive,
+    ArchiveOptions,
+    EarlierArchive,
+    FoundPartition,
+    FoundTopics,
+    OffsetReset,
+    SinkEffects,
+)
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_entries import (
     GroupingOptions,
@@ -85,6 +93,7 @@ def found(
     topic: str = "t",
     group_offset: int | None = None,
     mark: str = "",
+    earlier: EarlierArchive | None = None,
 ) -> tuple[FoundPartition, ...]:
     """Partitions of a topic with these ends."""
     return tuple(
@@ -96,6 +105,7 @@ def found(
             end=end,
             group_offset=group_offset,
             group_mark=mark,
+            earlier=earlier,
         )
         for partition, end in ends.items()
     )

@@ -1,6 +1,6 @@
 import pytest
 
-from archive import FoundTopics, OffsetReset, Refused
+from archive import EarlierArchive, FoundTopics, OffsetReset, Refused
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -138,6 +138,50 @@ class TestStart:
         assert "active members (connect-1)" in one.archive.problems(0)[0]
         one.topics(*found({0: 10}, group_offset=7))
         assert granted(one) == {0: 7}
+
+    @pytest.mark.parametrize(
+        ("group_offset", "earlier", "begins"),
+        [
+            pytest.param(None, EarlierArchive(offset=7), 7, id="locks-alone"),
+            pytest.param(3, EarlierArchive(offset=7), 7, id="locks-are-further"),
+            pytest.param(8, EarlierArchive(offset=7), 8, id="the-group-is-further"),
+            pytest.param(8, EarlierArchive(), 8, id="locks-say-nothing"),
+            pytest.param(None, EarlierArchive(), 0, id="nobody-has-begun"),
+        ],
+    )
+    def test_the_higher_of_the_group_and_another_sinks_files(
+        self, group_offset: int | None, earlier: EarlierArchive, begins: int
+    ) -> None:
+        """What either says is archived is so."""
+        one = leader()
+        one.topics(*found({0: 20}, group_offset=group_offset, earlier=earlier))
+        assert granted(one) == {0: begins}
+
+    def test_groups_that_another_sink_has_further_are_passed_over(self) -> None:
+        """In the transaction that says where the partition begins; by the options in force."""
+        one = leader()
+        earlier = EarlierArchive(offset=4, done=(("a", 9), ("b", 3), ("c", 4)))
+        one.topics(*found({0: 20}, group_offset=2, earlier=earlier))
+        (grant,) = one.archive.next_batch(0, 1)
+        assert (grant.offset, grant.done, grant.highest) == (4, (("a", 9), ("c", 4)), 9)
+        again = leader(*(decode_sink_entry(key, raw) for key, raw in one.ledger.items()))
+        again.topics(*found({0: 20}))
+        (grant,) = again.archive.next_batch(0, 1)
+        assert (grant.offset, grant.done) == (4, (("a", 9), ("c", 4)))
+
+    def test_files_that_cannot_be_read_hold_a_partition_that_is_new(self) -> None:
+        """Visibly, until they can; what has a checkpoint needs them no more."""
+        one = leader(checkpoint(4, partition=1))
+        broken = EarlierArchive(problem="s3://b/x is no lock.")
+        one.topics(*found({0: 20, 1: 20}, group_offset=2, earlier=broken))
+        assert one.archive.problems(0) == ("s3://b/x is no lock.",)
+        assert granted(one) == {1: 4}
+
+    def test_another_sinks_files_beyond_the_end_are_refused(self) -> None:
+        """They are of another topic of this name."""
+        one = leader()
+        one.topics(*found({0: 20}, earlier=EarlierArchive(offset=21)))
+        assert "below the offset 21 that the other sink's own file" in one.archive.problems(0)[0]
 
 
 class TestGrant:

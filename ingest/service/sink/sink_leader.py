@@ -21,6 +21,7 @@ from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
+from ingest.service.sink.earlier_archive import EarlierArchives
 from ingest.service.sink.sink_adapter import SinkAdapter, SinkLeadership
 from ingest.service.sink.sink_events import SinkInbox
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
@@ -110,7 +111,8 @@ class SinkLeader:
         archive = Archive.from_ledger(ledger.cache.controls().items(), self._archive_options(slots))
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
-        topics = TopicWatch(self._survey(), self._inbox.put)
+        earlier = EarlierArchives(settings, ledger.cache.controls)
+        topics = TopicWatch(self._survey(), self._inbox.put, earlier)
         calls = new_upload_calls(settings.s3, sink.upload)
         completer = Completer(
             calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), entry_of=_Entries(ledger.cache)

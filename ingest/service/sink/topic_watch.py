@@ -2,15 +2,17 @@
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
 
-from archive import FoundPartition, FoundTopics
+from archive import EarlierArchive, FoundPartition, FoundTopics
 from ingest.errors import HeadraceError
 from ingest.kafka.topic_survey import Survey, TopicSurvey
+from ingest.model.sink_entries import TopicPartition
 from ingest.service.service_events import ComponentProblem
+from ingest.service.sink.earlier_archive import EarlierArchives
 from ingest.service.sink.sink_events import TopicsSurveyed
 from ingest.threads import start_thread
 
@@ -24,9 +26,13 @@ class TopicWatch:
     """Answers numbered requests with `TopicsSurveyed`, the newest where several wait; tries until it can."""
 
     def __init__(
-        self, survey: TopicSurvey, post: Callable[[ComponentProblem | TopicsSurveyed], None]
+        self,
+        survey: TopicSurvey,
+        post: Callable[[ComponentProblem | TopicsSurveyed], None],
+        earlier: EarlierArchives,
     ) -> None:
         self._survey = survey
+        self._earlier = earlier
         self._post = post
         self._requests: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._has_failed = False
@@ -52,7 +58,9 @@ class TopicWatch:
             survey = self._ask()
             if survey is None:
                 return
-            self._post(TopicsSurveyed(_found(number, survey)))
+            # While the other runs, what it has under way is its own.
+            earlier = {} if survey.members else self._earlier.of(survey.partitions)
+            self._post(TopicsSurveyed(_found(number, survey, earlier)))
 
     def _newest(self) -> int | None:
         """The number of the last request; None at the end. Blocks for one."""
@@ -83,7 +91,7 @@ class TopicWatch:
         return None
 
 
-def _found(number: int, survey: Survey) -> FoundTopics:
+def _found(number: int, survey: Survey, earlier: Mapping[TopicPartition, EarlierArchive]) -> FoundTopics:
     return FoundTopics(
         request=number,
         partitions=tuple(
@@ -95,6 +103,7 @@ def _found(number: int, survey: Survey) -> FoundTopics:
                 end=one.end,
                 group_offset=one.group_offset,
                 group_mark=one.group_mark,
+                earlier=earlier.get(TopicPartition(one.topic, one.partition)),
             )
             for one in survey.partitions
         ),

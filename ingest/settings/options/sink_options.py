@@ -6,6 +6,7 @@ from ingest.settings.sink_forms import (
     ACL,
     CUSTOMER_ALGORITHM,
     CUSTOMER_KEY,
+    INDEXES,
     LOCALE,
     MISSING_TEXT,
     NAME_TIME,
@@ -62,6 +63,16 @@ NULL_VALUES = option(
     Group.SINK,
     "A record without a value (a tombstone): `write` it, `ignore` it, or `fail`: it is a bad record. In a "
     "format that cannot hold it, it is a bad record as well.",
+)
+TAKEOVER_INDEXES = option(
+    "takeover.indexes",
+    INDEXES,
+    "none",
+    Group.SINK,
+    "The directory of the bucket in which Lenses' sink of this name kept its locks (`.indexes`). A partition "
+    "that is archived for the first time begins behind what they say, or at the group's offset where that is "
+    "higher; commits that were under way are finished first.",
+    importance="LOW",
 )
 
 LAYOUT = option(

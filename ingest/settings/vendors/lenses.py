@@ -18,6 +18,8 @@ _CODEC: Final = "connect.s3.compression.codec"
 _LEVEL: Final = "connect.s3.compression.level"
 _PADDING: Final = "connect.s3.padding.strategy"
 _PADDING_LENGTH: Final = "connect.s3.padding.length"
+_INDEXES: Final = "connect.s3.indexes.name"
+_EXACTLY_ONCE: Final = "connect.s3.exactly.once.enable"
 _MODE: Final = "connect.s3.aws.auth.mode"
 _KEYS: Final = {
     "connect.s3.aws.access.key": "aws.access.key.id",
@@ -37,11 +39,12 @@ def translate(given: Translation) -> None:
     _translate_errors(given)
     _translate_schemas(given)
     _translate_statements(given)
+    _translate_indexes(given)
     for own, value in _ALWAYS.items():
         given.own(own, value)
     given.warn(
-        "no index objects are written (.indexes/ of Lenses' sink): the ledger topic keeps what is archived, "
-        "and those that are there can be deleted once nobody goes back"
+        "no index objects are written (.indexes/ of Lenses' sink): the ledger topic keeps what is archived; "
+        "those that are there say where this sink begins, and can be deleted once nobody goes back"
     )
 
 
@@ -116,6 +119,12 @@ def _translate_schemas(given: Translation) -> None:
         given.refuse(
             rollover, "a record of another schema could not be written into the same object; remove it"
         )
+
+
+def _translate_indexes(given: Translation) -> None:
+    keeps = given.flag(_EXACTLY_ONCE, default=True)
+    indexes = given.text(_INDEXES, ".indexes")
+    given.own("takeover.indexes", indexes if keeps else "none", by=_INDEXES if keeps else _EXACTLY_ONCE)
 
 
 # -- statements ----------------------------------------------------------------------------------------------

@@ -70,8 +70,13 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
     _kept("connect.s3.padding.strategy", "`{{end_offset:padding=..}}` in `file.name.template`"),
     _kept("connect.s3.padding.length", "`{{end_offset:padding=..}}` in `file.name.template`"),
     _needless("connect.s3.seek.max.files", _NO_INDEXES),
+    _kept("connect.s3.indexes.name", "`takeover.indexes`: locks are read, to go on where Lenses stopped"),
     _needless("connect.s3.indexes.*", _NO_INDEXES),
-    _changed("connect.s3.exactly.once.enable", "it is exactly once either way, and costs no request more"),
+    _changed(
+        "connect.s3.exactly.once.enable",
+        "it is exactly once either way, and costs no request more; with `false` Lenses has kept no locks "
+        "(`takeover.indexes=none`)",
+    ),
     _changed(
         "connect.s3.schema.change.detector",
         "`schema.compatibility`: `default` is `none`, `version` is `backward`, `compatibility` is `forward`",

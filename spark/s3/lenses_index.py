@@ -1,0 +1,228 @@
+"""How far Lenses' sink has archived a topic-partition, by the locks in its bucket; what it left is finished.
+
+Its steps: an object is put under a temporary key, copied to its final one and deleted where it was, and the
+lock says before each step which are left. Whoever takes the partition up does them, in their order, and
+writes the lock after each one under the condition that nobody else has. A process that is killed anywhere
+leaves a lock from which the next goes on.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+from botocore.exceptions import ClientError
+
+from ingest.errors import AccessDenied, InvalidConfiguration, ObjectError, ObjectForbidden, ObjectMissing
+from ingest.settings.settings import S3Settings
+from layouts.lenses.index_files import (
+    CopyOperation,
+    DeleteOperation,
+    IndexPlace,
+    InvalidLock,
+    Lock,
+    Operation,
+    PendingCommit,
+    UploadOperation,
+    offset_of,
+    read_lock,
+    values_of,
+    written_lock,
+)
+from spark.s3.client import new_s3_client
+from spark.s3.errors import answer_of
+from spark.s3.post_action_calls import PostActionCalls
+from spark.s3.s3_calls import S3Calls
+
+_log = structlog.get_logger(__name__)
+
+_PRECONDITION_FAILED: Final = 412
+
+Values = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedOffsets:
+    """The last offsets that are in objects: all records up to `committed` (None: no lock says so).
+
+    `groups` are those of single values, by their names in the lock's key.
+    """
+
+    committed: int | None
+    groups: tuple[tuple[Values, int], ...] = ()
+
+
+class _Bytes(Protocol):
+    def read(self) -> bytes: ...
+
+
+class LensesIndex:
+    """The index files in one bucket. Blocks; raises classes of `ingest.errors` only.
+
+    InvalidConfiguration names a file that cannot be what it should, or that somebody else writes.
+    """
+
+    def __init__(self, client: Any, calls: S3Calls, bucket: str) -> None:
+        self._client = client
+        self._calls = calls
+        self._bucket = bucket
+
+    def offsets(self, place: IndexPlace) -> IndexedOffsets:
+        """How far the partition is, once what was pending is finished."""
+        committed = [one for key in place.locks if (one := self._lock(key)) is not None]
+        if not committed:
+            committed = [one for key in place.earlier_locks if (one := self._lock(key)) is not None]
+        if not committed:
+            committed = [Lock(owner="", committed=self._by_names(place))]
+        known = [each.committed for each in committed if each.committed is not None]
+        groups: dict[Values, int] = {}
+        for prefix in place.group_locks:
+            for values, offset in self._group_locks(prefix):
+                groups[values] = max(offset, groups.get(values, offset))
+        return IndexedOffsets(committed=max(known, default=None), groups=tuple(sorted(groups.items())))
+
+    def _group_locks(self, prefix: str) -> list[tuple[Values, int]]:
+        found: list[tuple[Values, int]] = []
+        for entry in list(self._calls.listed(self._bucket, prefix)):
+            values = values_of(entry.id.key)
+            if values is None:
+                continue
+            lock = self._lock(entry.id.key)
+            if lock is not None and lock.committed is not None:
+                found.append((values, lock.committed))
+        return found
+
+    def _by_names(self, place: IndexPlace) -> int | None:
+        """The offset of releases before 9: their newest file whose content names an object that is there."""
+        keys = [entry.id.key for entry in self._calls.listed(self._bucket, place.offsets)]
+        named = sorted(
+            ((offset, key) for key in keys if (offset := offset_of(key)) is not None), reverse=True
+        )
+        for offset, key in named:
+            found = self._read(key)
+            if found is not None and self._exists(found[0].decode(errors="replace")):
+                return offset
+        return None
+
+    # -- one lock --------------------------------------------------------------------------------------------
+
+    def _lock(self, key: str) -> Lock | None:
+        """The lock with nothing pending any more; None where there is none."""
+        found = self._read(key)
+        if found is None:
+            return None
+        raw, etag = found
+        try:
+            lock = read_lock(raw)
+        except InvalidLock as error:
+            raise InvalidConfiguration(
+                f"{self._url(key)} is no lock of Lenses' sink ({error}): repair or delete it, or set "
+                "takeover.indexes=none to begin at the group's offsets."
+            ) from error
+        while lock.pending is not None:
+            lock = self._step(key, lock, lock.pending)
+            etag = self._write(key, lock, etag)
+        return lock
+
+    def _step(self, key: str, lock: Lock, pending: PendingCommit) -> Lock:
+        """What the lock says after the first of its pending operations."""
+        first, *rest = pending.operations
+        if not self._is_done(first):
+            _log.warning(
+                "takeover_commit_dropped",
+                lock=self._url(key),
+                offset=pending.offset,
+                detail="what Lenses' sink had under way is not in the bucket; its records are read again",
+            )
+            return Lock(owner=lock.owner, committed=lock.committed)
+        if rest:
+            return Lock(
+                owner=lock.owner,
+                committed=lock.committed,
+                pending=PendingCommit(offset=pending.offset, operations=tuple(rest)),
+            )
+        _log.info("takeover_commit_finished", lock=self._url(key), offset=pending.offset)
+        return Lock(owner=lock.owner, committed=pending.offset)
+
+    def _is_done(self, operation: Operation) -> bool:
+        """Whether the operation is done, now or before; False when its commit cannot be finished."""
+        if isinstance(operation, UploadOperation):
+            # The file is on the disk of a worker of Connect.
+            return False
+        calls = PostActionCalls(self._client, self._calls, bucket=operation.bucket, is_unconditional=True)
+        etag = operation.etag.strip('"')
+        if isinstance(operation, DeleteOperation):
+            # Gone already, or other content: nothing of this commit.
+            calls.delete(operation.source, etag)
+            return True
+        assert isinstance(operation, CopyOperation)
+        return calls.move(operation.source, etag, operation.destination) or self._exists(
+            operation.destination, bucket=operation.bucket
+        )
+
+    def _write(self, key: str, lock: Lock, etag: str) -> str:
+        """The ETag of the lock with this content, which takes the place of what was read."""
+
+        def put() -> Any:
+            try:
+                return self._client.put_object(
+                    Bucket=self._bucket,
+                    Key=key,
+                    Body=written_lock(lock),
+                    ContentType="application/json",
+                    IfMatch=etag,
+                )
+            except ClientError as error:
+                if answer_of(error)[1] != _PRECONDITION_FAILED:
+                    raise
+                raise InvalidConfiguration(
+                    f"{self._url(key)} was written by somebody else meanwhile: stop Lenses' connector, which "
+                    "is tried again then."
+                ) from error
+
+        return str(self._calls.retried(put, what=self._url(key))["ETag"])
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def _read(self, key: str) -> tuple[bytes, str] | None:
+        """Content and ETag; None when there is no such object."""
+
+        def get() -> tuple[bytes, str]:
+            answer = self._client.get_object(Bucket=self._bucket, Key=key)
+            body: _Bytes = answer["Body"]
+            return body.read(), str(answer["ETag"])
+
+        try:
+            return self._calls.retried(get, what=self._url(key))
+        except ObjectMissing:
+            return None
+        except (ObjectForbidden, AccessDenied) as error:
+            raise self._denied(error) from error
+
+    def _exists(self, key: str, *, bucket: str | None = None) -> bool:
+        try:
+            self._calls.head(bucket or self._bucket, key)
+        except ObjectMissing:
+            return False
+        except (ObjectForbidden, AccessDenied) as error:
+            raise self._denied(error) from error
+        except ObjectError:
+            return True
+        return True
+
+    def _denied(self, error: Exception) -> AccessDenied:
+        arn = f"arn:aws:s3:::{self._bucket}"
+        return AccessDenied(
+            f"The locks of Lenses' sink cannot be read: {error} Allow s3:ListBucket on {arn} and "
+            f"s3:GetObject, s3:PutObject and s3:DeleteObject on {arn}/*, or set takeover.indexes=none to "
+            "begin at the group's offsets."
+        )
+
+    def _url(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+def new_lenses_index(settings: S3Settings, bucket: str) -> LensesIndex:
+    """The index files in the bucket, asked for through a client of its own."""
+    client = new_s3_client(settings, uploads=True).client
+    calls = S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
+    return LensesIndex(client, calls, bucket)
