@@ -1,8 +1,8 @@
 """Pending objects dealt to free slots: which, in what order, how many; and what their results come to.
 
-`lanes` and `partitions` hold the two orders, `limits` what fits into a batch, `backoff` the delays,
-`suspects` who runs alone, `failing` what failures come to; `Planner` is the front door, and shares the
-catalogue's thread. `ingest.catalogue` shows the order of calls.
+`unordered_queue` and `partition_queue` hold the two orders, `batch_limits` what fits into a batch,
+`backoff` the delays, `poison` who runs alone, `retry_policy` what failures come to; `Planner` is the front
+door, and shares the catalogue's thread. `ingest.catalogue` shows the order of calls.
 """
 
 from ingest.planner.backoff import Backoff

@@ -86,7 +86,7 @@ class BatchLimits:
 
 @dataclass(slots=True, kw_only=True)
 class BatchBudget:
-    """What still fits into a lane's part of a batch: `share` is fair to idle slots, `cap` is a bound."""
+    """What still fits into a slot's part of a batch: `share` is fair to idle slots, `cap` is a bound."""
 
     objects: int
     share_bytes: int

@@ -78,16 +78,16 @@ class Planner:
         self._table = catalogue.states.table
         self._limits = limits
         self._backoff = backoff
-        self._lanes: _WaitingQueue
+        self._queue: _WaitingQueue
         if limits.ordering is Ordering.PARTITION:
-            self._lanes = PartitionQueue(limits, self._table)
+            self._queue = PartitionQueue(limits, self._table)
         else:
-            self._lanes = UnorderedQueue(limits, self._table)
+            self._queue = UnorderedQueue(limits, self._table)
         self._plans: dict[int, _Plan] = {}
         self._held_until_ms = 0
         self._held_tries = 0
-        self._suspects = PoisonSuspects(self._states, limits, self._lanes.is_next)
-        self._waiting = Waiting(self._states, self._lanes.goes_before)
+        self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
+        self._waiting = Waiting(self._states, self._queue.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out
@@ -102,7 +102,7 @@ class Planner:
         self._queue_arrivals(now)
         if self.is_paused or now.steady_ms < self._held_until_ms:
             return ()
-        units = self._lanes.take(
+        units = self._queue.take(
             now.steady_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0
         )
         if not units:
@@ -127,14 +127,14 @@ class Planner:
         self._queue_arrivals(now)
         if self.is_paused or now.steady_ms < self._held_until_ms:
             return 0
-        return self._lanes.ready(now.steady_ms, big=self._room_for_big())
+        return self._queue.ready(now.steady_ms, big=self._room_for_big())
 
     def next_due_ms(self) -> int | None:
         """When something that waits for its time may be worked on, if nothing else happens before.
 
         In `steady_ms`; after a `tick` never in the past.
         """
-        due = self._lanes.next_due_ms()
+        due = self._queue.next_due_ms()
         if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
             return self._held_until_ms
         return due
@@ -249,14 +249,14 @@ class Planner:
         """
         gathering = EffectsBuilder()
         self._queue_arrivals(now)
-        self._lanes.wake(now.steady_ms)
+        self._queue.wake(now.steady_ms)
         if now.steady_ms >= self._held_until_ms:
             self._held_until_ms = 0
         if not self.is_paused:
             self._suspects.arm(now, gathering)
         self._states.end_joined(now, gathering)
-        gathering.warnings += self._lanes.warnings
-        self._lanes.warnings = []
+        gathering.warnings += self._queue.warnings
+        self._queue.warnings = []
         effects = gathering.effects()
         if self._states.has_unfinished and self._catalogue.wants_listing:
             resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
@@ -289,7 +289,7 @@ class Planner:
                 continue
             if pending.phase is Phase.WAITING and pending.suspicion is Suspicion.SUSPECT:
                 self._suspects.add(pending)
-            self._lanes.put(pending, now.steady_ms)
+            self._queue.put(pending, now.steady_ms)
 
     def _admit(self, pending: PendingObject, now: Instant) -> bool:
         """Whether it has a place in the queue; what it is read with is decided first."""
@@ -325,7 +325,7 @@ class Planner:
 
     def _settle_down(self, live: _Plan, now: Instant, effects: EffectsBuilder) -> None:
         """Everything that waited for this plan to be over."""
-        self._lanes.over(list(live.units.values()))
+        self._queue.over(list(live.units.values()))
         for pending in live.units.values():
             if pending.parent is not None:
                 self._states.finish_split_object(pending.parent, now, effects)

@@ -118,10 +118,10 @@ class UnorderedQueue:
                 self.put(pending, now_ms)
 
     def _pop_lonely(self, *, may_take_big: bool) -> PendingObject | None:
-        lanes = [self._alone]
+        queues = [self._alone]
         if may_take_big:
-            lanes += [self._fresh_big, self._backlog_big]
-        return next((pending for queue in lanes if (pending := queue.pop(self._table)) is not None), None)
+            queues += [self._fresh_big, self._backlog_big]
+        return next((pending for queue in queues if (pending := queue.pop(self._table)) is not None), None)
 
     def _take_light(self, idle_slots: int) -> list[PendingObject]:
         limits = self._limits

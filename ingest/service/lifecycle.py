@@ -48,7 +48,7 @@ class ListenersPort(Protocol):
 
 
 class SlotsPort(Protocol):
-    """What of the lanes is steered."""
+    """What of the slots is steered."""
 
     def end(self, slot: int) -> None:
         """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""

@@ -1,4 +1,4 @@
-"""Which slots are free, started, ready for a batch, busy, or in doubt: the service's book of the lanes."""
+"""Which slots are free, started, ready for a batch, busy, or in doubt: as the service knows it."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -43,7 +43,7 @@ class SlotParts:
 
 
 class SlotSupervisor:
-    """Owned by the service's thread; `slots` is its book."""
+    """Owned by the service's thread; `slots` says what it knows of each."""
 
     def __init__(self, parts: SlotParts, *, slots: int, max_batch_seconds: float) -> None:
         self._parts = parts

@@ -304,7 +304,7 @@ class SourceLeader:
         process.metrics.leader.set(0)
         process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
         seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = start_thread(partial(running.slot_pool.close, seconds), name="lanes-close")
+        ending = start_thread(partial(running.slot_pool.close, seconds), name="slots-close")
         running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
         running.recovery.close()
         running.watch.close()

@@ -1,4 +1,4 @@
-"""What the lanes tell the service; each event names the start of the slot that it belongs to."""
+"""What the slots tell the service; each event names the start of the slot that it belongs to."""
 
 from dataclasses import dataclass
 

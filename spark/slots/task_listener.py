@@ -43,7 +43,7 @@ class TaskListener:
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
         self._server = socket.create_server((bind, 0), family=family, backlog=128)
         self.address: Address = (advertise, self._server.getsockname()[1])
-        start_thread(self._accept, name="lanes-accept")
+        start_thread(self._accept, name="slots-accept")
 
     def close(self) -> None:
         """Accept no more tasks; connections that stand are left to their owner."""
@@ -65,7 +65,7 @@ class TaskListener:
                 log.warning("task_not_accepted", error=str(error), detail="it is tried again")
                 self._closed.wait(_PAUSE_SECONDS)
                 continue
-            start_thread(partial(self._serve, connection), name="lanes-task")
+            start_thread(partial(self._serve, connection), name="slots-task")
 
     def _serve(self, connection: socket.socket) -> None:
         wire: AuthenticatedSocket | None = None

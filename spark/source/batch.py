@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -30,6 +31,7 @@ from spark.rows import BadRow, RowBatch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints
+from spark.source.refused_records import RefusedRecords
 from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.source.transaction import SlotTransaction
@@ -64,11 +66,7 @@ class BatchRun:
         self._cuts: list[tuple[Split, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
         self._bad_log = bad_row_log()
-        # Where the record last sent stands (None: it was a dead letter), and those that the broker refuses.
-        self._last_sent: tuple[int, Position] | None = None
-        self._last_letter: tuple[SplitProgress, Position] | None = None
-        self._refused: set[tuple[int, Position]] = set()
-        self._emptied: set[tuple[SplitProgress, Position]] = set()
+        self._refused = RefusedRecords()
         self._has_aborted = False
         self._follows_refusal = False
         self._fetched_before: Counter[ObjectId] = Counter()
@@ -252,7 +250,7 @@ class BatchRun:
         """Send rows [begin, end), as many transactions as it takes; `then` is the position behind them."""
         transaction = self._transaction
         while begin < end:
-            if self._refused and (index, rows.positions(begin)) in self._refused:
+            if self._refused.holds_row(index, partial(rows.positions, begin)):
                 self._bad(progress, refused_row(rows, begin, then if begin + 1 == end else None))
                 if progress.is_finished:
                     return
@@ -261,7 +259,7 @@ class BatchRun:
             transaction.make_room()
             until = min(end, begin + transaction.room)
             transaction.touch(progress)
-            self._last_sent = (index, rows.positions(begin))
+            self._refused.sends_row(index, rows.positions(begin))
             self._producer.send(target, rows, begin, until)
             transaction.count(target.topic, until - begin)
             progress.advance(then if until == end else rows.positions(until), records=until - begin)
@@ -307,15 +305,15 @@ class BatchRun:
             becomes = "left out"
             if errors.dead_letter is not None:
                 topic = errors.dead_letter.topic
-                letter = (progress, bad.position)
+                is_emptied = self._refused.holds_dead_letter(progress, bad.position)
                 key, value, headers = dead_letter(
                     progress.split,
                     bad,
                     settings=self._settings,
                     slot=self._batch.slot,
-                    topic_max_bytes=0 if letter in self._emptied else self._limits.of(topic),
+                    topic_max_bytes=0 if is_emptied else self._limits.of(topic),
                 )
-                self._last_sent, self._last_letter = None, letter
+                self._refused.sends_dead_letter(progress, bad.position)
                 self._producer.send_record(topic, key=key, value=value, headers=headers)
                 transaction.count(topic, 1)
                 becomes = "dead letter"
@@ -361,19 +359,8 @@ class BatchRun:
             transaction.limit = sent // 2
             return
         transaction.limit = self._settings.kafka.transaction_records
-        if self._last_sent is not None and self._last_sent not in self._refused:
-            self._refused.add(self._last_sent)
-            return
-        letter = self._last_letter
-        if not sent or letter is None or letter[0] not in touched:
-            # Nothing but checkpoints: there is no smaller step.
-            for progress in touched:
-                progress.fail(error)
-        elif letter not in self._emptied:
-            # Its topic's limit may be lower now than when it was asked for.
-            self._emptied.add(letter)
-        else:
-            letter[0].fail(error)
+        for progress in self._refused.narrow(sent=sent, touched=touched):
+            progress.fail(error)
 
     def _abort_and_go_on(self, error: HeadraceError) -> None:
         """Abort in order to go on with the same producer, which is still the slot's newest one.

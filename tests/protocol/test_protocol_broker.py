@@ -1,6 +1,6 @@
 """The model's broker and group behave as Kafka was found to behave; the protocol stands on these facts."""
 
-from tests.protocol.model.broker import Broker, Entry, Known, Lane, merged
+from tests.protocol.model.broker import Broker, Entry, Known, ProducerState, merged
 from tests.protocol.model.group import NO_MEMBER, Group, Metadata
 
 HALF = Entry("partial", 1)
@@ -9,7 +9,7 @@ DONE = Entry("done", 2)
 
 def three_slots() -> Broker:
     """A driver and two slots, each initialised once."""
-    return Broker((Lane(),) * 3).initialised(0).initialised(1).initialised(2)
+    return Broker((ProducerState(),) * 3).initialised(0).initialised(1).initialised(2)
 
 
 class TestTransactions:

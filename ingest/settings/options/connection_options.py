@@ -50,7 +50,7 @@ TASKS_MAX = optional(
     "tasks.max",
     integer(1, 1_000),
     Group.IDENTITY,
-    "Number of slots: lanes of parallel work, each with a transactional id of its own.",
+    "Number of slots that work in parallel, each with a transactional id of its own.",
     default_says="the Spark default parallelism",
     importance="HIGH",
 )

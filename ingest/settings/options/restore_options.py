@@ -20,7 +20,7 @@ INDEXES = option(
     GLOBS,
     ".indexes/,.temp-upload/",
     Group.RESTORE,
-    "Beginnings of keys that are never data: where a sink keeps its own books.",
+    "Beginnings of keys that are never data: where a sink keeps its own state.",
     importance="LOW",
 )
 TOPIC_MAP_OPTION = option(

@@ -40,7 +40,7 @@ class Known(NamedTuple):
     entry: Entry | None
 
 
-class Lane(NamedTuple):
+class ProducerState(NamedTuple):
     """One transactional id: the epoch of its newest producer and the transaction that producer has open."""
 
     epoch: int = 0
@@ -51,21 +51,21 @@ class Lane(NamedTuple):
 class Broker(NamedTuple):
     """The whole broker. `visible` is every committed row, sorted; one listed twice was produced twice."""
 
-    lanes: tuple[Lane, ...]
+    producers: tuple[ProducerState, ...]
     log: tuple[Record, ...] = ()
     visible: tuple[Row, ...] = ()
 
     def is_current(self, slot: int, epoch: int) -> bool:
         """False: the producer of this epoch is fenced, whatever it sends is refused."""
-        return self.lanes[slot].epoch == epoch
+        return self.producers[slot].epoch == epoch
 
     def initialised(self, slot: int) -> "Broker":
         """After `init_transactions`: the open aborted, the decided complete, older producers fenced."""
-        return self.closed(slot)._with(slot, Lane(self.lanes[slot].epoch + 1))
+        return self.closed(slot)._with(slot, ProducerState(self.producers[slot].epoch + 1))
 
     def closed(self, slot: int) -> "Broker":
         """The id without a transaction: completed when it was decided, else aborted."""
-        was = self.lanes[slot]
+        was = self.producers[slot]
         if was.phase == "none":
             return self
         status: Status = "committed" if was.phase == "decided" else "aborted"
@@ -73,17 +73,17 @@ class Broker(NamedTuple):
             record._replace(status=status) if record.owner == slot and record.status == "open" else record
             for record in self.log
         )
-        return self._replace(log=log)._with(slot, Lane(was.epoch))
+        return self._replace(log=log)._with(slot, ProducerState(was.epoch))
 
     def begun(self, slot: int) -> "Broker":
         """With a transaction open for the id (it holds nothing that readers would wait for yet)."""
-        return self._with(slot, self.lanes[slot]._replace(phase="open"))
+        return self._with(slot, self.producers[slot]._replace(phase="open"))
 
     def produced(
         self, slot: int, rows: Iterable[Row], entries: Iterable[tuple[str, Entry | None]]
     ) -> "Broker":
         """With rows and ledger records in the id's open transaction."""
-        was = self.lanes[slot]
+        was = self.producers[slot]
         log = (*self.log, *(Record(key, entry, slot, "open") for key, entry in entries))
         return self._replace(log=log)._with(slot, was._replace(rows=(*was.rows, *rows)))
 
@@ -93,9 +93,9 @@ class Broker(NamedTuple):
 
     def decided(self, slot: int) -> "Broker":
         """With the id's transaction committed, for good; its markers are written by `closed`."""
-        was = self.lanes[slot]
+        was = self.producers[slot]
         visible = tuple(sorted((*self.visible, *was.rows)))
-        return self._replace(visible=visible)._with(slot, Lane(was.epoch, "decided"))
+        return self._replace(visible=visible)._with(slot, ProducerState(was.epoch, "decided"))
 
     def expired(self, slot: int) -> "Broker":
         """With the id's transaction aborted by the coordinator's timer, which fences its producer."""
@@ -133,7 +133,7 @@ class Broker(NamedTuple):
 
     def decided_entries(self) -> tuple[Known, ...]:
         """What the ledger will say when all markers are written: the truth, which no actor can see."""
-        decided = {slot for slot, state in enumerate(self.lanes) if state.phase == "decided"}
+        decided = {slot for slot, state in enumerate(self.producers) if state.phase == "decided"}
         newest = {
             record.key: Known(record.key, offset, record.entry)
             for offset, record in enumerate(self.log)
@@ -149,8 +149,8 @@ class Broker(NamedTuple):
         }
         return tuple(newest[key] for key in sorted(newest))
 
-    def _with(self, slot: int, state: Lane) -> "Broker":
-        return self._replace(lanes=(*self.lanes[:slot], state, *self.lanes[slot + 1 :]))
+    def _with(self, slot: int, state: ProducerState) -> "Broker":
+        return self._replace(producers=(*self.producers[:slot], state, *self.producers[slot + 1 :]))
 
 
 def merged(view: tuple[Known, ...], news: Iterable[Known], *, newest_wins: bool) -> tuple[Known, ...]:

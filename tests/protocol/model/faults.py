@@ -61,7 +61,7 @@ def _spark(world: World) -> Iterator[Step]:
 
 
 def _broker(world: World) -> Iterator[Step]:
-    for slot, state in enumerate(world.broker.lanes):
+    for slot, state in enumerate(world.broker.producers):
         whose = "driver's" if slot == DRIVER_ID else f"slot {slot}'s"
         if state.phase == "decided":
             yield (

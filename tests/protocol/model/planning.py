@@ -22,7 +22,7 @@ def plan_steps(scenario: Scenario, world: World, number: int, driver: Driver) ->
     if not work:
         return
     for slot in range(1, _usable_slots(scenario, driver) + 1):
-        if driver.plan_of(slot) is None and not (driver.recovery and slot in driver.recovery.lanes):
+        if driver.plan_of(slot) is None and not (driver.recovery and slot in driver.recovery.ids):
             for worker in _free_workers(scenario, world, number):
                 words = f"plans {', '.join(f'{one.key} from {one.row}' for one in work)} for slot {slot}"
                 if scenario.workers > 1:

@@ -15,18 +15,18 @@ from tests.protocol.model.world import (
 )
 
 
-def doubted(scenario: Scenario, driver: Driver, lanes: tuple[int, ...]) -> Driver:
+def doubted(scenario: Scenario, driver: Driver, ids: tuple[int, ...]) -> Driver:
     """The driver with these slots' plans void and about to be fenced, beside what it recovers already."""
     plans = tuple(
-        plan._replace(doubted=True) if plan and slot in lanes else plan
+        plan._replace(doubted=True) if plan and slot in ids else plan
         for slot, plan in enumerate(driver.plans, start=1)
     )
     numbers = {plan.number for plan in plans if plan and plan.doubted}
     voided = driver.voided | numbers if scenario.on.void_before_fence else driver.voided
-    earlier = driver.recovery.lanes if driver.recovery else ()
+    earlier = driver.recovery.ids if driver.recovery else ()
     takeover = driver.recovery is not None and driver.recovery.takeover
-    holders = tuple(0 if slot in lanes else holder for slot, holder in enumerate(driver.holders, start=1))
-    recovery = Recovery(_course(scenario)[0], tuple(sorted({*earlier, *lanes})), takeover=takeover)
+    holders = tuple(0 if slot in ids else holder for slot, holder in enumerate(driver.holders, start=1))
+    recovery = Recovery(_course(scenario)[0], tuple(sorted({*earlier, *ids})), takeover=takeover)
     return driver._replace(plans=plans, voided=voided, recovery=recovery, holders=holders)
 
 
@@ -60,9 +60,9 @@ def _count(
     last = driver.tasks_max
     if scenario.on.fence_all_slots_ever_used:
         last = max(last, _slot_count(view))
-    lanes = (DRIVER_ID, *range(1, last + 1))
+    ids = (DRIVER_ID, *range(1, last + 1))
     stage = next(stage for stage in _course(scenario) if stage != "rotate")
-    after = driver._replace(recovery=recovery._replace(stage=stage, lanes=lanes))
+    after = driver._replace(recovery=recovery._replace(stage=stage, ids=ids))
     yield f"has {last} slots to fence", world.with_driver(number, after)
 
 
@@ -85,12 +85,12 @@ def _fence(
     scenario: Scenario, world: World, number: int, driver: Driver, recovery: Recovery
 ) -> Iterator[Step]:
     """Initialise the next transactional id; what it has open is aborted, or completed when decided."""
-    slot = recovery.lanes[recovery.fenced]
+    slot = recovery.ids[recovery.fenced]
     broker = world.broker.initialised(slot)
     if slot == DRIVER_ID:
-        driver = driver._replace(epoch=broker.lanes[slot].epoch)
+        driver = driver._replace(epoch=broker.producers[slot].epoch)
     recovery = recovery._replace(fenced=recovery.fenced + 1)
-    if recovery.fenced == len(recovery.lanes):
+    if recovery.fenced == len(recovery.ids):
         recovery = recovery._replace(stage=_after(scenario, "fence"))
     after = world._replace(broker=broker).with_driver(number, driver._replace(recovery=recovery))
     yield f"fences {'its own id' if slot == DRIVER_ID else f'slot {slot}'}", after
@@ -119,9 +119,9 @@ def _read(
         view = driver.view
     last = _slot_count(view)
     again_on_more = scenario.on.fence_again_on_larger_count and scenario.on.fence_all_slots_ever_used
-    if recovery.takeover and again_on_more and last >= len(recovery.lanes):
-        lanes = (DRIVER_ID, *range(1, last + 1))
-        again = driver._replace(recovery=Recovery(_course(scenario)[0], lanes, takeover=True))
+    if recovery.takeover and again_on_more and last >= len(recovery.ids):
+        ids = (DRIVER_ID, *range(1, last + 1))
+        again = driver._replace(recovery=Recovery(_course(scenario)[0], ids, takeover=True))
         yield f"reads of {last} slots, fences again", world.with_driver(number, again)
         return
     known = _concluded(scenario, driver)._replace(view=view, read_to=stable)
@@ -141,16 +141,18 @@ def _start_again(scenario: Scenario, world: World, number: int, driver: Driver) 
     """
     ending = {task.slot for task in world.tasks if world.broker.is_current(task.slot, task.epoch)}
     stuck = [
-        slot for slot, state in enumerate(world.broker.lanes) if state.phase == "open" and slot not in ending
+        slot
+        for slot, state in enumerate(world.broker.producers)
+        if state.phase == "open" and slot not in ending
     ]
     if driver.write and driver.write.stage != "unknown":
-        stuck = [lane for lane in stuck if lane != DRIVER_ID]
+        stuck = [one for one in stuck if one != DRIVER_ID]
     if stuck and not world.leads(number):
         if not world.budget.suspicions:
             return  # two drivers that fence each other for ever are no news; the deposed one will notice
         world = world.spent("suspicions")
     if stuck:
-        again = doubted(scenario, driver, tuple(range(len(world.broker.lanes))))
+        again = doubted(scenario, driver, tuple(range(len(world.broker.producers))))
         yield "does not get to the end, fences all", world.with_driver(number, again)
 
 
@@ -160,7 +162,7 @@ def _concluded(scenario: Scenario, driver: Driver) -> Driver:
     plans = tuple(None if plan and plan.doubted else plan for plan in driver.plans)
     # A number that is no live plan's is never granted anyway, unless no account is kept of the answers.
     voided = driver.voided - gone if scenario.on.grant_once else driver.voided | gone
-    write = None if driver.recovery and DRIVER_ID in driver.recovery.lanes else driver.write
+    write = None if driver.recovery and DRIVER_ID in driver.recovery.ids else driver.write
     return driver._replace(plans=plans, voided=voided, write=write, recovery=None)
 
 

@@ -26,7 +26,7 @@ def _initialise(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         return
     broker = world.broker.initialised(task.slot)
     after = world._replace(broker=broker)
-    epoch = broker.lanes[task.slot].epoch
+    epoch = broker.producers[task.slot].epoch
     if scenario.keeps_producers:
         after = after.keeping(task, epoch)
     yield "initialises its producer", after.with_task(_initialised(scenario, after, task, epoch))
@@ -79,7 +79,7 @@ def _begin(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         yield "gives the rest back", world.spent("give_backs").with_task(task._replace(stage="over"))
     if not world.broker.is_current(task.slot, task.epoch):
         yield from _fenced(scenario, world, task)
-    elif world.broker.lanes[task.slot].phase == "decided":
+    elif world.broker.producers[task.slot].phase == "decided":
         return  # the broker asks to try again until the markers of the last one are written
     elif scenario.on.offset_commit_first and not _offsets_accepted(scenario, world, task):
         yield "begins, its offset commit is refused", _ended(world, task)
@@ -118,7 +118,7 @@ def _commit(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         return
     if not scenario.on.offset_commit_first and not _offsets_accepted(scenario, world, task):
         broker = world.broker.closed(task.slot)
-        words = f"its offset commit is refused after {len(world.broker.lanes[task.slot].rows)} rows"
+        words = f"its offset commit is refused after {len(world.broker.producers[task.slot].rows)} rows"
         yield words, _ended(world._replace(broker=broker), task)
         return
     done = decided(scenario, world, task.slot)
@@ -137,7 +137,7 @@ def _resolve(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
         return
     if not scenario.on.unanswered_commit_is_unknown:
         # The broker has nothing to abort when it has committed, and the producer is none the wiser.
-        phase = world.broker.lanes[task.slot].phase
+        phase = world.broker.producers[task.slot].phase
         broker = world.broker.closed(task.slot) if phase == "open" else world.broker
         again = task._replace(stage="ready", sent=((), ()))
         yield "aborts and sends the rows again", world._replace(broker=broker).with_task(again)
@@ -145,7 +145,7 @@ def _resolve(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     if not scenario.on.unanswered_abort_is_unknown:
         clean = task._replace(stage="over", sent=((), ()))
         yield "aborts, nobody answers, and it calls that clean", world.with_task(clean)
-    is_open = world.broker.lanes[task.slot].phase == "open"
+    is_open = world.broker.producers[task.slot].phase == "open"
     after = decided(scenario, world, task.slot) if is_open else world
     yield "repeats its commit", after.with_task(_acknowledged(task))
     yield "gives up: unknown", _ended(world, task)
@@ -175,7 +175,7 @@ def _fenced(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     yield "finds itself fenced", _ended(world, task)
     if not scenario.on.never_initialise_again and world.budget.retries:
         broker = world.broker.initialised(task.slot)
-        again = task._replace(stage="ready", epoch=broker.lanes[task.slot].epoch, sent=((), ()))
+        again = task._replace(stage="ready", epoch=broker.producers[task.slot].epoch, sent=((), ()))
         yield "was fenced, initialises again", world.spent("retries")._replace(broker=broker).with_task(again)
 
 
@@ -193,7 +193,7 @@ def _acknowledged(task: Task) -> Task:
 
 
 def decided(scenario: Scenario, world: World, slot: int) -> World:
-    """The world with the lane's transaction committed; markers come at once, or late if so asked."""
+    """The world with the id's transaction committed; markers come at once, or late if so asked."""
     broker = world.broker.decided(slot)
     return world._replace(broker=broker if scenario.late_markers else broker.closed(slot))
 

@@ -7,7 +7,7 @@ C. Nothing here is ever changed in place.
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tests.protocol.model.broker import DRIVER_ID, Broker, Entry, Known, Lane
+from tests.protocol.model.broker import DRIVER_ID, Broker, Entry, Known, ProducerState
 from tests.protocol.model.group import Group, Metadata
 from tests.protocol.model.protections import ALL, Protections
 
@@ -128,8 +128,8 @@ class Recovery(NamedTuple):
     """Void, fence, read: how far the driver has come with it."""
 
     stage: RecoveryStage
-    lanes: tuple[int, ...]
-    fenced: int = 0  # how many of the lanes are fenced
+    ids: tuple[int, ...]
+    fenced: int = 0  # how many of the ids are fenced
     end: int = 0  # where the ledger has to be read to, once that is known
     takeover: bool = False
 
@@ -251,7 +251,7 @@ def first_world(scenario: Scenario) -> World:
         recovery=Recovery("count", (DRIVER_ID,), takeover=True),
     )
     return World(
-        broker=Broker((Lane(),) * (scenario.slots + 1)).produced_plainly(scenario.ledger),
+        broker=Broker((ProducerState(),) * (scenario.slots + 1)).produced_plainly(scenario.ledger),
         group=Group("member 0", ("member 0",)),
         queue=frozenset(scenario.sizes),
         drivers=(first, *drivers[1:]),

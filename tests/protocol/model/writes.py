@@ -19,7 +19,7 @@ def replay_key(name: str) -> str:
 
 def write_steps(scenario: Scenario, world: World, number: int, driver: Driver) -> Iterator[Step]:
     """Begin one of the writes that the driver has to make, or go on with the one in hand."""
-    if driver.recovery and (driver.recovery.takeover or DRIVER_ID in driver.recovery.lanes):
+    if driver.recovery and (driver.recovery.takeover or DRIVER_ID in driver.recovery.ids):
         return
     go_on = _in_transaction if scenario.on.driver_writes_in_transactions else _plainly
     if driver.write:
@@ -85,7 +85,7 @@ def _in_transaction(
         yield f"writes {write.name}", after.with_driver(number, written)
     elif write.stage == "written":
         yield from _commit(scenario, world, number, driver, write)
-    elif driver.metadata is None or world.broker.lanes[DRIVER_ID].phase == "decided":
+    elif driver.metadata is None or world.broker.producers[DRIVER_ID].phase == "decided":
         return
     elif scenario.on.offset_commit and not world.group.accepts(driver.metadata):
         yield f"is refused at {write.name}", _refused(scenario, world, number, driver)

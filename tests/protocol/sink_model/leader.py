@@ -36,7 +36,7 @@ def _recovering(scenario: Scenario, world: World, number: int, leader: Leader) -
     """Nothing is granted under the old number any more: fence."""
     after = world.with_leader(number, leader._replace(state="fenced", number=0, ending=False))
     if scenario.on.fence:
-        after = after._replace(lanes=(0, *(epoch + 1 for epoch in world.lanes[1:])))
+        after = after._replace(epochs=(0, *(epoch + 1 for epoch in world.epochs[1:])))
     yield "fences the slots", after
 
 
@@ -197,7 +197,7 @@ def _start(scenario: Scenario, world: World, number: int, leader: Leader) -> Ite
         )
     elif leader.used < MOST_BATCHES and number == world.leading:
         # What a deposed leader grants once more is in the source's model; what it has launched is here.
-        for slot in range(1, len(world.lanes)):
+        for slot in range(1, len(world.epochs)):
             yield from _grant(scenario, world, number, slot, start.checkpoint)
 
 

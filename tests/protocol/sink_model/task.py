@@ -34,11 +34,11 @@ def task_steps(scenario: Scenario, world: World) -> Iterator[Step]:
 
 def _launched(_scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
     """Initialise the producer, which fences the one before."""
-    epoch = world.lanes[task.slot] + 1
-    lanes = (*world.lanes[: task.slot], epoch, *world.lanes[task.slot + 1 :])
+    epoch = world.epochs[task.slot] + 1
+    epochs = (*world.epochs[: task.slot], epoch, *world.epochs[task.slot + 1 :])
     yield (
         "initialises",
-        world._replace(lanes=lanes).with_task(task._replace(stage="initialised", epoch=epoch)),
+        world._replace(epochs=epochs).with_task(task._replace(stage="initialised", epoch=epoch)),
     )
 
 
@@ -69,7 +69,7 @@ def _filling(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
 
 
 def _begun(scenario: Scenario, world: World, task: Task) -> Iterator[Step]:
-    if world.lanes[task.slot] != task.epoch:
+    if world.epochs[task.slot] != task.epoch:
         yield "is fenced at its commit", _over(world, task)
         return
     assert task.commit is not None, "a transaction that was begun has something"
@@ -244,7 +244,7 @@ def _begin(scenario: Scenario, world: World, task: Task, commit: PartitionCommit
         if not is_led:
             after = after.with_leader(task.leader, leader._replace(state="gone"))
         yield "is refused at its group commit", after
-    elif world.lanes[task.slot] != task.epoch:
+    elif world.epochs[task.slot] != task.epoch:
         yield "is fenced at its begin", _over(world, task)
     else:
         yield "begins", world.with_task(task._replace(stage="begun", commit=commit))

@@ -162,7 +162,7 @@ class World(NamedTuple):
     """Everything."""
 
     leaders: tuple[Leader, ...]
-    lanes: tuple[int, ...]  # the epoch of each slot's newest producer
+    epochs: tuple[int, ...]  # the epoch of each slot's newest producer
     leading: int = 0
     generation: int = 1
     life: int = 0
@@ -207,7 +207,7 @@ def first_world(scenario: Scenario) -> World:
     first = leaders[0]._replace(state="recovering")
     return World(
         leaders=(first, *leaders[1:]),
-        lanes=(0,) * (scenario.slots + 1),
+        epochs=(0,) * (scenario.slots + 1),
         produced=len(scenario.records) - scenario.budget.produced,
         budget=scenario.budget,
     )
