@@ -1,4 +1,7 @@
-"""The jars of the Kafka broker: exactly those of `kafka-jars.lock`, fetched once and checked each time."""
+"""Jars of Kafka: exactly those of a lock, fetched once and checked each time.
+
+`kafka-jars.lock` has the broker's, `connect-jars.lock` what a Kafka Connect worker needs beside them.
+"""
 
 import hashlib
 import importlib.util
@@ -44,14 +47,14 @@ def read_lock(lock: Path = LOCK) -> list[Jar]:
     return jars
 
 
-def fetch(folder: Path) -> list[Path]:
-    """The paths of all locked jars in `folder`, fetched where they are missing.
+def fetch(folder: Path, lock: Path = LOCK) -> list[Path]:
+    """The paths of all jars of a lock in `folder`, fetched where they are missing.
 
     Maven fetches where it is installed: it is the faster one (8 s, Ivy 28 s) and knows the mirror a site has
     configured. Otherwise Ivy does, which PySpark ships. Both keep what they fetched in the user's cache.
     PartError when a jar cannot be fetched or is not the locked one. Blocks.
     """
-    jars = read_lock()
+    jars = read_lock(lock)
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     missing = [jar for jar in jars if not (folder / jar.name).exists()]
@@ -60,7 +63,7 @@ def fetch(folder: Path) -> list[Path]:
             _fetch_missing(missing, Path(scratch))
             for jar in missing:
                 (Path(scratch) / jar.name).replace(folder / jar.name)
-    if mismatches := list(_mismatches(jars, folder)):
+    if mismatches := list(_mismatches(jars, folder, lock.name)):
         raise PartError("\n".join(mismatches))
     return [folder / jar.name for jar in jars]
 
@@ -135,13 +138,13 @@ def _maven(jars: Iterable[Jar], scratch: Path) -> list[str] | None:
     ]
 
 
-def _mismatches(jars: Iterable[Jar], folder: Path) -> Iterator[str]:
+def _mismatches(jars: Iterable[Jar], folder: Path, lock_name: str) -> Iterator[str]:
     for jar in jars:
         path = folder / jar.name
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != jar.sha256:
             path.unlink()
             yield (
-                f"{jar.name} has sha256 {digest}, but {LOCK.name} says {jar.sha256}; it was removed: "
+                f"{jar.name} has sha256 {digest}, but {lock_name} says {jar.sha256}; it was removed: "
                 "run again, and if it stays so, do not trust the place it comes from"
             )

@@ -12,6 +12,8 @@ SLOTS: Final = ControlKey("slots")
 OWNER: Final = ControlKey("owner")
 FIRST_START: Final = ControlKey("first_start")
 PAUSE: Final = ControlKey("pause")
+CREATION: Final = ControlKey("creation")
+TOPICS: Final = ControlKey("topics")
 _COMMAND: Final = "command:"
 
 
@@ -58,6 +60,29 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """As which creation in a worker the connector has begun, and what it was created to do.
+
+    Deleted and created again it has another `id`, and begins as it was created, not as it was left.
+    """
+
+    v: int = VERSION
+    id: int
+    state: TargetState
+
+
+class TopicsReset(msgspec.Struct, frozen=True, kw_only=True):
+    """When the list of a connector's topics was last emptied (`PUT .../topics/reset`).
+
+    `offsets` says of a sink's partitions, as (topic, partition, offset), where each went on then: its topic
+    is listed again once one of them has moved.
+    """
+
+    v: int = VERSION
+    at_ms: int
+    offsets: tuple[tuple[str, int, int], ...] = ()
+
+
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What every command says; `ingest.commands.command_records.ObjectsCommand` adds the objects it is for.
 
@@ -70,13 +95,15 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-Control = SlotCount | Owner | FirstStart | Pause | CommandRecord
+Control = SlotCount | Owner | FirstStart | Pause | Creation | TopicsReset | CommandRecord
 
 _KINDS: Final[dict[str, type[Control]]] = {
     SLOTS.name: SlotCount,
     OWNER.name: Owner,
     FIRST_START.name: FirstStart,
     PAUSE.name: Pause,
+    CREATION.name: Creation,
+    TOPICS.name: TopicsReset,
 }
 
 

@@ -19,6 +19,10 @@ class ConnectorRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config: dict[str, str]
     at_ms: int
+    created_ms: int | None = None
+    """When it was created, which tells it from one of the same name before; None: it is a file."""
+    initial_state: str = "RUNNING"
+    """What it was created to do, in Connect's words."""
     problem: str | None = None
     """Why it cannot run, where its file cannot be read; never in the topic."""
 

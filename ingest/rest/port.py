@@ -98,7 +98,10 @@ class ConnectorPort(Protocol):
         """Start again what has failed and is not tried again by itself; False when nothing has."""
 
     def topics(self) -> Sequence[str]:
-        """The topics that a source has written to, or a sink has read, sorted."""
+        """The topics that a source has written to, or a sink has read, since the last reset, sorted."""
+
+    def reset_topics(self) -> None:
+        """Forget which topics these are; return when it is in the ledger."""
 
 
 class SourcePort(ConnectorPort, Protocol):

@@ -145,8 +145,9 @@ class RestRoutes:
         return Response.of_json({one.identity.name: {"topics": list(one.port.topics())}})
 
     def _reset_topics(self, call: Call) -> Response:
-        self._find(call, "Connector {} not found")
-        raise Refused(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
+        one = self._find(call, "Connector {} not found")
+        one.port.reset_topics()
+        return Response.empty(HTTPStatus.ACCEPTED)
 
     # -- steering --------------------------------------------------------------------------------------------
 

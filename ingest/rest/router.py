@@ -36,12 +36,22 @@ class Call:
         return parse_qs(self.request.query).get(name, [default])[0]
 
     def json(self) -> Any:
-        """The body; 400 when it is no JSON."""
+        """The body; 415 when it is not sent as JSON, 400 when it is none."""
+        if not self.request.body.strip():
+            raise Refused(HTTPStatus.BAD_REQUEST, "The request has no body: a JSON document is needed")
+        content_type = str(self.request.headers.get("Content-Type", ""))
+        if content_type.partition(";")[0].strip().lower() != _JSON:
+            raise Refused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"HTTP 415 Unsupported Media Type: send the body with Content-Type: {_JSON}",
+            )
         try:
             return json.loads(self.request.body)
         except ValueError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, "The body of the request is not JSON") from error
 
+
+_JSON: Final = "application/json"
 
 Act = Callable[[Call], Response]
 Acts = Mapping[str, Act]

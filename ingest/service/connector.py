@@ -11,6 +11,7 @@ from ingest.clock import wall_ms
 from ingest.errors import LeadershipLost, TakenOver, Unavailable
 from ingest.exits import Exit
 from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import Creation
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
@@ -45,6 +46,8 @@ class RunOptions:
     until_idle: bool = False
     accept_new_ledger: bool = False
     startup_seconds: float = 60.0
+    creation: Creation | None = None
+    """As which creation in a worker it runs; None: it goes on as it was left."""
 
 
 class Connector:
@@ -118,6 +121,7 @@ class Connector:
             startup_deadline=self._deadline,
             admin=KafkaAdmin(self._clients.admin),
             failures=self._failures,
+            creation=self._options.creation,
         )
         return self._lead(process)
 

@@ -13,6 +13,7 @@ from ingest.exits import Exit
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.leadership import Leadership
+from ingest.service.creation import begin_as_created
 from ingest.service.lead_wait import LeadWait, require_same_ledger
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.service_events import Fatal
@@ -63,6 +64,7 @@ class LeadershipPhase:
                 slot_pool = self._new_slot_pool(closing)
             with self._leading_again_later():
                 ledger.raise_slots(self._process.slot_source.slots)
+                begin_as_created(ledger, self._process.creation)
             taken = TakenLead(
                 process=self._process,
                 leadership=leadership,

@@ -19,7 +19,15 @@ from ingest.catalogue import Catalogue, Effects, LedgerWrite
 from ingest.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.clock import Instant
 from ingest.commands.command_queue import CommandQueue, CommandStep
-from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
+from ingest.kafka.control_records import (
+    PAUSE,
+    TOPICS,
+    Pause,
+    TargetState,
+    TopicsReset,
+    decode_control,
+    encode_control,
+)
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.objects import ObjectId, S3Object
 from ingest.planner import Planner
@@ -136,6 +144,16 @@ class Lifecycle:
 
         self._wanted = target
         self._commands.request_step(make, written)
+
+    def reset_topics(self, told: Future[None]) -> None:
+        """Write down that the topics up to now do not count any more; told once it is written."""
+
+        def make(now: Instant) -> CommandStep:
+            return CommandStep(
+                effects=Effects(), record=(TOPICS, encode_control(TopicsReset(at_ms=now.wall_ms)))
+            )
+
+        self._commands.request_step(make, lambda _step: told.set_result(None))
 
     def restart(self, slots: Collection[int], *, lists: bool) -> None:
         """End the tasks of these slots at their next checkpoint; what there is to do starts them anew."""

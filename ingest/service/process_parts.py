@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ingest.kafka.admin import KafkaAdmin
+from ingest.kafka.control_records import Creation
 from ingest.kafka.kafka_clients import ClientProperties
 from ingest.metrics import Metrics
 from ingest.model.snapshot import SnapshotHolder
@@ -33,6 +34,8 @@ class ProcessParts:
     """Monotonic seconds."""
     admin: KafkaAdmin
     failures: ThreadFailures
+    creation: Creation | None
+    """As which creation in a worker it runs."""
 
 
 @dataclass(slots=True)

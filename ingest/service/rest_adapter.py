@@ -1,12 +1,14 @@
 """The running connector as the REST interface asks it: from threads of its own, answered by the service's."""
 
 import threading
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ingest.errors import HeadraceError
-from ingest.kafka.control_records import TargetState
+from ingest.kafka.control_records import TOPICS, TargetState
+from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.snapshot import SnapshotHolder
 from ingest.rest.port import ConnectorCondition, NotLeading, Unanswered
 from ingest.service.service_events import RunInServiceThread
@@ -15,6 +17,7 @@ T = TypeVar("T")
 
 # As long as Connect itself lets a request wait.
 REQUEST_SECONDS: Final = 90.0
+LOOK_SECONDS: Final = 0.01
 # How long a stop waits for slots to be given back: a task commits at its next batch of rows.
 _STOP_SECONDS: Final = 60.0
 
@@ -25,6 +28,10 @@ class Steering(Protocol):
     @property
     def post(self) -> Callable[[RunInServiceThread], None]:
         """Have something done in the service's thread."""
+
+    @property
+    def cache(self) -> LedgerCache:
+        """What is read back of the ledger."""
 
     def condition(self) -> ConnectorCondition:
         """How the connector is now."""
@@ -37,6 +44,9 @@ class Steering(Protocol):
 
     def restart_task(self, slot: int) -> None:
         """End the task of one slot at its next checkpoint."""
+
+    def reset_topics(self, told: Future[None]) -> None:
+        """Write down that the topics up to now do not count any more; told once it is written."""
 
 
 V = TypeVar("V", bound=Steering)
@@ -102,6 +112,19 @@ class RestAdapter(Generic[V]):
         """End the task of one slot at its next checkpoint."""
         led = self._require_led()
         self._ask(led, lambda: led.restart_task(slot))
+
+    def reset_topics(self) -> None:
+        """Return once the ledger says that the topics up to now do not count any more."""
+        led = self._require_led()
+        before = led.cache.controls().get(TOPICS)
+        told: Future[None] = Future()
+        self._ask(led, lambda: led.reset_topics(told))
+        self._await(led, told, REQUEST_SECONDS)
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while led.cache.controls().get(TOPICS) == before:
+            if time.monotonic() > deadline:
+                raise Unanswered("The reset is written, but could not be read back: is Kafka up?")
+            time.sleep(LOOK_SECONDS)
 
     # -- inside ----------------------------------------------------------------------------------------------
 

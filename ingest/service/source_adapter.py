@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from ingest.catalogue import LedgerWrite
-from ingest.kafka.control_records import TargetState
+from ingest.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
 from ingest.kafka.ledger_cache import CachedEntry as Cached
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry, State
@@ -18,13 +18,12 @@ from ingest.model.snapshot import SnapshotHolder
 from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotStopped, Unanswered
 from ingest.rest.rest_offsets import has_offset
 from ingest.service.lifecycle import Lifecycle
-from ingest.service.rest_adapter import REQUEST_SECONDS, RestAdapter
+from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
 from ingest.service.service_events import OwnEvent
 from ingest.service.statistics import Statistics
 
 # A reset is a transaction of so many objects after the other.
 _RESET_AT_ONCE: Final = 1_000
-_LOOK_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,10 @@ class SourceLeadership:
         """See `Steering.restart_task`."""
         self.lifecycle.restart([slot], lists=False)
 
+    def reset_topics(self, told: Future[None]) -> None:
+        """See `Steering.reset_topics`."""
+        self.lifecycle.reset_topics(told)
+
 
 class SourceAdapter(RestAdapter[SourceLeadership]):
     """`ingest.rest.port.SourcePort` over the service."""
@@ -72,14 +75,20 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
         self._topics.add(topic)
 
     def topics(self) -> Sequence[str]:
-        """The topics of all objects in the ledger, looked through once, and of all commits since."""
+        """The topics of objects in the ledger, looked through once, and of all commits since."""
         led = self._require_led()
         with self._topics_lock:
             if not self._has_looked_for_topics:
-                found = {known.entry.topic for known in led.cache.scan(led.bucket) if known.entry.records}
-                self._topics.update(topic for topic in found if topic is not None)
+                self._topics.update(source_topics(led.cache, led.bucket))
                 self._has_looked_for_topics = True
         return sorted(self._topics.copy())
+
+    def reset_topics(self) -> None:
+        """See `RestAdapter.reset_topics`."""
+        super().reset_topics()
+        with self._topics_lock:
+            self._topics = set()
+            self._has_looked_for_topics = False
 
     def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order, read page by page."""
@@ -129,7 +138,17 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
                 raise Unanswered(
                     "The offsets are changed, but the ledger could not be read back: is Kafka up?"
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
+
+
+def source_topics(cache: LedgerCache, bucket: str) -> list[str]:
+    """The topics that objects of the ledger went to since the last reset, sorted."""
+    raw = cache.controls().get(TOPICS)
+    reset = None if raw is None else decode_control(TOPICS, raw)
+    since = reset.at_ms if isinstance(reset, TopicsReset) else -1
+    entries = (cached.entry for cached in cache.scan(bucket))
+    found = {entry.topic for entry in entries if entry.records and entry.updated_ms > since}
+    return sorted(topic for topic in found if topic is not None)
 
 
 def known_of(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> LedgerObject:

@@ -23,8 +23,8 @@ from ingest.rest.port import (
     SinkPort,
     SourcePort,
 )
-from ingest.service.sink.sink_adapter import checkpoints
-from ingest.service.source_adapter import known_of
+from ingest.service.sink.sink_adapter import checkpoints, sink_topics
+from ingest.service.source_adapter import known_of, source_topics
 
 # So long after the last question the ledger is followed, so that who polls does not have it read each time.
 _IDLE_SECONDS: Final = 60.0
@@ -146,6 +146,10 @@ class InstanceConnector(Generic[P]):
         """The leader's."""
         return self._leader.revive()
 
+    def reset_topics(self) -> None:
+        """The leader's."""
+        self._leader.reset_topics()
+
     def restart(self, slots: Collection[int]) -> None:
         """The leader's."""
         self._leader.restart(slots)
@@ -174,11 +178,8 @@ class InstanceSource(InstanceConnector[SourcePort]):
         self._bucket = bucket
 
     def topics(self) -> Sequence[str]:
-        """The topics that its objects went to, sorted."""
-        if self._leads():
-            return self._leader.topics()
-        entries = (cached.entry for cached in self._ledger.cache().scan(self._bucket))
-        return sorted({entry.topic for entry in entries if entry.records and entry.topic is not None})
+        """The topics that its objects went to since the last reset, sorted."""
+        return self._leader.topics() if self._leads() else source_topics(self._ledger.cache(), self._bucket)
 
     def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, in key order."""
@@ -208,8 +209,8 @@ class InstanceSink(InstanceConnector[SinkPort]):
     """`ingest.rest.port.SinkPort` of an instance that leads at times."""
 
     def topics(self) -> Sequence[str]:
-        """The topics of which something was read, sorted."""
-        return sorted({partition.topic for partition in self.offsets()})
+        """The topics of which something was read since the last reset, sorted."""
+        return self._leader.topics() if self._leads() else sink_topics(self._ledger.cache())
 
     def offsets(self) -> Mapping[TopicPartition, int]:
         """Where each topic-partition goes on."""

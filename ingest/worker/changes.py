@@ -42,12 +42,14 @@ class ConnectorChanges:
         self._reserved = reserved
         self._lock = threading.Lock()
 
-    def create(self, name: str, config: Mapping[str, str]) -> ConnectorRecord:
+    def create(
+        self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING"
+    ) -> ConnectorRecord:
         """The new connector; 409 when there is one of this name, 400 with all that is wrong with it."""
         with self._lock:
             if name in self._records():
                 raise Refused(HTTPStatus.CONFLICT, f"Connector {name} already exists")
-            return self._put(name, config, None)
+            return self._put(name, config, None, initial_state)
 
     def configure(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorRecord, bool]:
         """The connector as it is now, and whether it is new. What it has already changes nothing."""
@@ -75,9 +77,20 @@ class ConnectorChanges:
     def _records(self) -> dict[str, ConnectorRecord]:
         return connector_records(self._store.controls())
 
-    def _put(self, name: str, config: Mapping[str, str], before: ConnectorRecord | None) -> ConnectorRecord:
+    def _put(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        before: ConnectorRecord | None,
+        initial_state: str = "RUNNING",
+    ) -> ConnectorRecord:
+        now = wall_ms()
         record = ConnectorRecord(
-            name=name, config=kept_secrets(config, before) | {"name": name}, at_ms=wall_ms()
+            name=name,
+            config=kept_secrets(config, before) | {"name": name},
+            at_ms=now,
+            created_ms=now if before is None else before.created_ms,
+            initial_state=initial_state if before is None else before.initial_state,
         )
         if before is not None and before.config == record.config:
             return before

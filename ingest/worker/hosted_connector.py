@@ -9,7 +9,7 @@ import structlog
 
 from ingest.errors import HeadraceError
 from ingest.exits import Exit, exit_code
-from ingest.kafka.control_records import TargetState
+from ingest.kafka.control_records import Creation, TargetState
 from ingest.model.connector_records import ConnectorRecord
 from ingest.probes.ledger_reader import open_ledger_reader
 from ingest.rest.port import ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
@@ -130,7 +130,7 @@ class HostedConnector:
             before.connector.close()
         connector = Connector(
             settings,
-            RunOptions(),
+            RunOptions(creation=_creation(self.record)),
             self._stop,
             slot_source=SharedSlots(self._spark, settings),
             failures=failures,
@@ -149,6 +149,12 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def _creation(record: ConnectorRecord) -> Creation | None:
+    if record.created_ms is None:
+        return None
+    return Creation(id=record.created_ms, state=TargetState(record.initial_state.lower()))
 
 
 class HostedPort:
@@ -191,6 +197,10 @@ class HostedPort:
     def topics(self) -> Sequence[str]:
         """See `ConnectorPort.topics`."""
         return self._port().topics()
+
+    def reset_topics(self) -> None:
+        """See `ConnectorPort.reset_topics`."""
+        self._port().reset_topics()
 
     def _port(self) -> ConnectorPort:
         failure, connector = self._hosted.failure, self._hosted.connector

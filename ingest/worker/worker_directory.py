@@ -126,6 +126,10 @@ class _Absent:
         """See `ConnectorPort.topics`."""
         _refuse()
 
+    def reset_topics(self) -> None:
+        """See `ConnectorPort.reset_topics`."""
+        _refuse()
+
     def items(self) -> Iterator[dict[str, Any]]:
         """See `OffsetsPort.items`."""
         _refuse()

@@ -3,7 +3,7 @@
 import http.client
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -19,6 +19,7 @@ from ingest.worker.worker_directory import WorkerDirectory
 FORWARDED: Final = "Headrace-Forwarded"
 _FORWARD_SECONDS: Final = 100.0
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+_CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _CONNECTOR_PARTS: Final = 2
 _PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
 
@@ -45,11 +46,11 @@ def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapp
         return Response(answer.status, answer.content_type, answer.body, headers=where)
 
     def create(call: Call) -> Response:
-        name, config = _creation(call.json())
-        return shown(changes.create(name, config), HTTPStatus.CREATED)
+        name, config, state = _creation(call.json())
+        return shown(changes.create(name, config, initial_state=state), HTTPStatus.CREATED)
 
     def configure(call: Call) -> Response:
-        name, config = call.names[0], texts_of(call.json())
+        name, config = call.names[0], _whole_config(call.json())
         _require_same_name(name, config.get("name"))
         record, is_new = changes.configure(name, config)
         return shown(record, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
@@ -104,6 +105,8 @@ class WorkerRoutes:
         if request.headers.get(FORWARDED) is None:
             if parts == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
                 return self._expanded(request)
+            if request.method == "PUT" and parts[:2] == ["admin", "loggers"] and _is_for_all(request):
+                return self._everywhere(replace(request, query=""))
             url = self._elsewhere(request.method, parts)
             if isinstance(url, Response):
                 return url
@@ -139,6 +142,23 @@ class WorkerRoutes:
                 return self._routes.answer(request)
             return _conflict(f"the worker at {url} does not answer ({error})")
 
+    def _everywhere(self, request: Request) -> Response:
+        """A level that is changed on every worker of the group: 204, as nobody's loggers are shown."""
+        own = self._routes.answer(request)
+        if own.status is not HTTPStatus.OK:
+            return own
+        workers = self._membership.workers()
+        for name, worker in ({} if workers is None else workers.workers).items():
+            if name == self._membership.own_id or worker.url is None:
+                continue
+            try:
+                theirs = forward(worker.url, request)
+            except OSError as error:
+                return _conflict(f"the worker at {worker.url} does not answer ({error})")
+            if theirs.status is not HTTPStatus.OK:
+                return theirs
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
     def _expanded(self, request: Request) -> Response:
         """`GET /connectors?expand=..`: each connector as the worker shows it that runs it."""
         own = self._routes.answer(request)
@@ -172,6 +192,11 @@ class WorkerRoutes:
             url = request.body.decode("utf-8", "replace").strip()
             membership.on_heartbeat(parts[2], url or None)
         return Response.empty(HTTPStatus.NO_CONTENT)
+
+
+def _is_for_all(request: Request) -> bool:
+    """Whether it is meant for every worker (`?scope=cluster`)."""
+    return [one.lower() for one in parse_qs(request.query).get("scope", [])][:1] == ["cluster"]
 
 
 def is_change(method: str, parts: list[str]) -> bool:
@@ -220,31 +245,47 @@ def _json(response: Response) -> Any:
     return json.loads(response.body)
 
 
-def _creation(body: Any) -> tuple[str, dict[str, str]]:
-    """Name and configuration of `POST /connectors`."""
+def _creation(body: Any) -> tuple[str, dict[str, str], str]:
+    """Name, configuration and first state of `POST /connectors`."""
     config = body.get("config") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(config, dict):
         raise Refused(
             HTTPStatus.BAD_REQUEST, 'The body has to be {"name": NAME, "config": {OPTION: VALUE, ..}}'
         )
-    if body.get("initial_state") not in (None, "RUNNING"):
+    if unknown := sorted(body.keys() - _CREATION_FIELDS):
         raise Refused(
             HTTPStatus.BAD_REQUEST,
-            f"initial_state = {body['initial_state']!r}: a connector is created RUNNING here; PUT .../pause "
-            f"or /stop follows ({', '.join(_STATES)} are Connect's)",
+            f"Unrecognized field {unknown[0]!r}; there are: {', '.join(sorted(_CREATION_FIELDS))}",
         )
-    texts = texts_of(config)
-    name = str(body.get("name") or texts.get("name") or "").strip()
+    initial_state = str(body.get("initial_state") or _STATES[0]).upper()
+    if initial_state not in _STATES:
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"initial_state = {body['initial_state']!r}: expected one of {', '.join(_STATES)}",
+        )
+    texts = _whole_config(config)
+    name = str(body.get("name") or "").strip()
+    _require_same_name(name, texts.get("name"))
     if not name:
         raise Refused(HTTPStatus.BAD_REQUEST, "The name of the connector is missing")
-    _require_same_name(name, texts.get("name"))
-    return name, texts
+    return name, texts, initial_state
+
+
+def _whole_config(body: Any) -> dict[str, str]:
+    """The options of a body that is a connector's whole configuration: no option of it may be null."""
+    texts = texts_of(body)
+    if nulls := sorted(option for option, value in body.items() if value is None):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"{', '.join(nulls)}: Null value can not be supplied as the configuration value. Leave the "
+            "option out, or remove it with PATCH",
+        )
+    return texts
 
 
 def _require_same_name(name: str, given: Any) -> None:
     if given is not None and given != name:
         raise Refused(
             HTTPStatus.BAD_REQUEST,
-            f"Connector name configuration ({given}) doesn't match connector name in the URL or body "
-            f"({name})",
+            f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})",
         )

@@ -2,17 +2,21 @@ import pytest
 
 from ingest.errors import InvalidLedger
 from ingest.kafka.control_records import (
+    CREATION,
     FIRST_START,
     OWNER,
     PAUSE,
     SLOTS,
+    TOPICS,
     CommandRecord,
     Control,
+    Creation,
     FirstStart,
     Owner,
     Pause,
     SlotCount,
     TargetState,
+    TopicsReset,
     command_key,
     decode_control,
     encode_control,
@@ -34,6 +38,16 @@ from ingest.model.ledger_entry import ControlKey, encode_key
             '{"v":1,"at_ms":7,"start_key":null,"uploads":{"é":5}}'.encode(),
         ),
         (PAUSE, Pause(state=TargetState.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
+        (
+            CREATION,
+            Creation(id=5, state=TargetState.STOPPED),
+            b'{"v":1,"id":5,"state":"stopped"}',
+        ),
+        (
+            TOPICS,
+            TopicsReset(at_ms=7, offsets=(("t", 0, 3),)),
+            b'{"v":1,"at_ms":7,"offsets":[["t",0,3]]}',
+        ),
         (
             command_key("c1"),
             CommandRecord(action="replay", at_ms=7),

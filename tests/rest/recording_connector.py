@@ -86,6 +86,11 @@ class FakeConnector:
         """Two."""
         return ["events", "more"]
 
+    def reset_topics(self) -> None:
+        """Note it."""
+        self._lead()
+        self.calls.append("reset_topics")
+
     def offsets(self) -> Iterator[LedgerObject]:
         """Those it was made with."""
         return iter(self.known.values())
@@ -119,8 +124,10 @@ def ask(
     routes = RestRoutes(only, Loggers(LoggerLevels()), version="9.9", changing={}, refused=only.refused())
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
     named = Message()
+    if body is not None and "content_type" not in headers:
+        named["Content-Type"] = "application/json"
     for name, value in headers.items():
-        named[name] = value
+        named[name.replace("_", "-")] = value
     where, _, query = path.partition("?")
     response = routes.answer(Request(method=method, path=where, query=query, headers=named, body=raw))
     whole = response.body + b"".join(response.more or ())

@@ -136,7 +136,7 @@ def test_options_and_405_list_what_is_served_and_nothing_else(
     with connected(server.port) as client:
         asked = client.ask("OPTIONS", path)
         refused = [
-            client.ask(method, path, body=b'{"tasks.max": "9"}')
+            client.ask(method, path, "Content-Type: application/json", body=b'{"tasks.max": "9"}')
             for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW")
             if method not in allowed
         ]

@@ -122,7 +122,6 @@ _NAMED = "/connectors/other"
         ("GET", "/connectors/uploads/nowhere", 404, "HTTP 404 Not Found"),
         ("DELETE", "/connectors", 405, "HTTP 405 Method Not Allowed"),
         ("GET", "/connectors/uploads/pause", 405, "HTTP 405 Method Not Allowed"),
-        ("PUT", "/connectors/uploads/topics/reset", 403, "Topic tracking reset is disabled."),
         ("GET", "/connector-plugins/Other/config", 404, "Unknown plugin Other."),
         ("PUT", "/connector-plugins/Other/config/validate", 404, "Unknown plugin Other."),
     ],

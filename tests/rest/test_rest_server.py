@@ -63,7 +63,8 @@ def ask(
     """Status and JSON (None without a body) of one request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     try:
-        connection.request(method, path, body=body, headers=headers)
+        of_body = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, path, body=body, headers=of_body | headers)
         response = connection.getresponse()
         raw = response.read()
         return response.status, json.loads(raw) if raw else None

@@ -27,6 +27,7 @@ def test_a_sink_is_paused_stopped_rewound_and_resumed(tmp_path: Path) -> None:
             f"http://127.0.0.1:{port}/connectors/{name}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server

@@ -32,6 +32,9 @@ SOURCE = {
 SINK = {"connector.class": "HeadraceSink", "topics": "events", "aws.s3.bucket.name": "bucket"}
 
 
+_SMALL = [({"initial_state": "paused"}, "PAUSED")]
+
+
 @dataclass(slots=True)
 class Store:
     """A configuration topic in memory."""
@@ -82,9 +85,9 @@ class Worker:
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON of a request; a text is sent as it is."""
         raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
-        response = self._routes.answer(
-            Request(method=method, path=path, query="", headers=Message(), body=raw)
-        )
+        headers = Message()
+        headers["Content-Type"] = "application/json; charset=utf-8"
+        response = self._routes.answer(Request(method=method, path=path, query="", headers=headers, body=raw))
         self.headers = dict(response.headers)
         return int(response.status), json.loads(response.body) if response.body else None
 
@@ -148,10 +151,14 @@ def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
         (
             "POST",
             "/connectors",
-            {"name": "x", "config": SINK, "initial_state": "PAUSED"},
+            {"name": "x", "config": SINK, "initial_state": "ASLEEP"},
             400,
-            "initial_state",
+            "initial_state = 'ASLEEP': expected one of RUNNING, PAUSED, STOPPED",
         ),
+        ("POST", "/connectors", {"name": "x", "config": SINK, "colour": "blue"}, 400, "Unrecognized field"),
+        ("POST", "/connectors", {"config": {**SINK, "name": "x"}}, 400, "doesn't match connector name"),
+        ("POST", "/connectors", "", 400, "has no body"),
+        ("PUT", "/connectors/x/config", {**SINK, "tasks.max": None}, 400, "tasks.max: Null value"),
         ("PUT", "/connectors/x/config", {**SINK, "http.listen": ":1"}, 400, "http.listen is the worker's"),
         ("PUT", "/connectors/x/config", {**SINK, "spark.ui.enabled": "true"}, 400, "is the worker's"),
         (
@@ -219,6 +226,22 @@ def test_a_patch_merges_and_null_removes(worker: Worker) -> None:
     assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": None})[0] == 200
 
     assert worker.records()["uploads"].config == {**SOURCE, "topic": "t", "name": "uploads"}
+
+
+@pytest.mark.parametrize(
+    ("given", "state"), [({}, "RUNNING"), ({"initial_state": "STOPPED"}, "STOPPED"), *_SMALL]
+)
+def test_a_connector_is_created_in_the_state_that_was_asked_for(
+    worker: Worker, given: dict[str, str], state: str
+) -> None:
+    """It is in its record, and a changed configuration keeps it, so that the connector stays the same."""
+    assert worker.ask("POST", "/connectors", {"name": "x", "config": SINK, **given})[0] == 201
+    created = worker.records()["x"]
+    assert created.initial_state == state
+    assert worker.ask("PUT", "/connectors/x/config", {**SINK, "tasks.max": 2})[0] == 200
+
+    after = worker.records()["x"]
+    assert (after.initial_state, after.created_ms) == (state, created.created_ms)
 
 
 def test_references_are_shown_as_they_were_written(worker: Worker) -> None:

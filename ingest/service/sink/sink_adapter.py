@@ -4,21 +4,18 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final
 
 from archive import Archive
 from archive.partitions import sink_entries
 from ingest import clock
-from ingest.kafka.control_records import TargetState
+from ingest.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.sink_entries import PartitionCheckpoint, TopicPartition
 from ingest.rest.port import ConnectorCondition, Unanswered
-from ingest.service.rest_adapter import REQUEST_SECONDS, RestAdapter
+from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
 from ingest.service.service_events import OwnEvent
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_statistics import SinkStatistics
-
-_LOOK_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +49,17 @@ class SinkLeadership:
         """See `Steering.restart_task`."""
         self.lifecycle.end_slots([slot])
 
+    def reset_topics(self, told: Future[None]) -> None:
+        """See `Steering.reset_topics`."""
+        self.lifecycle.reset_topics(checkpoints(self.cache), told)
+
 
 class SinkAdapter(RestAdapter[SinkLeadership]):
     """`ingest.rest.port.SinkPort` over the service."""
 
     def topics(self) -> Sequence[str]:
-        """The topics of which something was read."""
-        return sorted({partition.topic for partition in self.offsets()})
+        """The topics of which something was read since the last reset."""
+        return sink_topics(self._require_led().cache)
 
     def offsets(self) -> Mapping[TopicPartition, int]:
         """Where each topic-partition goes on."""
@@ -95,7 +96,16 @@ class SinkAdapter(RestAdapter[SinkLeadership]):
                 raise Unanswered(
                     "The offsets are changed, but the ledger could not be read back: is Kafka up?"
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
+
+
+def sink_topics(cache: LedgerCache) -> list[str]:
+    """The topics of which something was read since the last reset, sorted."""
+    raw = cache.controls().get(TOPICS)
+    reset = None if raw is None else decode_control(TOPICS, raw)
+    before = set(reset.offsets) if isinstance(reset, TopicsReset) else set()
+    moved = ((*partition, offset) for partition, offset in checkpoints(cache).items())
+    return sorted({topic for topic, partition, offset in moved if (topic, partition, offset) not in before})
 
 
 def checkpoints(cache: LedgerCache) -> dict[TopicPartition, int]:

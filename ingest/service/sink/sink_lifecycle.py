@@ -16,7 +16,15 @@ import structlog
 
 from archive import Archive, Refused, SinkEffects
 from ingest import clock
-from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
+from ingest.kafka.control_records import (
+    PAUSE,
+    TOPICS,
+    Pause,
+    TargetState,
+    TopicsReset,
+    decode_control,
+    encode_control,
+)
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_entries import TopicPartition
 from ingest.rest.port import InvalidOffsets, NotStopped
@@ -105,6 +113,13 @@ class SinkLifecycle:
 
         self._wanted = target
         self._writes.submit_records([_wish(target)], RunInServiceThread(written))
+
+    def reset_topics(self, offsets: Mapping[TopicPartition, int], told: Future[None]) -> None:
+        """Write down that the topics do not count any more until a partition moves on from these offsets."""
+        now = tuple((topic, partition, offset) for (topic, partition), offset in offsets.items())
+        record = TopicsReset(at_ms=clock.wall_ms(), offsets=now)
+        written = RunInServiceThread(lambda: told.set_result(None))
+        self._writes.submit_records([(TOPICS, encode_control(record))], written)
 
     def restart(self, slots: Collection[int]) -> None:
         """Let partitions that stopped be tried again, and these slots close and commit what they have."""

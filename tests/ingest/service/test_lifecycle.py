@@ -9,7 +9,15 @@ import pytest
 from ingest.catalogue import LedgerWrite
 from ingest.catalogue.alter_offsets import Offset
 from ingest.errors import InvalidLedger
-from ingest.kafka.control_records import PAUSE, Pause, TargetState, decode_control, encode_control
+from ingest.kafka.control_records import (
+    PAUSE,
+    TOPICS,
+    Pause,
+    TargetState,
+    TopicsReset,
+    decode_control,
+    encode_control,
+)
 from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
 from ingest.model.objects import ObjectId
 from ingest.model.positions import BytePosition
@@ -100,6 +108,17 @@ def _wanted(desk: Desk) -> TargetState | None:
     found = decode_control(PAUSE, raw)
     assert isinstance(found, Pause)
     return found.state
+
+
+def test_a_reset_of_topics_is_told_once_it_is_written(desk: Desk) -> None:
+    """What it was told after is found so by whoever leads next."""
+    told: Future[None] = Future()
+    desk.steering.reset_topics(told)
+    assert not told.done()
+    desk.leader.apply_all()
+
+    assert told.done()
+    assert isinstance(decode_control(TOPICS, desk.ledger.controls[TOPICS]), TopicsReset)
 
 
 def test_a_pause_takes_effect_when_it_is_written_and_not_before(desk: Desk) -> None:

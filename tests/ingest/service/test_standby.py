@@ -1,6 +1,6 @@
 """A standby's ledger is read when somebody asks, followed while they do, and let go of afterwards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,17 +8,28 @@ import pytest
 
 from ingest.errors import InvalidLedger
 from ingest.kafka.cache_directory import find_cache_directory
-from ingest.kafka.control_records import PAUSE, SLOTS, Pause, SlotCount, TargetState, encode_control
+from ingest.kafka.control_records import (
+    PAUSE,
+    SLOTS,
+    TOPICS,
+    Pause,
+    SlotCount,
+    TargetState,
+    TopicsReset,
+    encode_control,
+)
 from ingest.kafka.ledger_cache import LedgerCache, open_cache
 from ingest.kafka.ledger_rows import collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key
 from ingest.model.objects import ObjectId
+from ingest.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
 from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.rest.port import NotLeading
 from ingest.service import standby
+from ingest.service.sink.sink_adapter import SinkAdapter
 from ingest.service.source_adapter import SourceAdapter
-from ingest.service.standby import InstanceSource, StandbyLedger
+from ingest.service.standby import InstanceSink, InstanceSource, StandbyLedger
 from tests.support.until import until_sync
 
 DONE = LedgerEntry(state=State.DONE, records=3, topic="events", size=10)
@@ -86,6 +97,30 @@ def instance(ledger: Ledger, *, role: str = "standby", tasks_max: int | None = N
     """A connector of an instance that does not lead."""
     leader = SourceAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role=role)))
     return InstanceSource(leader, StandbyLedger(ledger.open), bucket="bucket", tasks_max=tasks_max)
+
+
+def test_topics_count_from_the_last_reset_on(ledger: Ledger) -> None:
+    """Of what was ingested before nothing is shown, of what came after all."""
+    ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=DONE.updated_ms))
+    assert instance(ledger).topics() == []
+    ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=DONE.updated_ms - 1))
+    assert instance(ledger).topics() == ["events"]
+
+
+def test_topics_of_a_sink_count_once_a_partition_has_moved_on(ledger: Ledger) -> None:
+    """A reset keeps where each went on."""
+    for number, topic in ((0, "a"), (1, "b")):
+        start = PartitionCheckpoint(topic=topic, partition=number, topic_id=topic, offset=7)
+        ledger.records[key_of(start)] = encode_sink_entry(start)
+    leader = SinkAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role="standby")))
+
+    def topics() -> Sequence[str]:
+        return InstanceSink(leader, StandbyLedger(ledger.open), tasks_max=None).topics()
+
+    assert topics() == ["a", "b"]
+    ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=1, offsets=(("a", 0, 7), ("b", 1, 5))))
+
+    assert topics() == ["b"]
 
 
 def test_a_standby_reads_and_changes_nothing(ledger: Ledger) -> None:
