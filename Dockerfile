@@ -34,6 +34,11 @@ ENV PATH=/opt/headrace/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYSPARK_PYTHON=/opt/headrace/bin/python \
     XDG_STATE_HOME=/var/lib
+LABEL org.opencontainers.image.title="Headrace" \
+    org.opencontainers.image.description="S3 to Kafka and Kafka to S3, exactly once" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.base.name="${PYTHON_IMAGE}"
 WORKDIR /var/lib/headrace
 USER 10001:10001
 EXPOSE 8085

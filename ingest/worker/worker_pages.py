@@ -75,7 +75,7 @@ class WorkerPages:
     def _one(self, name: str, *, is_page: bool, is_status: bool) -> Response:
         hosted = self._view.hosted().get(name)
         if hosted is None:
-            return Response.of_text("No such connector runs on this worker.\n", HTTPStatus.NOT_FOUND)
+            return Response.of_text(f"{self._where(name)}\n", HTTPStatus.NOT_FOUND)
         if is_status:
             return Response.of_json(shown_connector(hosted))
         if not is_page:
@@ -83,6 +83,14 @@ class WorkerPages:
             where = (("Location", f"{name}/"),)
             return Response(HTTPStatus.MOVED_PERMANENTLY, None, b"", headers=where)
         return Response(HTTPStatus.OK, _HTML, status_page(), headers=PAGE_HEADERS)
+
+    def _where(self, name: str) -> str:
+        """Why this worker does not show a connector."""
+        for worker, one in self._view.overview()["workers"].items():
+            if name in one["connectors"]:
+                where = f" (its REST interface: {one['url']})" if one["url"] else ""
+                return f"This connector runs on the worker {worker}{where}: look at that one's page."
+        return "There is no such connector on this worker; / lists those that there are."
 
     def _exposition(self) -> bytes:
         collector: Any = _AllConnectors(self._view.hosted())

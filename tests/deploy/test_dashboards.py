@@ -19,6 +19,9 @@ RULES = TOP / "deploy" / "prometheus" / "alerts.yaml"
 DASHBOARD: Any = json.loads((TOP / "deploy" / "grafana" / "headrace.json").read_text())
 # What Prometheus adds to every series, and what no label of ours limits.
 SCRAPE = {"job", "instance"}
+# What a worker adds to every series of a connector, and shows of its own.
+WORKER = {"connector"}
+WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "headrace_objects": {"state": STATES},
     "headrace_objects_total": {"state": (*STATES, "ignored")},
@@ -31,7 +34,7 @@ VALUES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def series() -> dict[str, set[str]]:
     """The names that a query can use, each with its labels."""
-    found: dict[str, set[str]] = {"headrace_objects": {"state"}}
+    found: dict[str, set[str]] = {"headrace_objects": {"state"}, **WORKER_SERIES}
     for metric in vars(Metrics(dict)).values():
         if not isinstance(metric, MetricWrapperBase):
             continue
@@ -76,11 +79,11 @@ def test_an_expression_uses_what_there_is(expression: str) -> None:
     for use in found.uses:
         assert use.metric in known, f"there is no metric {use.metric}"
         for label, value in use.matchers:
-            assert label in known[use.metric] | SCRAPE, f"{use.metric} has no label {label}"
-            if label not in SCRAPE:
+            assert label in known[use.metric] | SCRAPE | WORKER, f"{use.metric} has no label {label}"
+            if label not in SCRAPE | WORKER:
                 allowed = VALUES[use.metric][label]
                 assert set(value.split("|")) <= set(allowed), f"{use.metric} never has {label}={value!r}"
-    grouped = SCRAPE.union(*(known[use.metric] for use in found.uses))
+    grouped = (SCRAPE | WORKER).union(*(known[use.metric] for use in found.uses))
     assert found.labels <= grouped
 
 
@@ -122,12 +125,33 @@ def test_every_metric_is_on_the_dashboard() -> None:
     assert all_names == shown
 
 
+def test_every_panel_can_be_limited_to_a_connector() -> None:
+    """Of a `headrace run`, whose series have no such label, the choice of all takes everything."""
+    (chosen,) = (one for one in DASHBOARD["templating"]["list"] if one["name"] == "connector")
+
+    assert chosen["allValue"] == ".*"
+    for panel in panels():
+        for query in panel["targets"]:
+            per_worker = query["expr"].startswith("count by (job, instance)")
+            assert per_worker or 'connector=~"$connector"' in query["expr"], panel["title"]
+
+
+def test_every_alert_tells_connectors_apart() -> None:
+    """But for those of a process."""
+    for name, expression in rules():
+        assert name == "HeadraceGone" or "by (job, connector" in expression, name
+
+
 def test_the_dashboard_can_be_imported_anywhere() -> None:
     """No data source of ours is named in it, panels do not overlap, and each says what it shows."""
     assert DASHBOARD["uid"] == "headrace"
     assert "id" not in DASHBOARD
     assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
-    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job"]
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == [
+        "datasource",
+        "job",
+        "connector",
+    ]
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     assert all(panel["description"].endswith(".") for panel in panels())
     for one, other in combinations([panel["gridPos"] for panel in DASHBOARD["panels"]], 2):

@@ -12,6 +12,7 @@ from ingest.model.snapshot import Snapshot, SnapshotHolder
 from ingest.process_metrics import ProcessMetrics
 from ingest.service.endpoints import endpoints
 from ingest.settings import Settings, load
+from ingest.worker.worker_settings import read_worker
 
 TOP = Path(__file__).parents[2]
 KUBERNETES = TOP / "deploy" / "kubernetes"
@@ -151,6 +152,30 @@ def test_compose_runs_headrace_as_the_image_is_meant_to_run(compose: Any) -> Non
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             assert not source.startswith(".") or (TOP / source).is_file(), source
+
+
+def test_compose_starts_again_what_ends(compose: Any) -> None:
+    """But for setup, which is done once."""
+    services = dict(compose["services"])
+
+    assert services.pop("setup")["restart"] == "no"
+    assert {one["restart"] for one in services.values()} == {"unless-stopped"}
+
+
+def test_the_worker_of_compose_reads_its_file_and_runs_the_connector_beside_it(compose: Any) -> None:
+    """Beyond loopback, so with a password file, which is made where the worker may write."""
+    worker = compose["services"]["worker"]
+    found = read_worker((COMPOSE / "worker.json").read_text(), is_json=True, environment={}, read_file=str)
+    created = json.loads((COMPOSE / "archive.json").read_text())
+    config = {**created["config"], "name": created["name"]}
+    sink = load(json.dumps(config), kind="json", environment={}, read_file=str, worker_config=found.text)
+
+    assert worker["profiles"] == ["worker"]
+    assert found.warnings == sink.warnings == ()
+    assert f"> {found.frame.http.rest_auth_file} " in worker["entrypoint"][2]
+    assert worker["command"] == ["worker", "/etc/headrace/worker.json"]
+    assert {port.split(":", 1)[1] for port in worker["ports"]} == {"8083:8083", "8086:8085"}
+    assert f"s3://{sink.s3.bucket}" in (COMPOSE / "make-bucket").read_text()
 
 
 def test_compose_starts_things_in_their_order(compose: Any) -> None:
