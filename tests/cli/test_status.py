@@ -13,7 +13,7 @@ from ingest.settings.value_types import HostPort
 
 SNAPSHOT = Snapshot(
     name="uploads",
-    version="0.1.0",
+    version="1.0.0",
     role="leader",
     ready=True,
     mode="fallback",

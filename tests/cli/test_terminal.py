@@ -37,7 +37,7 @@ MOVES = re.compile(r"\x1b\[[0-9]*[AK]")
 
 SNAPSHOT = Snapshot(
     name="uploads",
-    version="0.1.0",
+    version="1.0.0",
     role="leader",
     ready=True,
     mode="events",

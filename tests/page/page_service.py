@@ -15,7 +15,7 @@ NOW_MS = 1_800_000_000_000
 
 LEADER = Snapshot(
     name="orders",
-    version="0.1.0",
+    version="1.0.0",
     role="leader",
     ready=True,
     mode="events",

@@ -15,7 +15,7 @@ from ingest.service.endpoints import endpoints
 def test_the_page_is_served_at_the_root() -> None:
     """With what only headers can say: nobody frames it."""
     response = endpoints(
-        SnapshotHolder(Snapshot(name="orders", version="0.1.0")), Metrics(dict), ProcessMetrics("source")
+        SnapshotHolder(Snapshot(name="orders", version="1.0.0")), Metrics(dict), ProcessMetrics("source")
     )["/"]()
 
     assert response.status is HTTPStatus.OK

@@ -269,7 +269,7 @@ def test_a_leader_that_hangs_is_told_from_one_that_is_idle(chromium: Chromium, s
 def test_a_standby_says_so(chromium: Chromium) -> None:
     """It knows little, and must not look broken."""
     standby = Snapshot(
-        name="orders", version="0.1.0", role="standby", ready=True, since_ms=NOW_MS, at_ms=NOW_MS
+        name="orders", version="1.0.0", role="standby", ready=True, since_ms=NOW_MS, at_ms=NOW_MS
     )
     with showing(standby) as shown, chromium.page(shown.url) as page:
         page.await_text("#role", lambda text: text == "standby")
