@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from bench.stage import Service, StageError
 from localstack.steps import say
 from tests.faults.account import Account, Watch, account
-from tests.faults.fault_environment import Site, new_route
+from tests.faults.fault_environment import Route, Site, new_route
 from tests.faults.faults import KILLS, PROXIED, READY_SECONDS, Harm, Scene, inflict
 from tests.faults.load import Load, Shape
 from tests.support import aws
 from tests.support.until import until_sync
+
+_H = TypeVar("_H", bound=StrEnum)
 
 _RECOVER_SECONDS: Final = 180.0
 _SETTLE_SECONDS: Final = 600.0
@@ -75,6 +78,13 @@ class Result:
         (folder / f"{self.campaign}-{self.seed}.json").write_text(json.dumps(asdict(self), indent=2))
 
 
+def in_random_order(harms: Mapping[_H, int], *, share: float, chance: random.Random) -> list[_H]:
+    """So much of a campaign's harms, each once at least, in an order that `chance` gives."""
+    found = [harm for harm, times in harms.items() for _ in range(max(1, round(times * share)))]
+    chance.shuffle(found)
+    return found
+
+
 class Run:
     """One run of a campaign at a site."""
 
@@ -104,32 +114,39 @@ class Run:
         """Run it; every harm is recovered from, or AssertionError. Blocks for minutes."""
         began = time.monotonic()
         with ExitStack() as stack:
-            scene, name = self._scene(stack)
-            watch = Watch(self._site.bootstrap, scene.route.topic)
+            name = aws.unique(self._campaign.name)
+            route = new_route(self._site)
+            load = self._load(stack, route)
+            scene = self._scene(stack, name, route, load)
+            watch = Watch(self._site.bootstrap, route.topic)
             stack.callback(watch.close)
             scene.leader.start(ready_seconds=READY_SECONDS)
             if scene.standby is not None:
                 scene.standby.start(ready_seconds=READY_SECONDS)
-            scene.load.start()
-            stack.callback(scene.load.stop)
-            harms = self._order()
+            load.start()
+            stack.callback(load.stop)
+            harms = in_random_order(self._campaign.harms, share=self._share, chance=self._chance)
             for number, harm in enumerate(harms, 1):
                 say(name, f"{number}/{len(harms)} {harm}")
                 self._harm(scene, watch, harm)
-            scene.load.stop()
-            self._settle(scene)
+            load.stop()
+            self._settle(scene, load)
             self._stop(scene)
-        found = account(self._site.bootstrap, scene.route.topic, scene.load.rows)
+        found = account(self._site.bootstrap, route.topic, load.rows)
         result = self._result
-        result.objects, result.rows = len(scene.load.uploads), scene.load.rows
+        result.objects, result.rows = len(load.uploads), load.rows
         result.lost, result.duplicated = found.lost, found.duplicated
         result.seconds = round(time.monotonic() - began, 1)
         return result, found
 
-    def _scene(self, stack: ExitStack) -> tuple[Scene, str]:
+    def _load(self, stack: ExitStack, route: Route) -> Load:
+        client = aws.s3(self._site.endpoint)
+        stack.callback(client.close)
+        seed = self._chance.getrandbits(32)
+        return Load(bucket=route.bucket, client=client, shape=self._campaign.shape, seed=seed)
+
+    def _scene(self, stack: ExitStack, name: str, route: Route, load: Load) -> Scene:
         campaign, site = self._campaign, self._site
-        route = new_route(site)
-        name = aws.unique(campaign.name)
         services = []
         for state in ["first", "second"][: 2 if campaign.has_standby else 1]:
             options = route.options(
@@ -137,31 +154,20 @@ class Run:
             )
             services.append(Service(site.folder, name, options))
             stack.callback(services[-1].stop)
-        client = aws.s3(site.endpoint)
-        stack.callback(client.close)
-        load = Load(
-            bucket=route.bucket, client=client, shape=campaign.shape, seed=self._chance.getrandbits(32)
-        )
-        scene = Scene(
+
+        def refill() -> None:
+            route.furnish()
+            load.repeat()
+
+        return Scene(
             site=site,
-            route=route,
-            load=load,
             leader=services[0],
             standby=services[1] if campaign.has_standby else None,
             cluster_workers=self._cluster_workers,
             chance=self._chance,
+            refill=refill,
             ended=self._result.ended,
         )
-        return scene, name
-
-    def _order(self) -> list[Harm]:
-        harms = [
-            harm
-            for harm, times in self._campaign.harms.items()
-            for _ in range(max(1, round(times * self._share)))
-        ]
-        self._chance.shuffle(harms)
-        return harms
 
     def _harm(self, scene: Scene, watch: Watch, harm: Harm) -> None:
         result = self._result
@@ -189,13 +195,13 @@ class Run:
             scene.standby.stop()
             scene.standby.start(ready_seconds=READY_SECONDS)
 
-    def _settle(self, scene: Scene) -> None:
+    def _settle(self, scene: Scene, load: Load) -> None:
         """Until every object is done."""
 
         def is_over() -> bool:
             scene.revive()
             try:
-                return bool(scene.leader.status()["objects"]["done"] >= len(scene.load.uploads))
+                return bool(scene.leader.status()["objects"]["done"] >= len(load.uploads))
             except (OSError, KeyError, StageError):
                 return False
 

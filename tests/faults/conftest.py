@@ -13,7 +13,7 @@ from tests.faults.fault_environment import Site, open_site
 _TOP: Final = Path(__file__).resolve().parents[2]
 _RESULTS: Final = _TOP / ".cache" / "faults"
 _REPORT: Final = _TOP / "docs" / "faults.md"
-_CAMPAIGNS: Final = {"test_campaigns.py", "test_worker_campaign.py"}
+_CAMPAIGNS: Final = frozenset({"test_campaigns.py", "test_sink_campaigns.py", "test_worker_campaign.py"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,4 +45,15 @@ def results() -> Iterator[Path]:
     found = report.pieces(_RESULTS)
     if found:
         report.show(found)
-        _REPORT.write_text(report.markdown(found))
+        _REPORT.write_text(report.with_source(_REPORT.read_text(), found))
+
+
+@pytest.fixture(scope="session")
+def sink_results() -> Iterator[Path]:
+    """The same for the sink's campaigns: the report's second half is written from them."""
+    folder = _RESULTS / "sink"
+    yield folder
+    found = report.pieces(folder)
+    if found:
+        report.show(found)
+        _REPORT.write_text(report.with_sink(_REPORT.read_text(), found))

@@ -12,8 +12,7 @@ from typing import Final
 
 from bench.stage import NotReadyError, Service
 from tests.faults import processes
-from tests.faults.fault_environment import Route, Site
-from tests.faults.load import Load
+from tests.faults.fault_environment import Site
 from tests.support.proxy import Answer, Cut, Fault, Refuse, Request, Silent, Slow, Truncate
 from tests.support.silence import silent
 from tests.support.until import until_sync
@@ -86,13 +85,13 @@ class Scene:
     """What a harm may be done to. `leader` leads; `standby` waits, where a campaign has one."""
 
     site: Site
-    route: Route
-    load: Load
     leader: Service
     standby: Service | None
     cluster_workers: tuple[int, ...]
     """Processes of the standalone cluster's workers, if there is one."""
     chance: random.Random
+    refill: Callable[[], None] = lambda: None
+    """Gives an S3 that has lost everything its bucket and its objects again."""
     ended: list[str] = field(default_factory=list)
     """When the leader ended by itself though nobody asked it to."""
 
@@ -209,8 +208,7 @@ def _s3(scene: Scene) -> float:
     began = time.monotonic()
     emulator.daemon.kill()
     emulator.start()
-    scene.route.furnish()
-    scene.load.repeat()
+    scene.refill()
     return began
 
 

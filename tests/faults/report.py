@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.faults.faults import Harm
+from tests.faults.sink_faults import SinkHarm
 
 _GIB: Final = 1024**3
 
@@ -30,6 +31,23 @@ duplicated** (exactly once; at least once is a campaign of its own below). The s
 
 "Time to recover" runs from the fault to the next newly committed row: for a fault that lasts, from its end;
 for a killed broker or S3 with the time that it takes to start again; for a killed driver with Spark's start.
+"""
+
+_SINK_MARK: Final = "## The sink\n"
+
+_SINK_HEAD: Final = """
+Written by `make faults PYTEST_ARGS='-k sink_campaign'`: {dates}, {machine}, everything on the same machine.
+
+Some 600 records a second are archived while a sink is harmed at random moments, and at the points of its
+protocol: a proxy before S3 sees parts and completions, so that kills come between seal and commit (the broker
+is stopped meanwhile), between commit and completion, and when S3 has completed and its answer is lost. In the
+end every object is read and held against the topic; the bucket keeps versions, and the proxy counts
+completions: an object that was written twice, completed twice, or is not whole fails the campaign, as does a
+sink that ends by itself.
+
+**{kills} kills, {harms} faults in all; {rows:,} records in {objects:,} objects: {lost} in no object,
+{duplicated} in two.** The sink ended by itself {ended}. The time to recover runs from the fault (one that
+lasts: from its end) to the next completed object.
 """
 
 
@@ -84,6 +102,36 @@ _CAMPAIGN_HEAD: Final = (
 )
 
 
+def with_source(report: str, results: list[dict[str, Any]]) -> str:
+    """The report with these results of the source, what it says of the sink unchanged."""
+    _, mark, sink = report.partition(_SINK_MARK)
+    return markdown(results) + "\n" + mark + sink if mark else markdown(results)
+
+
+def with_sink(report: str, results: list[dict[str, Any]]) -> str:
+    """The report with these results of the sink, what it says of the source unchanged."""
+    source = report.partition(_SINK_MARK)[0].rstrip("\n")
+    return f"{source}\n\n{_SINK_MARK}{_sink_section(results)}"
+
+
+def _sink_section(results: list[dict[str, Any]]) -> str:
+    dates = sorted({result["date"] for result in results})
+    head = _SINK_HEAD.format(
+        dates=dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        machine=machine(),
+        kills=sum(result["kills"] for result in results),
+        harms=sum(sum(result["times"].values()) for result in results),
+        rows=sum(result["rows"] for result in results),
+        objects=sum(result["objects"] for result in results),
+        lost=sum(result["lost"] for result in results),
+        duplicated=sum(result["duplicated"] for result in results),
+        ended=_times(sum(len(result["ended"]) for result in results)),
+    )
+    parts = [head, "### By fault\n", _table(_FAULT_HEAD, fault_rows(results))]
+    parts += ["\n### By campaign\n", _table(_CAMPAIGN_HEAD, campaign_rows(results))]
+    return "\n".join(parts) + "\n"
+
+
 def fault_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
     """One row for each fault; what a campaign lost or duplicated is charged to each fault in it."""
     times: defaultdict[str, int] = defaultdict(int)
@@ -104,7 +152,7 @@ def fault_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
             str(duplicated[harm.value]),
             *_seconds(recovered[harm.value]),
         ]
-        for harm in Harm
+        for harm in (*Harm, *SinkHarm)
         if times[harm.value]
     ]
 

@@ -12,6 +12,7 @@ passed as they are, and Answer has no meaning.
 
 import asyncio
 import contextlib
+import functools
 import socket
 import struct
 import threading
@@ -102,6 +103,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._rules: list[_Rule] = []
         self._requests: list[Request] = []
+        self._answers: list[tuple[Request, int]] = []
         self._open: set[asyncio.StreamWriter] = set()
         # The loop holds no task that waits for nothing (Silent): it would be collected, sockets and all.
         self._serving: set[asyncio.Task[Any] | None] = set()
@@ -138,6 +140,12 @@ class Proxy:
         """Every request that came, in order, those with a fault too (none without HTTP)."""
         with self._lock:
             return tuple(self._requests)
+
+    @property
+    def answers(self) -> tuple[tuple[Request, int], ...]:
+        """What the real part answered, in order, with the request: also where the client did not get it."""
+        with self._lock:
+            return tuple(self._answers)
 
     def on(self, fault: Fault, *, when: Callable[[Request], bool] = _any, times: int | None = None) -> None:
         """Do this to requests for which `when` is true, so many `times` (None: until `off`).
@@ -212,9 +220,8 @@ class Proxy:
         async with self._pair(writer) as (up_reader, up_writer):
             while (head := await _next_head(reader, up_reader)) is not None:
                 peer: int = writer.get_extra_info("peername")[1]
-                fault = self._fault(
-                    Request(method=head.first[0], path=head.first[1], headers=head.headers, peer=peer)
-                )
+                request = Request(method=head.first[0], path=head.first[1], headers=head.headers, peer=peer)
+                fault = self._fault(request)
                 if head.headers.get("expect", "").lower() == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 body = read_body(head, reader, until_close=False)
@@ -229,8 +236,13 @@ class Proxy:
                     await up_writer.drain()
                     if isinstance(fault, Slow) and fault.request_bytes_per_second is not None:
                         await asyncio.sleep(len(piece) / fault.request_bytes_per_second)
-                if not await _relay(head, up_reader, reader, writer, fault):
+                answered = functools.partial(self._answered, request)
+                if not await _relay(head, up_reader, reader, writer, fault, answered):
                     return
+
+    def _answered(self, request: Request, status: int) -> None:
+        with self._lock:
+            self._answers.append((request, status))
 
     @contextlib.asynccontextmanager
     async def _pair(
@@ -289,6 +301,7 @@ async def _relay(
     client: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     fault: Fault | None,
+    answered: Callable[[int], None],
 ) -> bool:
     """Hand the real part's answer on, damaged as wanted; whether the connections can be used again."""
     answer = asyncio.create_task(_final_head(reader))
@@ -302,6 +315,7 @@ async def _relay(
     if head is None:
         _reset(writer)
         return False
+    answered(int(head.first[1]))
     if isinstance(fault, Slow):
         await asyncio.sleep(fault.seconds)
     if not (isinstance(fault, Cut) and fault.after_bytes == 0):
