@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from structlog.testing import capture_logs
+
 from archive import SinkEffects
 from archive.condition import PartitionStatus
 from archive.partitions import PartitionCondition
@@ -100,10 +102,25 @@ def test_what_a_lost_slot_had_is_read_again() -> None:
 
 
 def test_a_tail_that_is_to_stay_unwritten_is_not_waited_for() -> None:
-    """rotate.on.stop=false."""
+    """rotate.on.stop=false: a line says how much it is, and why."""
     archive = Archive()
     until = _read(archive, closes_on_stop=False)
     archive.is_idle = True
 
-    until.advance(12.0)
+    with capture_logs() as lines:
+        until.advance(12.0)
     assert until.is_over
+    assert [(line["event"], line["records"]) for line in lines] == [("tail_unwritten", 60)]
+    assert "rotate.on.stop=false" in lines[0]["detail"]
+
+
+def test_no_tail_is_no_line() -> None:
+    """Also with rotate.on.stop=false, where all was closed by a trigger."""
+    archive = Archive()
+    until = _read(archive, closes_on_stop=False)
+    archive.is_idle, archive.offset = True, 100
+
+    with capture_logs() as lines:
+        until.advance(12.0)
+    assert until.is_over
+    assert lines == []

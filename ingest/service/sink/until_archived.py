@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+import structlog
+
 from archive import SinkEffects
 from archive.condition import PartitionStatus
+
+_log = structlog.get_logger(__name__)
 
 _QUIET_SECONDS: Final = 1.0
 
@@ -55,16 +59,28 @@ class UntilArchived:
         assert self._ends is not None
         if not self._archive.is_idle:
             return None
-        ends = self._ends
-        is_committed = all(
-            (one.offset or 0) >= ends.get((one.topic, one.partition), 0) for one in self._archive.partitions()
-        )
-        if is_committed or not self._closes_on_stop:
+        unwritten = self._unwritten(self._ends)
+        if not unwritten or not self._closes_on_stop:
             self.is_over = True
+            if unwritten:
+                _log.warning(
+                    "tail_unwritten",
+                    records=unwritten,
+                    detail="rotate.on.stop=false, and no other trigger has closed the objects that these "
+                    "records are in: they are in no object, and are read again by the next run. Markers of "
+                    "transactions are counted among them.",
+                )
             return None
         # A slot was lost, or an upload failed on the way: what it had is read again.
         self._ends = self._read_since = None
         return self._archive.resume()
+
+    def _unwritten(self, ends: Mapping[tuple[str, int], int]) -> int:
+        """How many offsets lie between what is committed and these ends."""
+        return sum(
+            max(0, ends.get((one.topic, one.partition), 0) - (one.offset or 0))
+            for one in self._archive.partitions()
+        )
 
     def _has_read_all(self) -> bool:
         """Whether every partition is read to its end, or was archived to it before."""
