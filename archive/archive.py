@@ -16,12 +16,11 @@ from archive.rewinding import refused_rewind, rewound
 from archive.starting import Refused
 from archive.starts import PartitionStarts, StartOptions
 from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_completion import MADE_AGAIN, Verdict
+from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
     PartitionCheckpoint,
-    SealedObject,
     TopicPartition,
 )
 from ingest.model.sink_protocol import (
@@ -223,19 +222,6 @@ class Archive:
         elif verdict is not Verdict.RETRY:
             self._end(effects, ObjectEnd(object_id, ObjectState.QUARANTINED, verdict.value))
         return self._advance(effects)
-
-    def on_remade(self, sealed: SealedObject) -> SinkEffects:
-        """A quarantined object was uploaded again: committed as pending first, then the leader's to complete.
-
-        Nobody can tell an upload that the bucket's rule has ended from an object that a consumer has taken
-        away: so it is decided by who knows. A name that recurs is not made again, a later object has it.
-        """
-        effects = SinkEffectsBuilder()
-        known = self._states.object(sealed.id)
-        if known is not None and known.state is ObjectState.QUARANTINED and not known.overwrites:
-            again = replace(sealed, state=ObjectState.PENDING, reason=MADE_AGAIN)
-            self._entries.write(effects, again)
-        return effects.effects()
 
     def on_written(self, writes: Iterable[SinkWrite]) -> SinkEffects:
         """The leader's transaction with these records is acknowledged."""

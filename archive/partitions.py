@@ -8,7 +8,6 @@ from archive.archived import pending_of
 from archive.effects import FoundPartition
 from archive.starting import OffsetReset, Refused
 from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_completion import MADE_AGAIN
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -133,7 +132,6 @@ class PartitionStates:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._sorted: tuple[PartitionState, ...] = ()
         self._objects: dict[ControlKey, SealedObject] = {}
-        self._made_again: dict[ControlKey, SealedObject] = {}
 
     def __getitem__(self, partition: TopicPartition) -> PartitionState:
         state = self._states.get(partition)
@@ -165,7 +163,6 @@ class PartitionStates:
             self.options.pop(entry.hash, None)
             return
         self._objects.pop(key_of(entry), None)
-        self._made_again.pop(key_of(entry), None)
         self[entry.partition_of].objects.pop(entry.id, None)
 
     def remove_key(self, key: ControlKey) -> None:
@@ -178,11 +175,6 @@ class PartitionStates:
         """The object of this id; None for one that has no entry (any more)."""
         return self._objects.get(object_key(object_id))
 
-    @property
-    def made_again(self) -> tuple[SealedObject, ...]:
-        """The pending objects that are the leader's to complete even while a slot holds their partition."""
-        return tuple(self._made_again.values())
-
     def objects(self, state: ObjectState) -> Iterator[SealedObject]:
         """All objects in this state."""
         return (sealed for sealed in self._objects.values() if sealed.state is state)
@@ -190,10 +182,6 @@ class PartitionStates:
     def _put(self, key: ControlKey, sealed: SealedObject) -> None:
         self._objects[key] = sealed
         self[sealed.partition_of].objects[sealed.id] = sealed
-        if sealed.state is ObjectState.PENDING and sealed.reason == MADE_AGAIN:
-            self._made_again[key] = sealed
-        else:
-            self._made_again.pop(key, None)
 
     def replace(self, partitions: Collection[TopicPartition], entries: Iterable[SinkEntry]) -> None:
         """What these partitions are by the entries, and nothing that was known of them before."""

@@ -59,7 +59,6 @@ class PartitionStarts:
 
     def advance(self, effects: SinkEffectsBuilder, *, is_held: bool) -> None:
         """Do what free partitions need next. With `is_held` none begins: its offset may still move."""
-        self._complete(self._entries.states.made_again)
         for state in self._entries.states:
             state.is_grantable = False
             if not state.is_free:

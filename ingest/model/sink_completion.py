@@ -8,8 +8,6 @@ from ingest.model.sink_entries import SealedObject
 
 NAME_TAKEN: Final = "name_taken"
 UPLOAD_GONE: Final = "upload_gone"
-MADE_AGAIN: Final = "made_again"
-"""Why an object is pending that was quarantined: it has another upload, which the leader completes."""
 
 # So often "no such upload" and "no such object" have to come, one after the other, to be believed.
 TIMES_GONE: Final = 3

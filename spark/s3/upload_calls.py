@@ -160,11 +160,6 @@ class UploadCalls:
             return False
         return True
 
-    def put_tags(self, bucket: str, key: str, tags: Given) -> None:
-        """Give a complete object these tags, and those of the options, instead of those it has."""
-        pairs = [{"Key": name, "Value": value} for name, value in (self._tags | dict(tags)).items()]
-        self._called(self._client.put_object_tagging, bucket, key, Tagging={"TagSet": pairs}, **self._payer)
-
     def _try_completion(
         self, bucket: str, upload: Upload, parts: list[dict[str, Any]], condition: Given
     ) -> str | None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from archive import SinkEffects
-from ingest.model.sink_completion import MADE_AGAIN, Verdict
+from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import ObjectState, SealedObject, Upload
 from ingest.model.sink_protocol import SinkCommitted, SinkCompleted
 from tests.archive.sink_entries import Leader, checkpoint, controls, found, leader, sealed
@@ -126,29 +126,6 @@ class TestEntries:
         one = granted()
         late = SinkCompleted(batch=7, ids=("a",), quarantined=(("b", "name_taken"),))
         assert one.apply(one.archive.on_completed(late)).writes == ()
-
-
-class TestMadeAgain:
-    """Objects whose upload was gone, uploaded again because somebody decided it."""
-
-    def test_it_is_committed_before_it_is_completed(self) -> None:
-        """Also while a slot holds the partition."""
-        lost = sealed("a", 1, 2, state=ObjectState.QUARANTINED)
-        one = granted(lost, offset=9)
-        again = replace(lost, uploads=(Upload(key="a", upload_id="u2", parts=("e2",)),))
-        effects = one.archive.on_remade(again)
-        assert ids(effects) == []
-        assert ids(one.apply(effects)) == ["a"]
-        assert (one.objects()["a"].state, one.objects()["a"].reason) == (ObjectState.PENDING, MADE_AGAIN)
-        one.apply(one.archive.on_completion("a", Verdict.COMPLETE))
-        assert one.objects() == {}
-
-    def test_only_what_is_quarantined_and_has_a_name_of_its_own(self) -> None:
-        """A later object has the name that recurs."""
-        lost = replace(sealed("a", 1, 2, state=ObjectState.QUARANTINED), overwrites=True)
-        one = granted(lost, sealed("b", 10, 11, state=ObjectState.COMPLETE), offset=9)
-        for object_id in ("a", "b", "c"):
-            assert one.archive.on_remade(sealed(object_id, 1, 2)) == SinkEffects()
 
 
 class TestLostSlot:

@@ -5,12 +5,13 @@ What it decides is decided by the real functions of `archive`.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from archive.archived import grant_of, pending_of, removable
 from archive.completions import LeaderCompletions
 from archive.effects import FoundPartition
 from archive.starting import OffsetReset, Start, start_of
-from ingest.model.sink_completion import MADE_AGAIN, UPLOAD_GONE, Verdict
+from ingest.model.sink_completion import UPLOAD_GONE, Verdict
 from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
 from ingest.model.sink_protocol import PartitionGrant
 from tests.protocol.sink_model.bucket import completed, filled, started
@@ -19,6 +20,9 @@ from tests.protocol.sink_model.world import Leader, Ledger, Scenario, Step, Task
 
 # More batches than any budget asks for.
 MOST_BATCHES = 20
+
+_MADE_AGAIN: Final = "made_again"
+"""Why an object is pending that was quarantined: it has another upload, which the leader completes."""
 
 
 def leader_steps(scenario: Scenario, world: World) -> Iterator[Step]:
@@ -51,7 +55,7 @@ def _leading(scenario: Scenario, world: World, number: int, leader: Leader) -> I
     yield from _write(scenario, world, number, leader)
     pending = pending_of(leader.view.objects) if scenario.on.leader_completes else ()
     if leader.number:
-        ours = tuple(one for one in pending if one.reason == MADE_AGAIN)
+        ours = tuple(one for one in pending if one.reason == _MADE_AGAIN)
         if not scenario.on.completed_before_grant:
             ours = tuple(one for one in pending if not one.id.startswith(f"{number}.{leader.number}."))
         yield from _complete(scenario, world, number, leader, ours)
@@ -106,7 +110,7 @@ def made_again(world: World, number: int, sealed: SealedObject) -> World:
     uploads = tuple(replace(one, upload_id=f"{one.upload_id}'") for one in missing)
     for upload in uploads:
         bucket = filled(started(bucket, upload.upload_id, upload.key), upload.upload_id, records)
-    pending = replace(sealed, state=ObjectState.PENDING, reason=MADE_AGAIN, uploads=uploads)
+    pending = replace(sealed, state=ObjectState.PENDING, reason=_MADE_AGAIN, uploads=uploads)
     after = world._replace(bucket=bucket, ledger=world.ledger.put(pending))
     return after.with_leader(number, leader._replace(view=leader.view.put(pending)))
 
