@@ -44,14 +44,7 @@ def bucket_account(
     """The account of a bucket whose versions are kept, by all answers that S3 gave; blocks while it reads."""
     client = aws.s3(endpoint)
     versions = _versions(client, bucket)
-    faults = [f"{key} has {count} versions" for key, count in versions.items() if count != 1]
-    completed = Counter(
-        place_of(request)[1]
-        for request, status in answers
-        if is_completion(request) and status == _OK and place_of(request)[0] == bucket
-    )
-    faults += [f"{key} was completed {count} times" for key, count in completed.items() if count != 1]
-    faults += [f"{key} was completed and is not there" for key in completed if key not in versions]
+    faults = _completion_faults(versions, bucket, answers)
     with ThreadPoolExecutor(_READERS) as readers:
         bodies = dict(
             zip(versions, readers.map(lambda key: _content(client, bucket, key), versions), strict=True)
@@ -77,6 +70,29 @@ def bucket_account(
         first_duplicated=tuple(sorted(twice)[:5]),
     )
     return BucketAccount(records=found, objects=len(versions), faults=faults)
+
+
+def completion_faults(
+    bucket: str, *, endpoint: str, answers: Iterable[tuple[Request, int]]
+) -> tuple[list[str], int]:
+    """Objects that were written over or completed twice, and how many objects there are."""
+    client = aws.s3(endpoint)
+    versions = _versions(client, bucket)
+    client.close()
+    return _completion_faults(versions, bucket, answers), len(versions)
+
+
+def _completion_faults(
+    versions: Counter[str], bucket: str, answers: Iterable[tuple[Request, int]]
+) -> list[str]:
+    completed = Counter(
+        place_of(request)[1]
+        for request, status in answers
+        if is_completion(request) and status == _OK and place_of(request)[0] == bucket
+    )
+    faults = [f"{key} has {count} versions" for key, count in versions.items() if count != 1]
+    faults += [f"{key} was completed {count} times" for key, count in completed.items() if count != 1]
+    return faults + [f"{key} was completed and is not there" for key in completed if key not in versions]
 
 
 def _versions(client: "S3Client", bucket: str) -> Counter[str]:

@@ -43,6 +43,21 @@ class SinkCampaign:
     has_sides: bool = False
 
 
+def sink_options(site: Site, state: str, *, bucket: str, topic: str) -> dict[str, object]:
+    """A sink's configuration, S3 behind the proxy; `state` names the folder of its own."""
+    return {
+        "connector.class": "HeadraceSink",
+        "topics": topic,
+        "bootstrap.servers": site.bootstrap,
+        "aws.s3.endpoint": site.s3_proxy.url,
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "aws.s3.bucket.name": bucket,
+        "tasks.max": 2,
+        "state.dir": str(site.folder / "state" / state),
+    }
+
+
 class SinkRun:
     """One run of a campaign at a site. S3 is behind the proxy always: it counts completions."""
 
@@ -113,17 +128,9 @@ class SinkRun:
         through = any(harm in PROXIED for harm in campaign.harms)
         services = []
         for state in ["first", "second"][: 2 if campaign.has_standby else 1]:
-            options: dict[str, object] = {
-                "connector.class": "HeadraceSink",
-                "topics": topic,
-                "bootstrap.servers": site.kafka_proxy.address if through else site.bootstrap,
-                "aws.s3.endpoint": site.s3_proxy.url,
-                "aws.access.key.id": "test",
-                "aws.secret.access.key": "test",
-                "aws.s3.bucket.name": bucket,
-                "tasks.max": 2,
-                "state.dir": str(site.folder / "state" / f"{self._name}-{state}"),
-            }
+            options = sink_options(site, f"{self._name}-{state}", bucket=bucket, topic=topic)
+            if through:
+                options["bootstrap.servers"] = site.kafka_proxy.address
             options |= {name.replace("__", "."): value for name, value in campaign.options.items()}
             services.append(Service(site.folder, self._name, options))
             stack.callback(services[-1].stop)

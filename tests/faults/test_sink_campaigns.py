@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.fault_environment import Site
 from tests.faults.faults import Harm
+from tests.faults.round_trip import RoundTrip
 from tests.faults.sink_campaign import SinkCampaign, SinkRun
 from tests.faults.sink_faults import SinkHarm
 from tests.support.cluster import cluster
@@ -146,6 +147,21 @@ def test_sink_campaign_executor(site: Site, sink_results: Path, request: pytest.
         _run(campaign, site, sink_results, request, found.workers)
 
 
+def test_sink_campaign_round_trip(site: Site, sink_results: Path, request: pytest.FixtureRequest) -> None:
+    """A consumer of the bucket's events gives back what was archived, to the byte."""
+    seed, share = _seed(request), request.config.getoption("--faults-share")
+    result, found, faults = RoundTrip(site, seed=seed, share=share).run()
+    result.save(sink_results)
+    assert (found.lost, found.duplicated) == (0, 0), f"seed {seed}: {found}"
+    assert not faults, f"seed {seed}: {faults[:20]}"
+    assert not result.ended, f"seed {seed}: it ended by itself: {result.ended}"
+
+
+def _seed(request: pytest.FixtureRequest) -> int:
+    seed: int | None = request.config.getoption("--faults-seed")
+    return random.SystemRandom().randrange(1_000_000) if seed is None else seed
+
+
 def _run(
     campaign: SinkCampaign,
     site: Site,
@@ -153,9 +169,7 @@ def _run(
     request: pytest.FixtureRequest,
     cluster_workers: tuple[int, ...] = (),
 ) -> None:
-    seed = request.config.getoption("--faults-seed")
-    if seed is None:
-        seed = random.SystemRandom().randrange(1_000_000)
+    seed = _seed(request)
     print(f"{campaign.name}: --faults-seed={seed}")  # noqa: T201 - pytest shows it when the test fails
     share = request.config.getoption("--faults-share")
     result, found = SinkRun(campaign, site, seed=seed, share=share, cluster_workers=cluster_workers).run()
