@@ -34,6 +34,7 @@ for a killed broker or S3 with the time that it takes to start again; for a kill
 """
 
 _SINK_MARK: Final = "## The sink\n"
+_KEPT_MARK: Final = "## Other runs of the sink\n"
 
 _SINK_HEAD: Final = """
 Written by `make faults PYTEST_ARGS='-k sink_campaign'`: {dates}, {machine}, everything on the same machine.
@@ -103,15 +104,17 @@ _CAMPAIGN_HEAD: Final = (
 
 
 def with_source(report: str, results: list[dict[str, Any]]) -> str:
-    """The report with these results of the source, what it says of the sink unchanged."""
-    _, mark, sink = report.partition(_SINK_MARK)
-    return markdown(results) + "\n" + mark + sink if mark else markdown(results)
+    """The report with these results of the source; what it says of the sink, and by hand, is unchanged."""
+    _, mark, rest = report.partition(_SINK_MARK)
+    return f"{markdown(results)}\n{mark}{rest}" if mark else markdown(results)
 
 
 def with_sink(report: str, results: list[dict[str, Any]]) -> str:
-    """The report with these results of the sink, what it says of the source unchanged."""
-    source = report.partition(_SINK_MARK)[0].rstrip("\n")
-    return f"{source}\n\n{_SINK_MARK}{_sink_section(results)}"
+    """The report with these results of the sink; what it says of the source, and by hand, is unchanged."""
+    source, _, rest = report.partition(_SINK_MARK)
+    _, mark, kept = rest.partition(_KEPT_MARK)
+    text = source.rstrip("\n") + f"\n\n{_SINK_MARK}{_sink_section(results)}"
+    return f"{text}\n{mark}{kept}" if mark else text
 
 
 def _sink_section(results: list[dict[str, Any]]) -> str:
