@@ -78,11 +78,13 @@ class Result:
         (folder / f"{self.campaign}-{self.seed}.json").write_text(json.dumps(asdict(self), indent=2))
 
 
-def in_random_order(harms: Mapping[_H, int], *, share: float, chance: random.Random) -> list[_H]:
-    """So much of a campaign's harms, each once at least, in an order that `chance` gives."""
+def in_random_order(
+    harms: Mapping[_H, int], *, share: float, chance: random.Random, most: int | None = None
+) -> list[_H]:
+    """So much of a campaign's harms, each once at least, in a random order; of these the first `most`."""
     found = [harm for harm, times in harms.items() for _ in range(max(1, round(times * share)))]
     chance.shuffle(found)
-    return found
+    return found[:most]
 
 
 class Run:

@@ -19,6 +19,9 @@ _CAMPAIGNS: Final = frozenset({"test_campaigns.py", "test_sink_campaigns.py", "t
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Known when this folder is asked for, as `make faults` does."""
     parser.addoption("--faults-share", type=float, default=1.0, help="so much of each campaign")
+    parser.addoption(
+        "--faults-most", type=int, default=None, help="at most so many faults of a sink's campaign"
+    )
     parser.addoption("--faults-seed", type=int, default=None, help="the seed of all campaigns")
 
 

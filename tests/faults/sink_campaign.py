@@ -68,12 +68,14 @@ class SinkRun:
         *,
         seed: int,
         share: float = 1.0,
+        most: int | None = None,
         cluster_workers: tuple[int, ...] = (),
     ) -> None:
         self._campaign = campaign
         self._site = site
         self._chance = random.Random(seed)
         self._share = share
+        self._most = most
         self._cluster_workers = cluster_workers
         self._name = aws.unique(campaign.name)
         self._result = Result(
@@ -103,7 +105,7 @@ class SinkRun:
                 scene.standby.start(ready_seconds=READY_SECONDS)
             load.start()
             stack.callback(load.stop)
-            harms = in_random_order(campaign.harms, share=self._share, chance=self._chance)
+            harms = in_random_order(campaign.harms, share=self._share, chance=self._chance, most=self._most)
             for number, harm in enumerate(harms, 1):
                 say(self._name, f"{number}/{len(harms)} {harm}")
                 self._harm(scene, harm)

@@ -172,7 +172,9 @@ def _run(
     seed = _seed(request)
     print(f"{campaign.name}: --faults-seed={seed}")  # noqa: T201 - pytest shows it when the test fails
     share = request.config.getoption("--faults-share")
-    result, found = SinkRun(campaign, site, seed=seed, share=share, cluster_workers=cluster_workers).run()
+    most = request.config.getoption("--faults-most")
+    run = SinkRun(campaign, site, seed=seed, share=share, most=most, cluster_workers=cluster_workers)
+    result, found = run.run()
     result.save(results)
     assert (found.records.lost, found.records.duplicated) == (0, 0), f"seed {seed}: {found}"
     assert not found.faults, f"seed {seed}: {found.faults[:20]}"
