@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Known when this folder is asked for, as `make faults` does."""
     parser.addoption("--faults-share", type=float, default=1.0, help="so much of each campaign")
     parser.addoption(
-        "--faults-most", type=int, default=None, help="at most so many faults of a sink's campaign"
+        "--faults-most", type=int, default=None, help="at most so many faults of each of the sink's campaigns"
     )
     parser.addoption("--faults-seed", type=int, default=None, help="the seed of all campaigns")
 

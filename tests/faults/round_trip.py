@@ -42,10 +42,11 @@ ON_SOURCE: Final[Mapping[Harm, int]] = {Harm.WORKER: 8, Harm.WORKERS: 3, Harm.DR
 class RoundTrip:
     """One run of both at a site."""
 
-    def __init__(self, site: Site, *, seed: int, share: float = 1.0) -> None:
+    def __init__(self, site: Site, *, seed: int, share: float = 1.0, most: int | None = None) -> None:
         self._site = site
         self._chance = random.Random(seed)
         self._share = share
+        self._most = most
         self._result = Result(
             campaign="round-trip",
             title="a sink by records (200), and a source that reads its bucket's events, harmed in turn",
@@ -79,6 +80,7 @@ class RoundTrip:
             on_source = in_random_order(ON_SOURCE, share=self._share, chance=self._chance)
             harms = [(sink, harm) for harm in on_sink] + [(source, harm) for harm in on_source]
             self._chance.shuffle(harms)
+            harms = harms[: self._most]
             for number, (scene, harm) in enumerate(harms, 1):
                 say("round-trip", f"{number}/{len(harms)} {'sink' if scene is sink else 'source'}: {harm}")
                 self._harm(scene, harm, watch, (sink, source))

@@ -150,7 +150,8 @@ def test_sink_campaign_executor(site: Site, sink_results: Path, request: pytest.
 def test_sink_campaign_round_trip(site: Site, sink_results: Path, request: pytest.FixtureRequest) -> None:
     """A consumer of the bucket's events gives back what was archived, to the byte."""
     seed, share = _seed(request), request.config.getoption("--faults-share")
-    result, found, faults = RoundTrip(site, seed=seed, share=share).run()
+    most = request.config.getoption("--faults-most")
+    result, found, faults = RoundTrip(site, seed=seed, share=share, most=most).run()
     result.save(sink_results)
     assert (found.lost, found.duplicated) == (0, 0), f"seed {seed}: {found}"
     assert not faults, f"seed {seed}: {faults[:20]}"
