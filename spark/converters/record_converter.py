@@ -15,7 +15,7 @@ from ingest.settings.sink_settings import (
     SideRole,
 )
 from layouts.names import LayoutName
-from spark.converted_records import Conversion, ConvertedColumn, Form, RecordFault
+from spark.converted_records import ColumnSchema, Conversion, ConvertedColumn, Form, RecordFault
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter, check_headers_beside
 from spark.converters.layout_rows_check import LayoutRowsCheck, rows_of_layout
@@ -194,6 +194,11 @@ def _refuses_nulls(output: OutputSettings, part: OutputField, column: ConvertedC
         # What is to be ignored is found by its value afterwards.
         return output.null_values is not NullValues.IGNORE
     if output.format in _ROWS_OF_RECORDS:
-        return column.schema is not None and column.schema.is_record
+        return column.schema is not None and (column.schema.is_record or _is_required(output, column.schema))
     # A null is an empty line of Aiven's csv.
     return output.layout is not LayoutName.AIVEN and output.format in _WITHOUT_NULLS
+
+
+def _is_required(output: OutputSettings, schema: ColumnSchema) -> bool:
+    """Whether an object of this schema of Kafka Connect's cannot have nulls; what is inferred cannot."""
+    return output.layout in _BY_VALUE and (schema.connect is None or not schema.connect.optional)

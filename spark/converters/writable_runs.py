@@ -14,6 +14,7 @@ from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, Rec
 from spark.formats.avro_schema import SchemaError
 from spark.formats.encoding.encoders import new_encoder
 from spark.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
+from spark.formats.encoding.row_fit import may_be_unfit, unfit_rows, unfit_value
 from spark.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
 from spark.kafka_records import Headers
 
@@ -24,25 +25,37 @@ _SCHEMA: Final = "schema_unfit"
 class WritableRuns:
     """Splits runs, and notes the records that no object can take."""
 
-    def __init__(self, output: OutputSettings) -> None:
+    def __init__(self, output: OutputSettings, *, is_transformed: bool = False) -> None:
+        """With `is_transformed` values may be other than their schema promises."""
         self._output = output
+        self._is_transformed = is_transformed
         self._has_envelope = has_typed_envelope(output)
         self._problems: dict[RowSchema, str | None] = {}
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The runs as they can be written; what cannot be is put into `faults`."""
-        if not self._has_envelope:
-            return tuple(runs)
-        return tuple(part for run in runs for part in self._split(run) if self._is_writable(part, faults))
+        split = (part for run in runs for part in self._split(run)) if self._has_envelope else runs
+        fitting = (self._fitting(run, faults) for run in split if self._is_writable(run, faults))
+        return tuple(run for run in fitting if len(run))
+
+    def _fitting(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
+        """The records of the run whose values fit their schema."""
+        output, schema = self._output, schema_of(self._output, run)
+        if not (self._is_transformed or may_be_unfit(output, schema)):
+            return run
+        unfit = unfit_rows(output, schema, run)
+        if not len(unfit):
+            return run
+        faults += _faults(run.records.offsets[unfit], *unfit_value(output))
+        return run.take(np.setdiff1d(np.arange(len(run)), unfit))
 
     def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
+        if not self._has_envelope:
+            return True
         problem = self._problem(schema_of(self._output, run))
         if problem is not None:
             message = f"output.format={self._output.format} cannot hold the record's envelope: {problem}"
-            faults += [
-                RecordFault(offset=offset, reason=_SCHEMA, message=message)
-                for offset in run.records.offsets.tolist()
-            ]
+            faults += _faults(run.records.offsets, _SCHEMA, message)
         return problem is None
 
     def _problem(self, schema: RowSchema) -> str | None:
@@ -66,6 +79,10 @@ class WritableRuns:
         for end in ends:
             yield run if end - first == len(run) else run.slice(first, end)
             first = end
+
+
+def _faults(offsets: Numbers, reason: str, message: str) -> list[RecordFault]:
+    return [RecordFault(offset=offset, reason=reason, message=message) for offset in offsets.tolist()]
 
 
 def _problem(output: OutputSettings, schema: RowSchema) -> str | None:

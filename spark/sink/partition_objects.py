@@ -13,7 +13,8 @@ from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings.sink_settings import AgeFrom, RotateTogether
 from spark.converted_records import ConvertedRecords
 from spark.converters.single_runs import single_runs
-from spark.formats.encoding import NewObject, Refused, RowSchema, next_schema
+from spark.formats.encoding import NewObject, Projected, Refused, RowSchema, next_schema
+from spark.formats.encoding.row_fit import is_projection_unfit, unfit_value
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
@@ -152,6 +153,8 @@ class PartitionObjects:
         one = self._open.get(group)
         if one is not None:
             change = next_schema(output, one.schema, schema)
+            if isinstance(change, Projected) and is_projection_unfit(output, one.schema, part):
+                change = Refused(*unfit_value(output))
             if isinstance(change, Refused):
                 if len(part) == 1:
                     self._refused_offset = part.records.first_offset

@@ -46,7 +46,7 @@ class TransformedRecords:
         self._chain = RecordChain(sink.transforms, clock)
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
-        self._writable = WritableRuns(sink.output)
+        self._writable = WritableRuns(sink.output, is_transformed=True)
         self._shape = None
         if makes_columns(sink.output) and OutputField.VALUE in sink.output.fields:
             self._shape = JsonConverter("value", sink.output.json_format, schemas=False, wants_columns=True)

@@ -10,6 +10,7 @@ parquet_encoder  Parquet: row_arrays makes the columns, storable what Parquet ca
 parquet_tables   the file of these columns
 side_rows        keys and headers in objects of their own, beside that of the values
 lenses_envelope  Lenses' envelope in Avro and Parquet; envelope_headers makes columns of headers
+row_fit          values that are not what their schema says
 row_texts        pieces of text side by side
 """
 

@@ -20,13 +20,22 @@ _DECIMAL256_BYTES: Final = 32
 _SIGN: Final = 0x80
 
 
+class UnfitData(ValueError):
+    """A value is none of its Avro type."""
+
+
 def encoded(array: Any, node: Node) -> Any:
-    """A binary array with the datum of each value; nulls only where the node is a union with null."""
+    """A binary array with the datum of each value; nulls only where the node is a union with null.
+
+    Raises UnfitData for a value that the schema does not allow.
+    """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if node.nullable is not None:
         null = [branch.kind for branch in node.branches].index("null")
         return optional(array, node.nullable, null=varint(null), prefix=varint(1 - null))
+    if array.null_count and node.kind != "null":
+        raise UnfitData("a value is null whose type does not allow it")
     match node.kind:
         case "null":
             return pa.array([b""] * len(array), pa.binary())
@@ -121,9 +130,13 @@ def _scalar(array: Any, node: Node) -> Any:
             return _fixed(np.asarray(array.to_numpy(zero_copy_only=False), np.uint8), 1)
         case "enum":
             found = pc.index_in(array, value_set=pa.array(node.symbols, pa.string())).cast(pa.int64())
+            if found.null_count:
+                raise UnfitData("a text is no symbol of its enum")
             return varints(np.asarray(found.to_numpy(zero_copy_only=False), np.int64))
         case "fixed":
             return _of_fixed(array, node)
+        case "union":
+            raise UnfitData("columns tell no branch of a union")
         case _:
             return sized(_decimals(array) if pa.types.is_decimal(array.type) else array.cast(pa.binary()))
 
@@ -133,7 +146,10 @@ def _of_fixed(array: Any, node: Node) -> Any:
         return _decimals(array, node.size)
     if node.logical == "uuid":
         return pa.array([bytes.fromhex(text.replace("-", "")) for text in array.to_pylist()], pa.binary())
-    return array.cast(pa.binary())
+    octets = array.cast(pa.binary())
+    if len(octets) and pc.any(pc.not_equal(pc.binary_length(octets), node.size)).as_py():
+        raise UnfitData("bytes of another length than their fixed has")
+    return octets
 
 
 def _decimals(array: Any, size: int | None = None) -> Any:

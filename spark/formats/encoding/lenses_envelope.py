@@ -102,7 +102,7 @@ class _AvroEnvelopes:
         for part in steps(records):
             arrays = self._columns.of(part)
             below = [encoded(array, node) for array, (_, node) in zip(arrays, self._node.fields, strict=True)]
-            self._blocks.append(text_of(joined(below, len(part))), len(part))
+            self._blocks.append(text_of(joined(below or [b""], len(part))), len(part))
 
     def drain(self, *, end_block: bool = False) -> bytes:
         """The blocks that are closed."""

@@ -1,0 +1,155 @@
+"""Values that their own schema does not allow: bad records with a sentence, in every layout with a schema.
+
+Kafka Connect checks neither the digits of a decimal, nor the length of a fixed, nor the symbols of an enum.
+"""
+
+import base64
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layouts.connect import ConnectSchema
+from layouts.connect.json_schemas import json_of_schema
+from tests.layouts.archive import Record
+from tests.layouts.connect.schemas import schemas_and_payloads
+from tests.support.sink_archives import Written, written
+
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_LAYOUTS: Final = {
+    "headrace": {"output.layout": "headrace"},
+    "aiven": {"output.layout": "aiven", "output.fields": "key,value,offset,timestamp"},
+    "confluent": {"output.layout": "confluent"},
+    "lenses": {"output.layout": "lenses", "output.envelope": "false", "output.fields": "value"},
+    "lenses-envelope": {"output.layout": "lenses"},
+}
+_PLACES: Final = [(layout, form) for layout in _LAYOUTS for form in ("avro", "parquet")]
+
+
+def _written(layout: str, form: str, values: Sequence[bytes], **options: str) -> Written:
+    config = {
+        "connector.class": "HeadraceSink",
+        "aws.s3.bucket.name": "bucket",
+        "topics": "t",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "true",
+        "output.format": form,
+        "file.compression.type": "none",
+        **_LAYOUTS[layout],
+        **{name.replace("_", "."): text for name, text in options.items()},
+    }
+    records = [Record("t", 0, offset, 1000, b"k", value, ()) for offset, value in enumerate(values)]
+    return written(config, records, stops=True)
+
+
+def _value(schema: str, payload: Any) -> bytes:
+    return b'{"schema":%b,"payload":%b}' % (schema.encode(), json.dumps(payload).encode())
+
+
+def _struct(field: dict[str, Any]) -> str:
+    return json.dumps({"type": "struct", "optional": False, "fields": [{"field": "f", **field}]})
+
+
+def _octets(number: int) -> str:
+    return base64.b64encode(number.to_bytes(16, "big", signed=True)).decode()
+
+
+def _rows(found: Written) -> int:
+    count = 0
+    for each in found.objects.values():
+        body = io.BytesIO(each.body)
+        is_avro = each.body.startswith(b"Obj\x01")
+        count += len(list(fastavro.reader(body))) if is_avro else len(pq.read_table(body))
+    return count
+
+
+_DECIMAL: Final = _struct(
+    {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "version": 1,
+        "parameters": {"scale": "2", "connect.decimal.precision": "4"},
+    }
+)
+_FIXED: Final = _struct({"type": "bytes", "name": "Four", "parameters": {"connect.fixed.size": "4"}})
+_ENUM: Final = _struct(
+    {
+        "type": "string",
+        "parameters": {
+            "io.confluent.connect.avro.Enum": "Color",
+            "io.confluent.connect.avro.Enum.RED": "RED",
+        },
+    }
+)
+_CASES: Final = [
+    *(
+        (layout, "parquet", _DECIMAL, _octets(1234), _octets(123456))
+        for layout in _LAYOUTS
+        if layout != "headrace"
+    ),
+    *((layout, form, _FIXED, "AAAAAA==", "AAAA") for layout, form in _PLACES if layout != "headrace"),
+    ("confluent", "avro", _ENUM, "RED", "GREEN"),
+]
+
+
+@pytest.mark.parametrize(("layout", "form", "schema", "good", "bad"), _CASES)
+def test_a_value_that_its_schema_does_not_allow_is_a_bad_record(
+    layout: str, form: str, schema: str, good: str, bad: str
+) -> None:
+    """The partition stops at it; with errors.tolerance=all it is a dead letter and the others are written."""
+    values = [_value(schema, {"f": payload}) for payload in (good, good, bad, good)]
+
+    stopped = _written(layout, form, values)
+
+    stop = stopped.stops["t", 0]
+    assert (stop.offset, stop.reason) == (2, "value_unfit")
+    assert f"output.format={form} cannot hold the record" in stop.message
+    assert _rows(stopped) == 2
+
+    passed = _written(layout, form, values, errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+
+    assert not passed.stops
+    assert [(each.reason, each.value) for each in passed.dead_letters] == [("value_unfit", values[2])]
+    assert _rows(passed) == 3
+
+
+_KINDS: Final = st.sampled_from(
+    [
+        (_DECIMAL, st.integers(-(2**126), 2**126).map(_octets)),
+        (_FIXED, st.binary(max_size=8).map(lambda octets: base64.b64encode(octets).decode())),
+        (_ENUM, st.sampled_from(["RED", "GREEN", ""])),
+    ]
+)
+
+
+@st.composite
+def _wild(draw: st.DrawFn) -> list[bytes]:
+    schema, payloads = draw(_KINDS)
+    found = draw(st.lists(st.none() | payloads, min_size=1, max_size=5))
+    return [_value(schema, {"f": payload}) for payload in found]
+
+
+@st.composite
+def _of_schema(draw: st.DrawFn) -> list[bytes]:
+    pair: tuple[ConnectSchema, list[Any]] = draw(schemas_and_payloads())
+    schema, payloads = pair
+    return [_value(json.dumps(json_of_schema(schema)), payload) for payload in payloads]
+
+
+@pytest.mark.parametrize(("layout", "form"), _PLACES)
+@settings(max_examples=15, deadline=None)
+@given(values=st.one_of(_wild(), _of_schema()))
+def test_every_record_is_written_or_a_dead_letter(layout: str, form: str, values: list[bytes]) -> None:
+    """Whatever the schema and the value: nothing raises, and what is written can be read."""
+    found = _written(layout, form, values, errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+
+    assert not found.stops
+    assert not found.unwritten
+    assert _rows(found) + len(found.dead_letters) == len(values)
