@@ -144,6 +144,7 @@ def _names(values: Values) -> NameSettings:
         timezone=values[sink.TIMEZONE_NAME],
         values=values[sink.NAME_VALUES],
         missing=values[sink.NAME_MISSING],
+        null_keys=values[sink.NAME_NULL_KEYS],
         round_ms=values[sink.NAME_TIME_ROUND],
     )
 

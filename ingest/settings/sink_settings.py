@@ -237,6 +237,13 @@ class OutputSettings:
     sidecars: Sidecars = NO_SIDECARS
 
 
+class NullKeys(StrEnum):
+    """What a null key is where names show the whole key: a text for it, or a bad record."""
+
+    NAMED = "named"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameSettings:
     """How objects are named. `value_path` is the field that holds the time with NameTimeSource.VALUE.
@@ -254,6 +261,7 @@ class NameSettings:
     timezone: str
     values: NameValues = NameValues.ESCAPED
     missing: str = "null"
+    null_keys: NullKeys = NullKeys.NAMED
     round_ms: int = 0
 
 

@@ -22,6 +22,9 @@ from spark.sink.value_text import Text, connect_text, value_text
 
 _BAD: Final = -1
 _NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
+_NO_KEY: Final = (
+    "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
+)
 _REMEMBERED: Final = 20_000
 
 
@@ -66,6 +69,8 @@ class Grouping:
         topic, partition = records.records.topic, records.records.partition
         columns = [self._codes(variable, records) for variable in self._names.grouping]
         checks = [self._first_times(records)] if self._names.needs_first_time else []
+        if self._names.needs_keys:
+            checks.append(_keys(records))
         if not columns and not checks:
             problem = self._names.problem(topic, partition, "")
             if problem is None:
@@ -161,6 +166,11 @@ def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text
         codes[row] = texts.setdefault(text, len(texts))
     message = f"its {what} is no single value that an object's name could show"
     return _Codes(codes, tuple(texts), "name_not_scalar", message)
+
+
+def _keys(records: ConvertedRecords) -> _Codes:
+    """One code for every record with a key."""
+    return _Codes(np.where(records.key.nulls(), _BAD, 0), ("",), "null_key", _NO_KEY)
 
 
 def _schema_name(values: ConvertedColumn) -> str | None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ingest.errors import HeadraceError
-from ingest.settings.sink_settings import NameSettings, NameTimeSource, NameValues
+from ingest.settings.sink_settings import NameSettings, NameTimeSource, NameValues, NullKeys
 from ingest.template.date_pattern import DatePattern, step_ms
 from ingest.template.name_escape import escape, unescape
 from ingest.template.name_template import (
@@ -87,6 +87,10 @@ class ObjectNames:
         self.zone = ZoneInfo(settings.timezone)
         self.grouping = tuple(dict.fromkeys(filter(self._groups, self._template.variables)))
         """The variables whose values group records, each once."""
+        self.needs_keys = settings.null_keys is NullKeys.FAIL and any(
+            variable.field is NameField.KEY and not variable.path for variable in self.grouping
+        )
+        """Whether a record without a key has no name."""
         self._next = lru_cache(maxsize=64)(self._text_ends)
 
     @property

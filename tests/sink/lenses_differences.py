@@ -21,6 +21,7 @@ FAILED: Final = {
     "lenses-FAIL_envelope_avro_bytes_hyphen": "schema_unfit",
     "lenses-FAIL_envelope_avro_hyphen": "schema_unfit",
     "lenses-FAIL_json_null": "null_value",
+    "lenses-FAIL_partitionby_null_key": "null_key",
 }
 """Why a partition of theirs stops in ours as well: at the first record that the format cannot hold."""
 

@@ -23,6 +23,7 @@ from ingest.settings.sink_forms import (
 from ingest.settings.sink_settings import (
     AgeFrom,
     NameValues,
+    NullKeys,
     NullValues,
     OutputField,
     OutputFormat,
@@ -116,6 +117,16 @@ NAME_MISSING = option(
     "null",
     Group.OUTPUT,
     "What stands for a null, or a field that is not there, with `file.name.values=plain`.",
+    importance="LOW",
+)
+NAME_NULL_KEYS = option(
+    "file.name.null.keys",
+    choice(NullKeys),
+    "named",
+    Group.OUTPUT,
+    "What becomes of a record without a key where `{{key}}` is in names: `named`, a text stands for the key "
+    "(`file.name.missing` with plain values), or `fail`, it is a bad record (`null_key`). Lenses' class sets "
+    "`fail`, as its sink fails at such a record.",
     importance="LOW",
 )
 NAME_UNIQUE = option(

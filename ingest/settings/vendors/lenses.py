@@ -54,6 +54,7 @@ _ALWAYS: Final = {
     "open.object.max.age.ms": "0",
     "file.name.values": "plain",
     "file.name.missing": "[missing]",
+    "file.name.null.keys": "fail",
 }
 
 
