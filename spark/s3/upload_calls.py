@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
 
+import structlog
 from botocore.exceptions import ClientError
 from isal import isal_zlib
 
-from ingest.errors import AccessDenied, ObjectForbidden, ObjectMissing, SourceUnavailable
+from ingest.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
 from ingest.model.sink_entries import Upload
 from ingest.settings.settings import BackoffSettings, S3Settings
 from ingest.settings.sink_settings import UploadSettings
@@ -19,9 +20,14 @@ from spark.s3.completion import OBJECT_ID, Completion, CompletionState, by_metad
 from spark.s3.errors import BOTOCORES, answer_of
 from spark.s3.part_text import SentPart, accepted_parts, completion_parts, crc32_text, part_text
 from spark.s3.retries import attempted
+from spark.s3.same_content import is_same_content
 from spark.s3.upload_errors import NO_UPLOAD, UploadEnded, is_about_credentials, translate_upload
 
+_log = structlog.get_logger(__name__)
+
 _PRECONDITION_FAILED: Final = 412
+_CHUNK_BYTES: Final = 1024 * 1024
+_TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
 
 Given = Mapping[str, str]
 
@@ -98,7 +104,11 @@ class UploadCalls:
     def complete(
         self, bucket: str, upload: Upload, *, object_id: str, overwrites: bool = False
     ) -> Completion:
-        """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur."""
+        """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur.
+
+        Where another sink has put the same bytes under the name, before its offsets were moved here, the
+        object is there.
+        """
         condition = {} if overwrites else {"IfNoneMatch": "*"}
 
         def once() -> Completion:
@@ -113,7 +123,11 @@ class UploadCalls:
                 )
             if refused is None:
                 return Completion(CompletionState.COMPLETED)
-            return self._by_head(bucket, upload.key, object_id, is_taken=refused != NO_UPLOAD)
+            found = self._by_head(bucket, upload.key, object_id, is_taken=refused != NO_UPLOAD)
+            if found == _TAKEN_BY_A_STRANGER and self._is_there_already(bucket, upload):
+                _log.info("object_found_complete", key=upload.key, object_id=object_id)
+                return Completion(CompletionState.COMPLETED)
+            return found
 
         return attempted(once, self._backoff)
 
@@ -185,6 +199,24 @@ class UploadCalls:
                     return "PreconditionFailed"
             raise translate_upload(error, what=what) from error
         return None
+
+    def _is_there_already(self, bucket: str, upload: Upload) -> bool:
+        """Whether the object of the upload's name has the bytes of its parts; False where none may tell."""
+        what = f"s3://{bucket}/{upload.key}"
+        try:
+            sent = self.list_parts(bucket, upload.key, upload.upload_id)
+            if sent is None or len(sent) != len(upload.parts):
+                return False
+            answer = self._called(self._client.get_object, bucket, upload.key, **self._every)
+            if answer["ContentLength"] != sum(part.size for part in sent):
+                answer["Body"].close()
+                return False
+            return is_same_content(answer["Body"].iter_chunks(_CHUNK_BYTES), sent)
+        except (AccessDenied, ObjectError) as error:
+            _log.warning("object_not_compared", key=upload.key, error=str(error))
+            return False
+        except BOTOCORES as error:
+            raise translate_upload(error, what=what) from error
 
     def _by_head(self, bucket: str, key: str, object_id: str, *, is_taken: bool) -> Completion:
         try:

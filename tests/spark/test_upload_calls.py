@@ -128,6 +128,43 @@ def test_another_object_of_the_name_is_not_replaced(bucket: str) -> None:
     assert calls.complete(bucket, foreign, object_id="ours") == Completion(CompletionState.NAME_TAKEN, "")
 
 
+_MIB = 1024 * 1024
+_PART = bytes(range(256)) * (5 * _MIB // 256)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "is_there"),
+    [
+        pytest.param(b"same", (b"same",), True, id="one-part"),
+        pytest.param(_PART + b"end", (_PART, b"end"), True, id="parts"),
+        pytest.param(b"sane", (b"same",), False, id="another-byte"),
+        pytest.param(_PART + b"eng", (_PART, b"end"), False, id="another-byte-at-the-end"),
+        pytest.param(b"same and more", (b"same",), False, id="longer"),
+        pytest.param(b"sam", (b"same",), False, id="shorter"),
+        pytest.param(b"", (b"same",), False, id="empty"),
+    ],
+)
+def test_what_another_sink_wrote_is_told_apart(
+    bucket: str, theirs: bytes, ours: tuple[bytes, ...], *, is_there: bool
+) -> None:
+    """With the bytes that are to be written it is there already; else it keeps its name."""
+    client, calls, key = aws.s3(), upload_calls(bucket), aws.unique("theirs")
+    client.put_object(Bucket=bucket, Key=key, Body=theirs)
+    found = calls.complete(bucket, sealed(calls, bucket, key, *ours), object_id="ours")
+    assert found.state is (CompletionState.COMPLETED if is_there else CompletionState.NAME_TAKEN)
+    assert content(bucket, key) == theirs
+    assert calls.head_metadata(bucket, key) == {}
+
+
+def test_an_object_of_another_headrace_is_not_ours(bucket: str) -> None:
+    """Whatever it holds: two connectors that write the same names are a mistake that has to be seen."""
+    calls, key = upload_calls(bucket), aws.unique("other")
+    other = sealed(calls, bucket, key, b"same", object_id="other")
+    assert calls.complete(bucket, other, object_id="other").state is CompletionState.COMPLETED
+    taken = calls.complete(bucket, sealed(calls, bucket, key, b"same"), object_id="ours")
+    assert taken == Completion(CompletionState.NAME_TAKEN, "other")
+
+
 def test_an_upload_that_is_gone(bucket: str, proxy: Proxy) -> None:
     """Nothing there, another object there, or forbidden to ask: three answers."""
     calls = upload_calls(bucket, endpoint=proxy.url)
