@@ -75,11 +75,11 @@ def plain_script(on_stage: Stage, workload: Workload) -> Run:
     argv = ("plain_script", *where) if is_lines else ("plain_formats", *where)
     loop = () if is_lines else (workload.name,)
     with _beside(on_stage, workload) as beside:
-        sent, seconds, cpu = _script(*argv, "in/", topic, *loop)
+        sent, seconds, cpu = script(*argv, "in/", topic, *loop)
     if sent != workload.records:
         raise StageError(f"The plain script sent {sent} records of {workload.name}, not {workload.records}.")
     # Its imports are not the workload's: a run that finds nothing to read costs them alone.
-    cpu -= _idle_cpu(*argv, "nothing/", _NO_TOPIC, *loop)
+    cpu -= idle_cpu(*argv, "nothing/", _NO_TOPIC, *loop)
     us = {"script": cpu / workload.amount * 1e6}
     return Run(rate=workload.amount / seconds, cpu_us=us, beside_us=beside)
 
@@ -89,18 +89,16 @@ def produce_only(on_stage: Stage, workload: Workload, number: int) -> Run:
     topic = _fresh_topic(on_stage)
     argv = ("produce_only", on_stage.bootstrap)
     with _beside(on_stage, workload) as beside:
-        sent, seconds, cpu = _script(*argv, topic, str(workload.records), str(number))
-    cpu -= _idle_cpu(*argv, _NO_TOPIC, "0", str(number))
+        sent, seconds, cpu = script(*argv, topic, str(workload.records), str(number))
+    cpu -= idle_cpu(*argv, _NO_TOPIC, "0", str(number))
     return Run(rate=sent / seconds, cpu_us={"script": cpu / sent * 1e6}, beside_us=beside)
 
 
 def bare_gets(on_stage: Stage, workload: Workload) -> Run:
     """Every object fetched and thrown away: what this S3 gives at all."""
     with _beside(on_stage, workload) as beside:
-        fetched, seconds, cpu = _script(
-            "bare_gets", on_stage.endpoint, workload.bucket, str(workload.objects)
-        )
-    cpu -= _idle_cpu("bare_gets", on_stage.endpoint, workload.bucket, "0")
+        fetched, seconds, cpu = script("bare_gets", on_stage.endpoint, workload.bucket, str(workload.objects))
+    cpu -= idle_cpu("bare_gets", on_stage.endpoint, workload.bucket, "0")
     return Run(rate=fetched / seconds, cpu_us={"script": cpu / fetched * 1e6}, beside_us=beside)
 
 
@@ -161,7 +159,7 @@ def _verify(on_stage: Stage, topic: str, workload: Workload) -> None:
         )
 
 
-def _script(module: str, *arguments: str) -> tuple[int, float, float]:
+def script(module: str, *arguments: str) -> tuple[int, float, float]:
     """What a script of this folder says that it did, in how many seconds, and its CPU seconds."""
     argv = [sys.executable, "-m", f"bench.{module}", *arguments]
     # Of ended children there is one sum for all; nothing else of ours ends meanwhile.
@@ -180,9 +178,9 @@ def _children_cpu() -> float:
 
 
 @cache
-def _idle_cpu(module: str, *arguments: str) -> float:
+def idle_cpu(module: str, *arguments: str) -> float:
     """CPU seconds of a script that has nothing to do."""
-    return _script(module, *arguments)[2]
+    return script(module, *arguments)[2]
 
 
 def _fresh_topic(on_stage: Stage) -> str:
