@@ -43,11 +43,9 @@ def require_brokers(properties: Properties, *, timeout: float) -> None:
 def offered_versions(properties: Properties, *, timeout: float) -> dict[int, int]:
     """The highest version of each request that a broker offers, by API key; empty without answer. Blocks."""
     lines = _Lines()
-    logger = logging.getLogger(f"{__name__}.lines")
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    # One at a time: an earlier call's lines are nobody's any more.
-    logger.handlers = [lines]
+    # One of its own for each call: the connectors of a worker start together, and ask at once.
+    logger = logging.Logger(f"{__name__}.lines", logging.DEBUG)  # noqa: LOG001  # getLogger gives all the same
+    logger.addHandler(lines)
     admin = new_admin({**properties, "debug": "feature"}, logger=logger)
     deadline = time.monotonic() + timeout
     # Any request: it makes the client connect, and a broker's versions come before its answer.
@@ -56,7 +54,8 @@ def offered_versions(properties: Properties, *, timeout: float) -> dict[int, int
         admin.poll(_POLL_SECONDS)
     while not lines.is_complete and admin.poll(0):
         pass
-    return lines.offered
+    # Of a list that is cut short nobody knows what it would have said.
+    return lines.offered if lines.is_complete else {}
 
 
 class _Lines(logging.Handler):

@@ -1,5 +1,7 @@
 """Brokers that are too old are refused in one sentence, before anything is made there."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from ingest.errors import InvalidConfiguration
@@ -53,3 +55,14 @@ def test_a_broker_of_3_0_is_not() -> None:
 def test_brokers_that_do_not_answer_are_not_judged() -> None:
     """Whoever asks them for something says that they are away."""
     assert offered_versions({"bootstrap.servers": "127.0.0.1:1"}, timeout=0.3) == {}
+
+
+def test_connectors_that_ask_together_do_not_read_each_others_answers() -> None:
+    """A worker starts many at once: a part of an answer must not look like that of an old broker."""
+    with mock_brokers({2: 7}) as bootstrap, ThreadPoolExecutor(8) as threads:
+        properties = {"bootstrap.servers": bootstrap}
+        alone = offered_versions(properties, timeout=10)
+        found = list(threads.map(lambda _: offered_versions(properties, timeout=10), range(16)))
+
+    assert alone[2] == 7
+    assert found == [alone] * 16
