@@ -28,6 +28,13 @@ def test_manifests_run_this_version(manifest: Path) -> None:
     assert re.findall(r"newTag: (\S+)", manifest.read_text()) == [VERSION]
 
 
+def test_the_chart_runs_this_version() -> None:
+    """Its appVersion is the tag of the image unless somebody gives another one."""
+    chart = (ROOT / "deploy" / "helm" / "headrace" / "Chart.yaml").read_text()
+
+    assert re.findall(r'^(?:appV|v)ersion: "?([^"\n]+)"?$', chart, re.MULTILINE) == [VERSION, VERSION]
+
+
 def test_the_upgrade_notes_have_this_version() -> None:
     """What it asks of an operator, if only that it asks nothing."""
     assert f"## To {VERSION}\n" in (ROOT / "docs" / "upgrading.md").read_text()
