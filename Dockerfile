@@ -11,6 +11,7 @@ COPY docker docker
 COPY requirements.lock .
 RUN docker/make-venv /opt/headrace requirements.lock
 COPY pyproject.toml README.md LICENSE THIRD-PARTY.md ./
+COPY headrace headrace
 COPY ingest ingest
 COPY layouts layouts
 COPY archive archive

@@ -106,6 +106,7 @@ ENDS_THE_PROCESS: Final = frozenset(
         "InvalidLedger",
         "LeadershipLost",
         "TakenOver",
+        "FrameRefused",
     }
 )
 

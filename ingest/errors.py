@@ -19,6 +19,7 @@
     │   └── ResourceMissing       there is no such bucket or queue         exit 2
     ├── TopicMissing              the topic is not there: try again, and say so
     ├── RecordRefused             the broker refuses a record that was measured
+    ├── FrameRefused              rows of somebody's Spark frame cannot be written (docs/python.md)
     ├── TransactionAborted        everything since the last checkpoint is produced again
     └── Fenced                    a newer producer or generation exists: this task must end
 
@@ -100,6 +101,10 @@ class TopicMissing(HeadraceError):
 
 class RecordRefused(HeadraceError):
     """The broker refuses a request because of a record in it, and does not say which."""
+
+
+class FrameRefused(HeadraceError):
+    """Not all rows of a frame of Spark are in objects: the query that brought them has to fail."""
 
 
 class TransactionAborted(HeadraceError):

@@ -100,6 +100,11 @@ def test_the_sinks_decisions_need_no_client(module: str) -> None:
     assert _clients_of(module) == []
 
 
+def test_the_front_door_needs_no_client() -> None:
+    """A program that imports Headrace pays for its clients when it runs something."""
+    assert _clients_of("headrace") == []
+
+
 def test_the_probe_sees_clients() -> None:
     """The test above can fail: a room that does reach out is found out."""
     assert "confluent_kafka" in _clients_of("ingest.kafka")

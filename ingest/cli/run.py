@@ -86,15 +86,15 @@ def run(
         stop.install()
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
         from ingest.probes.ledger_reader import open_ledger_reader
-        from ingest.service.composition import run_service
+        from ingest.service.composition import Service
         from ingest.service.connector import RunOptions
 
         options = RunOptions(
             until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
         )
-        code = run_service(
+        code = Service(
             settings, options, stop, lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
-        )
+        ).run()
     if code is not Exit.DONE:
         raise typer.Exit(int(code))
 

@@ -9,6 +9,7 @@ import structlog
 
 from ingest.exits import Exit
 from ingest.http import StatusEndpoints
+from ingest.model.snapshot import Snapshot
 from ingest.process_metrics import ProcessMetrics
 from ingest.rest.server import run_server
 from ingest.service.connector import Connector, RunOptions
@@ -23,27 +24,44 @@ from ingest.threads import ThreadFailures, collecting
 _log = structlog.get_logger(__name__)
 
 
-def run_service(settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> Exit:
-    """Run until `stop`, `--until-idle` or an error of `ingest.errors` that carries the exit code. Blocks."""
-    failures = ThreadFailures()
-    slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds)
-    connector = Connector(
-        settings, options, stop, slot_source=slot_source, failures=failures, open_ledger=open_ledger
-    )
-    with collecting(failures):
-        with ExitStack() as closing:
-            try:
-                _serve(settings, connector, closing)
-                _log_start(settings, connector)
-                closing.callback(slot_source.close)
-                code = connector.run()
-            except Stopped:
-                code = Exit.DONE
-            finally:
-                connector.show_end()
-        failures.raise_first()
-    _log.info("service_stopped", name=settings.name, exit_code=int(code))
-    return code
+class Service:
+    """The connector of a process with what serves it, run once."""
+
+    def __init__(self, settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> None:
+        self._settings = settings
+        self._failures = ThreadFailures()
+        self._slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds)
+        self._connector = Connector(
+            settings,
+            options,
+            stop,
+            slot_source=self._slot_source,
+            failures=self._failures,
+            open_ledger=open_ledger,
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """How it is now; any thread may ask."""
+        return self._connector.snapshot_holder.snapshot
+
+    def run(self) -> Exit:
+        """Run until `stop`, `--until-idle` or an error of `ingest.errors` that has the exit code. Blocks."""
+        settings, connector = self._settings, self._connector
+        with collecting(self._failures):
+            with ExitStack() as closing:
+                try:
+                    _serve(settings, connector, closing)
+                    _log_start(settings, connector)
+                    closing.callback(self._slot_source.close)
+                    code = connector.run()
+                except Stopped:
+                    code = Exit.DONE
+                finally:
+                    connector.show_end()
+            self._failures.raise_first()
+        _log.info("service_stopped", name=settings.name, exit_code=int(code))
+        return code
 
 
 def _log_start(settings: Settings, connector: Connector) -> None:

@@ -31,12 +31,19 @@ class Stop:
         """
         reading, writing = socket.socketpair()
         writing.setblocking(False)
-        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        self._before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         # Referenced for as long as the descriptor is: the kernel knows a number only.
         self._writing = writing
-        for number in _ANSWERED:
-            signal.signal(number, _written_to_the_socket)
+        self._handlers = {number: signal.signal(number, _written_to_the_socket) for number in _ANSWERED}
         start_thread(partial(self._follow, reading), name="signals")
+
+    def uninstall(self) -> None:
+        """Let the signals be answered as they were before `install`, by the main thread too."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.set_wakeup_fd(self._before)
+        # Its reader ends with it.
+        self._writing.close()
 
     def ask(self, why: str) -> None:
         """End cleanly; asked again, at once."""
@@ -51,10 +58,11 @@ class Stop:
         )
 
     def _follow(self, reading: socket.socket) -> None:
-        while True:
-            for number in reading.recv(16):
-                if number in _ANSWERED:
-                    self.ask(signal.Signals(number).name)
+        with reading:
+            while numbers := reading.recv(16):
+                for number in numbers:
+                    if number in _ANSWERED:
+                        self.ask(signal.Signals(number).name)
 
 
 def _written_to_the_socket(_number: int, _frame: FrameType | None) -> None:

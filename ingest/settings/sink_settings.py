@@ -3,6 +3,7 @@
 A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) stands there.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -127,6 +128,12 @@ class TopicSelection:
 
     names: tuple[str, ...]
     pattern: str | None
+
+    def has(self, topic: str) -> bool:
+        """Whether it is one of them."""
+        return topic in self.names or (
+            self.pattern is not None and re.fullmatch(self.pattern, topic) is not None
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from ingest.threads import ThreadFailures, collecting, collecting_own, start_thr
 from tests.support.until import until_sync
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_ROOMS: Final = ("ingest", "listeners", "spark")
+_ROOMS: Final = ("headrace", "ingest", "listeners", "spark")
 
 # Where a thread is made in another way, and why nobody has to be told of its end.
 _OTHERS: Final = {

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from ingest.exits import Exit
-from ingest.service.composition import run_service
+from ingest.service.composition import Service
 from ingest.service.connector import RunOptions
 from ingest.service.stop import Stop
 from ingest.settings import Settings
@@ -110,7 +110,7 @@ class RunningService:
 
     def _run(self) -> None:
         try:
-            self.code = run_service(self._settings(), RunOptions(), self._stop, lambda: None)
+            self.code = Service(self._settings(), RunOptions(), self._stop, lambda: None).run()
         except BaseException as error:  # noqa: BLE001 - what the test asks for
             self.error = error
 

@@ -1,0 +1,229 @@
+"""Rows of a frame of Spark into objects, in a task of somebody else's query: at least once.
+
+The rows of a topic-partition come in the order of their offsets. The same rows make the same names, so that a
+batch that Spark repeats puts the same objects again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.clock import wall_ms
+from ingest.columns import NULL_LENGTH, Column
+from ingest.errors import FrameRefused, HeadraceError
+from ingest.model.sink_entries import TopicPartition
+from ingest.model.sink_protocol import PartitionGrant
+from ingest.settings.sink_settings import SinkSettings
+from spark.kafka_records import Headers, KafkaRecords
+from spark.producer import IdempotentProducer
+from spark.s3.upload_calls import new_upload_calls
+from spark.sink.dead_letters import DeadLetter, DeadLetters
+from spark.sink.partition_work import PartitionWork
+from spark.sink.recurring_names import RecurringNames
+from spark.sink.routed_tools import RoutedTools
+from spark.sink.slot_uploads import SlotUploads
+from spark.sink.task_settings import SinkTaskSettings
+
+RESULT_SCHEMA: Final = "error string, records bigint, objects bigint"
+COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
+"""The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
+
+_WAIT_SECONDS: Final = 0.1
+
+
+def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row: how many records are in how many objects now, or the sentence why not all are. Blocks."""
+    writer = FrameWriter(settings)
+    error: str | None = None
+    rest = iter(batches)
+    try:
+        for batch in rest:
+            for records in records_of(batch):
+                writer.add(records)
+        writer.finish()
+    except HeadraceError as found:
+        error = str(found)
+        # Input that is not read to its end makes Spark throw the Python worker away.
+        for _ in rest:
+            pass
+    finally:
+        writer.close()
+    yield pa.RecordBatch.from_pydict(
+        {
+            "error": pa.array([error], pa.string()),
+            "records": pa.array([writer.records], pa.int64()),
+            "objects": pa.array([writer.objects], pa.int64()),
+        }
+    )
+
+
+class FrameWriter:
+    """Takes the records of one topic-partition after the other."""
+
+    def __init__(self, settings: SinkTaskSettings) -> None:
+        sink = _closing(settings.sink)
+        settings = replace(settings, sink=sink)
+        self.records = 0
+        self.objects = 0
+        self._settings = settings
+        self._began_ms = wall_ms()
+        self._uploads = SlotUploads(
+            new_upload_calls(settings.s3, sink.upload),
+            part_bytes=sink.upload.part_bytes,
+            max_bytes=sink.buffer.max_bytes,
+            directory=sink.buffer.directory,
+            threads=sink.upload.connections,
+            is_direct=True,
+        )
+        self._recurring = RecurringNames()
+        self._tools = RoutedTools(
+            (),
+            settings=settings,
+            uploads=self._uploads,
+            dead_letters=DeadLetters(
+                settings.name, 0, settings.errors, max_bytes=settings.kafka.message_max_bytes
+            ),
+            recurring=self._recurring,
+            # One time for all names of a batch.
+            clock=lambda: self._began_ms,
+        )
+        self._work: PartitionWork | None = None
+        self._producer: IdempotentProducer | None = None
+
+    def add(self, records: KafkaRecords) -> None:
+        """Write these records, which follow those before, or begin another partition.
+
+        FrameRefused at a record that nothing may pass; what else may be raised is of `ingest.errors`.
+        """
+        work = self._work
+        if work is None or work.partition != TopicPartition(records.topic, records.partition):
+            self.finish()
+            work = self._work = self._begin(records)
+        work.add(records, self._began_ms)
+        if work.stop is not None:
+            raise FrameRefused(
+                f"{records.topic}-{records.partition} offset {work.stop.offset} is a bad record "
+                f"({work.stop.reason}): {work.stop.message}. errors.tolerance=all leaves such records out."
+            )
+        while work.objects.open_count > self._settings.sink.buffer.max_open_objects:
+            work.objects.close_oldest()
+        self._uploads.balance()
+        self._commit(work)
+        while self._uploads.is_full:
+            self._uploads.wait(_WAIT_SECONDS)
+
+    def finish(self) -> None:
+        """Have all objects of the present partition visible; blocks."""
+        work, self._work = self._work, None
+        if work is None:
+            return
+        work.objects.close_all()
+        self._commit(work)
+        while work.objects.closed_count:
+            self._uploads.wait(_WAIT_SECONDS)
+            self._commit(work)
+
+    def close(self) -> None:
+        """End threads and clients; what is open is given up."""
+        if self._work is not None:
+            self._work.abandon()
+        self._uploads.close()
+        if self._producer is not None:
+            self._producer.close()
+
+    def _begin(self, records: KafkaRecords) -> PartitionWork:
+        topics = self._settings.sink.topics
+        if not topics.has(records.topic):
+            wanted = ", ".join(topics.names) or topics.pattern
+            raise FrameRefused(
+                f"The frame has records of the topic {records.topic!r}, and the configuration is for "
+                f"{wanted}; add it to topics."
+            )
+        # Nobody but Spark knows what is archived; its checkpoint says where it reads.
+        grant = PartitionGrant(
+            topic=records.topic, partition=records.partition, topic_id="", offset=records.first_offset
+        )
+        return PartitionWork(grant, self._tools.for_topic(records.topic))
+
+    def _commit(self, work: PartitionWork) -> None:
+        """Take note of objects that are visible, and produce dead letters."""
+        failure = work.failure()
+        if failure is not None:
+            raise FrameRefused(f"{work.partition} could not be written: {failure}")
+        transaction = work.transaction(self._began_ms)
+        if transaction is None:
+            return
+        self._produce(transaction.dead_letters)
+        work.committed(transaction)
+        self.records += sum(one.records for one in transaction.objects)
+        self.objects += len(transaction.objects)
+
+    def _produce(self, letters: Sequence[DeadLetter]) -> None:
+        if not letters:
+            return
+        if self._producer is None:
+            kafka = self._settings.kafka
+            self._producer = IdempotentProducer(
+                kafka.client("producer"), ledger_topic=kafka.ledger_topic, is_void=lambda: False
+            )
+        self._producer.begin(b"")
+        for letter in letters:
+            self._producer.send_record(
+                letter.topic, key=letter.key, value=letter.value, headers=letter.headers
+            )
+        self._producer.commit(())
+
+
+def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
+    """The records of each topic-partition of a batch whose rows are sorted; FrameRefused for a null place."""
+    if batch.num_rows == 0:
+        return
+    for name in ("topic", "partition", "offset"):
+        if batch.column(name).null_count:
+            raise FrameRefused(f"A row of the frame has no {name}: rows are those of Spark's Kafka source.")
+    topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
+    names = topics.to_numpy(zero_copy_only=False)
+    changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1
+    for begin, end in pairwise([0, *changed.tolist(), batch.num_rows]):
+        part = batch.slice(begin, end - begin)
+        yield KafkaRecords(
+            topic=str(names[begin]),
+            partition=int(partitions[begin]),
+            offsets=_numbers(part.column("offset")),
+            timestamps_ms=_numbers(part.column("timestamp_ms")),
+            timestamp_types=_numbers(part.column("timestamp_type")),
+            keys=_column(part.column("key")),
+            values=_column(part.column("value")),
+            headers=_headers(part.column("headers")),
+        )
+
+
+def _numbers(array: Any) -> Any:
+    return array.cast(pa.int64()).to_numpy()
+
+
+def _column(array: Any) -> Column:
+    """The bytes of an array of binary over its own buffer."""
+    array = array.cast(pa.large_binary())
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(starts)
+    if array.null_count:
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = NULL_LENGTH
+    return Column(buffer=memoryview(data or b""), starts=starts[:-1].copy(), lengths=lengths)
+
+
+def _headers(array: Any) -> list[Headers] | None:
+    if array.null_count == len(array):
+        return None
+    return [tuple((one["key"], one["value"]) for one in row or ()) for row in array.to_pylist()]
+
+
+def _closing(sink: SinkSettings) -> SinkSettings:
+    """The settings by which what is open at the end of a batch is written: Spark does not bring it again."""
+    routes = tuple(replace(route, sink=_closing(route.sink)) for route in sink.routes)
+    return replace(sink, rotation=replace(sink.rotation, on_stop=True), routes=routes)

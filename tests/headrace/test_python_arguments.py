@@ -1,0 +1,179 @@
+"""What the Python API takes, and the sentence for what it does not. Nothing is contacted."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace
+from headrace.frames import check_columns
+from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination
+from ingest.settings.sink_settings import OutputFormat
+from layouts.names import LayoutName
+
+_SINK: dict[str, Any] = {
+    "name": "archive",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "aws.s3.bucket.name": "bucket",
+    "topics": "orders",
+}
+_KAFKA = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+
+
+def _destination(**options: str) -> S3Destination:
+    """One that was looked at already."""
+    made = S3Destination.__new__(S3Destination)
+    made._options = {"aws.s3.bucket.name": "bucket", **options}
+    return made
+
+
+def test_options_come_as_a_mapping_in_both_shapes_and_as_a_file(tmp_path: Path) -> None:
+    """Numbers and booleans too, as in the file."""
+    flat = headrace.Connector({**_SINK, "rotate.records": 7, "aws.s3.path.style.access": True}).settings
+    options = {name: value for name, value in _SINK.items() if name != "name"}
+    nested = headrace.Connector({"name": "archive", "config": {**options, "rotate.records": 7}}).settings
+    file = tmp_path / "archive.json"
+    file.write_text(json.dumps(_SINK))
+
+    assert flat.sink is not None
+    assert nested.sink is not None
+    assert flat.sink.rotation.records == nested.sink.rotation.records == 7
+    assert flat.s3.path_style
+    assert headrace.Connector(file).settings.name == "archive"
+    assert headrace.Connector(str(file)).settings.name == "archive"
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({}, "name"),
+        ({**_SINK, "rotate.recods": 1}, "did you mean rotate.records"),
+        ({**_SINK, "rotate.records": {1}}, "a value of set: values are texts, numbers, true or false"),
+        ({**_SINK, ("a",): 1}, "a name that is no text"),
+        (7, "config is int: give options by name as a dict, or the path of a file"),
+        ("there/is/none.json", "cannot be read: No such file"),
+    ],
+)
+def test_a_bad_configuration_is_a_sentence(config: Any, sentence: str) -> None:
+    """At once, before anything is started."""
+    with pytest.raises(headrace.HeadraceError) as found:
+        headrace.Connector(config)
+    assert sentence in str(found.value)
+
+
+def test_secrets_do_not_reach_the_sentence() -> None:
+    """A value of a form that nothing takes may be one."""
+    with pytest.raises(headrace.InvalidConfiguration) as found:
+        headrace.Connector({**_SINK, "aws.secret.access.key": b"hidden"})
+    assert "hidden" not in str(found.value)
+    assert "hidden" not in repr(_destination(**{"aws.secret.access.key": "hidden"}))
+
+
+def test_what_was_not_started_is_stopped() -> None:
+    """And can neither be waited for nor stopped."""
+    connector = headrace.Connector(_SINK)
+
+    assert connector.status() == {"name": "archive", "role": "stopped", "ready": False, "problems": {}}
+    assert not connector.is_running
+    with pytest.raises(headrace.HeadraceError, match="'archive' was not started"):
+        connector.stop()
+    with pytest.raises(headrace.InvalidConfiguration, match="startup_timeout = 0"):
+        headrace.Connector(_SINK, startup_timeout=0)
+
+
+def test_run_wants_the_main_thread() -> None:
+    """Signals reach no other."""
+    found: list[str] = []
+
+    def call() -> None:
+        try:
+            headrace.run(_SINK)
+        except headrace.HeadraceError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert "call it there" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FileSink("a", "csv", _destination()), "FileSink(format='csv'): expected 'json', 'parquet'"),  # type: ignore[arg-type]
+        (lambda: FileSink("a", "json"), "FileSink(destination=..) has to be a headrace.quix.S3Destination"),
+        (lambda: FileSink(Path("a"), "json", _destination()), "FileSink(directory=..) has to be text"),  # type: ignore[arg-type]
+        (lambda: JSONFormat(dumps=repr), "JSONFormat(dumps=..) is not called here"),  # type: ignore[arg-type]
+        (lambda: JSONFormat(file_extension="jsonl"), "file_extension='jsonl'"),
+        (lambda: ParquetFormat(compression="brotli"), "expected none, snappy, gzip"),  # type: ignore[arg-type]
+        (lambda: S3Destination("b", use_ssl=False), "S3Destination(use_ssl=..) means nothing here"),
+        (lambda: S3Destination("b", verify=False), "always verified"),
+        (
+            lambda: FileSink(destination=_destination()).configuration(
+                topics=[], bootstrap_servers="b:9092", name="n"
+            ),
+            "FileSink.run(topics=..) is empty",
+        ),
+    ],
+)
+def test_a_bad_argument_of_quix_is_a_sentence(make: Callable[[], object], sentence: str) -> None:
+    """That names the argument and what to do."""
+    with pytest.raises(headrace.InvalidConfiguration) as found:
+        make()
+    assert sentence in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "ending", "output"),
+    [
+        ("json", ".jsonl", OutputFormat.JSONL),
+        (JSONFormat(".ndjson", compress=True), ".ndjson.gz", OutputFormat.JSONL),
+        ("parquet", ".parquet", OutputFormat.PARQUET),
+        (ParquetFormat(compression="gzip"), ".parquet", OutputFormat.PARQUET),
+    ],
+)
+def test_formats_of_quix_are_options(form: Any, ending: str, output: OutputFormat) -> None:
+    """Names as Quix writes them, below the directory."""
+    config = FileSink("data", form, _destination()).configuration(
+        topics="a-topic", bootstrap_servers="b:9092", name="archive", options={"rotate.records": 3}
+    )
+    sink = headrace.Connector(config).settings.sink
+
+    assert sink is not None
+    assert sink.output.layout is LayoutName.QUIX
+    assert sink.output.format is output
+    assert sink.names.prefix == "data/"
+    assert sink.names.template == "{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}" + ending
+    assert sink.rotation.records == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"offset": None}, "The frame has no column offset"),
+        ({"value": "struct<a:int>"}, "column value is struct<a:int>: expected binary or string"),
+        ({"headers": "string"}, "column headers is string"),
+    ],
+)
+def test_a_frame_of_other_columns_is_refused(change: dict[str, str | None], sentence: str) -> None:
+    """Before Spark runs anything."""
+    types = {name: kind for name, kind in {**_KAFKA, **change}.items() if kind is not None}
+    with pytest.raises(headrace.InvalidConfiguration) as found:
+        check_columns(types)
+    assert sentence in str(found.value)
+
+
+def test_columns_beside_those_of_kafka_do_not_matter() -> None:
+    """Nor is a text a reason to refuse keys and values."""
+    check_columns({**_KAFKA, "key": "string", "value": "string", "mine": "double"})

@@ -1,0 +1,179 @@
+"""Programs that use the Python API on the real parts, each a process of its own."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.sink.archive_account import Archive, new_archive
+from tests.sink.test_sink_end_to_end import group_offsets
+from tests.support import aws, kafka
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+
+_QUIX: Final = """
+    import headrace
+    from headrace.quix import FileSink, JSONFormat, S3Destination
+
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "endpoint_url": S3}
+    try:
+        S3Destination(BUCKET + "-other", **keys)
+    except headrace.HeadraceError as error:
+        print(json.dumps(str(error)))
+    sink = FileSink("data", JSONFormat(), S3Destination(BUCKET, **keys))
+    code = sink.run([TOPIC], KAFKA, NAME, commit_every=2, until_idle=True, options={"state.dir": FOLDER})
+    print(json.dumps(code))
+"""
+
+_CONNECTOR: Final = """
+    import time
+    import headrace
+
+    config = {"name": NAME, "topics": TOPIC, "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
+              "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
+              "state.dir": FOLDER, "http.listen": "", "tasks.max": 1, "rotate.records": 1}
+    for _ in range(2):
+        with headrace.Connector(config) as connector:
+            deadline = time.monotonic() + 180
+            while not connector.status()["ready"]:
+                assert connector.is_running and time.monotonic() < deadline, connector.status()
+                time.sleep(0.1)
+            try:
+                headrace.Connector(config).start()
+            except headrace.HeadraceError as error:
+                print(json.dumps(str(error)))
+        print(json.dumps([connector.wait(), connector.status()["role"]]))
+"""
+
+_FRAMES: Final = """
+    import headrace
+    from headrace.quix import FileSink, S3Destination
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    shape = ("topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+             "key binary, value binary, headers array<struct<key:string,value:binary>>")
+    config = {"name": NAME, "topics": "orders", "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
+              "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
+              "aws.s3.prefix": "own/", "file.compression.type": "none"}
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "endpoint_url": S3}
+    sinks = {"own": headrace.Connector(config),
+             "quix": FileSink("quix", "json", S3Destination(BUCKET, **keys))}
+
+    def archive(name):
+        stream = spark.readStream.schema(shape).parquet(FOLDER + "/rows")
+        query = (stream.writeStream.foreachBatch(sinks[name].foreach_batch).trigger(availableNow=True)
+                 .option("checkpointLocation", FOLDER + "/" + name).start())
+        query.awaitTermination()
+
+    def rows(offsets, value):
+        return [("orders", n % 2, n, None, 0, None if n % 3 == 0 else b"k%d" % n, value(n), None)
+                for n in offsets]
+
+    written = lambda made: spark.createDataFrame(made, shape).write.mode("append").parquet(FOLDER + "/rows")
+    written(rows(range(9, -1, -1), lambda n: b'{"n":%d}' % n))
+    for name in sinks:
+        archive(name)
+    # A batch that Spark brings again is the same objects.
+    again = spark.createDataFrame(rows(range(10), lambda n: b'{"n":%d}' % n), shape)
+    sinks["own"].foreach_batch(again, 0)
+    strict = headrace.Connector({**config, "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+                                 "aws.s3.prefix": "bad/"})
+    for frame in (again.drop("offset"), again.replace("orders", "others"),
+                  spark.createDataFrame(rows([1], lambda n: b"{"), shape)):
+        try:
+            strict.foreach_batch(frame, 1)
+        except headrace.HeadraceError as error:
+            print(json.dumps(str(error)))
+    try:
+        headrace.Connector(config).start()
+    except headrace.HeadraceError as error:
+        print(json.dumps(str(error)))
+"""
+
+
+def _run(program: str, archive: Archive, name: str) -> list[Any]:
+    """What a program printed, a JSON value a line."""
+    given = {
+        "BUCKET": archive.bucket,
+        "TOPIC": archive.topic,
+        "KAFKA": kafka.address(),
+        "S3": aws.address(),
+        "NAME": name,
+        "FOLDER": str(archive.folder),
+    }
+    head = "import json\n" + "".join(f"{each} = {value!r}\n" for each, value in given.items())
+    ended = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(program)],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=360,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_quix_by_its_own_names(tmp_path: Path) -> None:
+    """The objects that Quix would write, and a bucket that is not there is one sentence."""
+    archive, name = new_archive(tmp_path, partitions=1), aws.unique("quix")
+    archive.produce(
+        {"key": b"k%d" % number, "value": b'{"n":%d}' % number, "timestamp": 1000 + number}
+        for number in range(3)
+    )
+
+    missing, code = _run(_QUIX, archive, name)
+
+    assert missing.startswith(f"S3Destination('{archive.bucket}-other'): ")
+    assert code == 0
+    folder = f"data/{archive.topic.replace('-', '_')}/0/"
+    found = archive.keys()
+    assert {key: archive.content(key) for key in found} == {
+        f"{folder}{0:019}.jsonl": b'{"_timestamp":1000,"_key":"k0","_value":{"n":0}}\n'
+        b'{"_timestamp":1001,"_key":"k1","_value":{"n":1}}\n',
+        f"{folder}{2:019}.jsonl": b'{"_timestamp":1002,"_key":"k2","_value":{"n":2}}\n',
+    }
+    assert group_offsets(name, archive.topic, 1) == {0: 3}
+
+
+def test_a_connector_is_started_and_stopped_twice_in_a_process(tmp_path: Path) -> None:
+    """Everything that was there is archived once, and a second one beside it is refused."""
+    archive = new_archive(tmp_path, partitions=1)
+    archive.produce({"value": b'{"n":%d}' % number} for number in range(5))
+
+    refused, first, _, second = _run(_CONNECTOR, archive, aws.unique("connector"))
+
+    assert refused.startswith("Another connector runs in this process")
+    assert first == second == [0, "stopped"]
+    assert archive.account() == (0, 0)
+
+
+def test_batches_of_spark_are_archived(tmp_path: Path) -> None:
+    """By a streaming query; a batch that is repeated writes the same objects, and what cannot be fails it."""
+    archive = new_archive(tmp_path, partitions=1)
+
+    columns, topic, bad, session = _run(_FRAMES, archive, aws.unique("frames"))
+
+    found = archive.keys()
+    own = [row for key, row in archive.rows() if key.startswith("own/")]
+    assert [(row["partition"], row["offset"], row["value"]) for row in own] == [
+        (number % 2, number, {"n": number}) for number in (*range(0, 10, 2), *range(1, 10, 2))
+    ]
+    assert {key for key in found if key.startswith("quix/")} == {
+        f"quix/orders/{number}/{number:019}.jsonl" for number in (0, 1)
+    }
+    assert archive.content(f"quix/orders/1/{1:019}.jsonl").splitlines()[0] == (
+        b'{"_timestamp":-1,"_key":"k1","_value":{"n":1}}'
+    )
+    assert columns.startswith("The frame has no column offset")
+    assert "'others'" in topic
+    assert "orders-1 offset 1 is a bad record (" in bad
+    assert session.startswith("This process has a Spark session")
+    assert not [key for key in found if key.startswith("bad/")]
