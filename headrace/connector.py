@@ -162,12 +162,16 @@ class Connector:
 
     def _prepare(self) -> None:
         """Whether it can run here; logs as the command's where nobody has set up others."""
-        refuse_other_sessions()
         if not _running.acquire(blocking=False):
             raise HeadraceError(
                 "Another connector runs in this process, and Spark has one session a process: stop it first, "
                 "or run several with `headrace worker`."
             )
+        try:
+            refuse_other_sessions()
+        except HeadraceError:
+            _running.release()
+            raise
         if not structlog.is_configured():
             logs.configure(style="console" if sys.stderr.isatty() else "json")
         for warning in self._settings.warnings:

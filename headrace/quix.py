@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from headrace.configuration import settings_of
 from headrace.connector import Connector
 from headrace.connector import run as run_connector
+from headrace.frames import check_columns
 from ingest.errors import HeadraceError, InvalidConfiguration
 from ingest.exits import Exit
 
@@ -37,7 +38,11 @@ _CLIENT: Final = {
     "verify": "aws.ca.bundle",
 }
 # Settings want a broker and a topic where nobody is asked: for a look at the bucket, and for frames of Spark.
-_NOBODY: Final = {"name": "quix-file-sink", "bootstrap.servers": "localhost:9092", "topics.regex": ".*"}
+_NOBODY: Final = {
+    "connector.class": "HeadraceSink",
+    "name": "quix-file-sink",
+    "bootstrap.servers": "localhost:9092",
+}
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,7 @@ class FileSink:
     format: FormatName | JSONFormat | ParquetFormat = "json"
     destination: S3Destination | None = None
     _formed: JSONFormat | ParquetFormat = field(init=False, repr=False)
+    _topics: set[str] = field(init=False, repr=False, compare=False, default_factory=set)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_formed", _format(self.format))
@@ -194,9 +200,12 @@ class FileSink:
 
     def foreach_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """Write a batch of Spark's Kafka source, for `foreachBatch`: see `Connector.foreach_batch`."""
-        Connector({"connector.class": "HeadraceSink", **_NOBODY, **self._output()}).foreach_batch(
-            frame, batch_id
-        )
+        check_columns(dict(frame.dtypes))
+        # Names have _ for each - of a topic: two that would meet are refused, with those of earlier batches.
+        self._topics.update(row.topic for row in frame.select("topic").distinct().collect())
+        config = {**_NOBODY, "topics": ",".join(sorted(self._topics)), **self._output()}
+        if self._topics:
+            Connector(config).foreach_batch(frame, batch_id)
 
     def _output(self) -> dict[str, str]:
         assert self.destination is not None, "it was looked at when this was made"
@@ -232,7 +241,7 @@ def _check_extension(text: str) -> None:
 
 
 def _look_at_bucket(options: Mapping[str, str]) -> None:
-    settings = settings_of({"connector.class": "HeadraceSink", **_NOBODY, **options})
+    settings = settings_of({**_NOBODY, "topics.regex": ".*", **options})
     from ingest.probes.aws_clients import aws_clients
     from listeners.failures import translated_errors
 

@@ -13,6 +13,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 # These decide and never reach out: given values they return values, whatever is installed.
 _PURE: Final = frozenset(
     {
+        "athena",
         "aws_errors",
         "catalogue",
         "checks",

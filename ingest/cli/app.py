@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ingest.cli.athena import athena
 from ingest.cli.check import check
 from ingest.cli.examples import epilog
 from ingest.cli.explain import explain
@@ -61,6 +62,7 @@ for command, summary in (
     (explain, "Say what becomes of a key; contacts nothing."),
     (plan, "Show what `run` would do now."),
     (policy, "Print the least IAM policy; contacts nothing."),
+    (athena, "Print the DDL of Athena's table over what a sink writes."),
     (status, "Show what it is doing, once or with --watch."),
     (replay, "Ingest objects again."),
     (mark, "Count objects as done without reading them."),

@@ -52,6 +52,10 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("headrace policy orders.json", "what credentials have to allow"),
         ("headrace policy orders.json --for run", "one document, for the tools of AWS"),
     ),
+    "athena": (
+        ("headrace athena archive.json", "the table over each topic's objects"),
+        ("headrace athena archive.json --topic orders --glue table", "for `aws glue create-table`"),
+    ),
     "status": (
         ("headrace status orders.json --watch", "every second, until Ctrl-C"),
         ("headrace status orders.json --state quarantined", "which objects need a person, and why"),

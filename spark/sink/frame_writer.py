@@ -6,7 +6,7 @@ batch that Spark repeats puts the same objects again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -36,12 +36,19 @@ _WAIT_SECONDS: Final = 0.1
 
 
 def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One row: how many records are in how many objects now, or the sentence why not all are. Blocks."""
-    writer = FrameWriter(settings)
-    error: str | None = None
+    """One row: how many records are in how many objects now, or the sentence why not all are. Blocks.
+
+    None where there is nothing to write.
+    """
     rest = iter(batches)
+    first = next((batch for batch in rest if batch.num_rows), None)
+    if first is None:
+        # Spark has more tasks than a batch has partitions: these need no clients.
+        return
+    error: str | None = None
+    writer = FrameWriter(settings)
     try:
-        for batch in rest:
+        for batch in chain([first], rest):
             for records in records_of(batch):
                 writer.add(records)
         writer.finish()

@@ -60,7 +60,7 @@ def test_options_come_as_a_mapping_in_both_shapes_and_as_a_file(tmp_path: Path) 
         ({}, "name"),
         ({**_SINK, "rotate.recods": 1}, "did you mean rotate.records"),
         ({**_SINK, "rotate.records": {1}}, "a value of set: values are texts, numbers, true or false"),
-        ({**_SINK, ("a",): 1}, "a name that is no text"),
+        (dict([*_SINK.items(), (("a",), 1)]), "a name that is no text"),
         (7, "config is int: give options by name as a dict, or the path of a file"),
         ("there/is/none.json", "cannot be read: No such file"),
     ],

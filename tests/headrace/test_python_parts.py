@@ -38,10 +38,10 @@ _CONNECTOR: Final = """
     config = {"name": NAME, "topics": TOPIC, "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
               "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
               "state.dir": FOLDER, "http.listen": "", "tasks.max": 1, "rotate.records": 1}
-    for _ in range(2):
+    for records in (5, 0):
         with headrace.Connector(config) as connector:
             deadline = time.monotonic() + 180
-            while not connector.status()["ready"]:
+            while not (connector.status()["ready"] and connector.status()["records_total"] >= records):
                 assert connector.is_running and time.monotonic() < deadline, connector.status()
                 time.sleep(0.1)
             try:
@@ -56,7 +56,8 @@ _FRAMES: Final = """
     from headrace.quix import FileSink, S3Destination
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+             .config("spark.sql.shuffle.partitions", "2").getOrCreate())
     shape = ("topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
              "key binary, value binary, headers array<struct<key:string,value:binary>>")
     config = {"name": NAME, "topics": "orders", "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
