@@ -148,6 +148,7 @@ class Connector:
         """
         from headrace.frames import write_frame
 
+        _log_to_stderr()
         found = write_frame(frame, self._settings)
         _log.info("batch_written", batch=batch_id, records=found.records, objects=found.objects)
 
@@ -172,8 +173,7 @@ class Connector:
         except HeadraceError:
             _running.release()
             raise
-        if not structlog.is_configured():
-            logs.configure(style="console" if sys.stderr.isatty() else "json")
+        _log_to_stderr()
         for warning in self._settings.warnings:
             _log.warning("configuration_warned", warning=warning)
 
@@ -200,6 +200,12 @@ class Connector:
             return self._service.run()
         finally:
             _running.release()
+
+
+def _log_to_stderr() -> None:
+    """Log as the command does, where nobody has set up anything else."""
+    if not structlog.is_configured():
+        logs.configure(style="console" if sys.stderr.isatty() else "json")
 
 
 def refuse_other_sessions() -> None:

@@ -11,6 +11,8 @@ from ingest.settings.sink_settings import Encryption, SinkSettings
 Statement = dict[str, Any]
 
 VERSION: Final = "2012-10-17"
+# Where Lenses' sink keeps an object until its lock says that it is there.
+_LENSES_COPIES: Final = ".temp-upload/"
 _ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
 
 
@@ -47,13 +49,28 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
         actions.append("s3:PutObjectTagging")
     if upload.acl is not None:
         actions.append("s3:PutObjectAcl")
-    found = [_listing(settings), _on_objects(settings, "uploads", *actions)]
+    found = [_listing(settings), _on_objects(settings, "uploads", *actions), *_takeover(settings, sink)]
     if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
         key = upload.kms_key_id or ""
         found.append(
             _allow("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
         )
     return found
+
+
+def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
+    """What going on behind Lenses' sink does to its locks, and to copies that it had under way."""
+    if sink.takeover_indexes is None:
+        return []
+    buckets = dict.fromkeys(each.s3.bucket for each in settings.by_place())
+    locks = [f"arn:aws:s3:::{bucket}/{sink.takeover_indexes.strip('/')}/*" for bucket in buckets]
+    copies = [f"arn:aws:s3:::{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
+    taken = ["s3:GetObject", "s3:GetObjectTagging", "s3:DeleteObject"]
+    return [
+        _allow("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
+        _allow("takeoverCopies", taken, _one_or_all(copies)),
+        _on_objects(settings, "takeoverObjects", "s3:PutObjectTagging"),
+    ]
 
 
 def _source_run(settings: Settings) -> list[Statement]:
@@ -102,6 +119,8 @@ def _listing(settings: Settings) -> Statement:
     """Without it a missing object looks forbidden."""
     statement = _on_bucket(settings, "list", "s3:ListBucket")
     prefixes = list(dict.fromkeys(f"{each.s3.prefix}*" for each in settings.by_place()))
+    if settings.sink is not None and settings.sink.takeover_indexes is not None:
+        prefixes += [f"{settings.sink.takeover_indexes.strip('/')}/*", f"{_LENSES_COPIES}*"]
     if "*" not in prefixes:
         statement["Condition"] = {"StringLike": {"s3:prefix": _one_or_all(prefixes)}}
     return statement

@@ -63,6 +63,24 @@ def test_a_key_that_is_named_by_its_arn_is_the_only_one() -> None:
     assert alias["run"]["Statement"][-1]["Resource"] == "arn:aws:kms:*:*:key/*"
 
 
+def test_going_on_behind_lenses_takes_its_locks() -> None:
+    """Which stand outside the prefix, as its copies that were under way do."""
+    found = policies(configured({**_SINK, "takeover.indexes": ".indexes"}))["run"]["Statement"]
+    by_sid = {each["Sid"]: each for each in found}
+
+    assert by_sid["takeoverLocks"]["Resource"] == "arn:aws:s3:::bucket/.indexes/*"
+    assert set(by_sid["takeoverLocks"]["Action"]) == {"s3:GetObject", "s3:PutObject"}
+    assert by_sid["takeoverCopies"]["Resource"] == "arn:aws:s3:::bucket/.temp-upload/*"
+    assert by_sid["list"]["Condition"] == {
+        "StringLike": {"s3:prefix": ["in/*", ".indexes/*", ".temp-upload/*"]}
+    }
+    assert not any(each.startswith("takeover") for each in _sids(policies(configured(_SINK))["run"]))
+
+
+def _sids(document: dict[str, Any]) -> set[str]:
+    return {each["Sid"] for each in document["Statement"]}
+
+
 def test_a_source_reads_objects_and_its_queue() -> None:
     """As docs/security.md has it."""
     found = policies(configured())
