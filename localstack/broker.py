@@ -40,6 +40,8 @@ _PROPERTIES = {
     "broker.heartbeat.interval.ms": "500",
     # The default of 128 MiB would be a quarter of the heap below.
     "log.cleaner.dedupe.buffer.size": "16777216",
+    # Tests write records of 1970; a slow one would find them gone.
+    "log.retention.ms": "-1",
 }
 _JAVA_OPTIONS = (
     "-Xmx512m",
