@@ -10,7 +10,7 @@ from ingest.settings import Settings
 from ingest.settings.settings import SparkSettings
 from ingest.threads import start_thread
 from spark.slots import Jobs, SlotEvent, SlotPool
-from spark.slots.holdings import to_recall
+from spark.slots.core_sharing import CoreSharing
 from spark.task.entry import NoWork
 
 _TICK_SECONDS: Final = 0.25
@@ -21,8 +21,7 @@ class SharedSpark:
 
     def __init__(self, spark: SparkSettings, *, name: str, deadline: float) -> None:
         self.startup = SparkStartup(spark, name=name, deadline=deadline, prepare=_try_out)
-        self._lock = threading.Lock()
-        self._pools: set[SlotPool] = set()
+        self._sharing = CoreSharing()
         self._closed = threading.Event()
 
     def start(self) -> None:
@@ -37,18 +36,11 @@ class SharedSpark:
 
     def add(self, pool: SlotPool) -> None:
         """Have these slots share."""
-        with self._lock:
-            self._pools = {one for one in self._pools if not one.is_closed} | {pool}
+        self._sharing.add(pool)
 
     def _deal(self) -> None:
         while not self._closed.wait(_TICK_SECONDS):
-            with self._lock:
-                pools = [one for one in self._pools if not one.is_closed]
-            holdings = [one for pool in pools for one in pool.holdings()]
-            if holdings:
-                cores = self.startup.jobs().slots
-                for one in to_recall(holdings, cores=cores, now=time.monotonic()):
-                    one.pool.recall(one.slot, one.number)
+            self._sharing.share(lambda: self.startup.jobs().slots, time.monotonic())
 
 
 class SharedSlots:

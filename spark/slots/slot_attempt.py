@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from ingest.model.slot_protocol import BatchOutcome, Finished
 from spark.socket_protocol import START_ID_BYTES, TOKEN_BYTES, AuthenticatedSocket
 
 
@@ -23,7 +24,7 @@ class AttemptState(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class SlotAttempt:
-    """Changed under the lock of its Lanes only."""
+    """Changed under the lock of its slot pool only."""
 
     slot: int
     number: int
@@ -53,3 +54,66 @@ class SlotAttempt:
     def group(self) -> str:
         """Name of the start's Spark job group."""
         return f"headrace-{self.slot}-{self.number}"
+
+    # -- what moves it on ------------------------------------------------------------------------------------
+
+    def greet(self, wire: AuthenticatedSocket, worker: str) -> None:
+        """Its task has come, in the calling thread: it has a core from here on."""
+        self.wire, self.worker, self.stage = wire, worker, AttemptState.GREETED
+        self.conversation, self.heard_at = threading.current_thread(), time.monotonic()
+        self.begun_at = self.heard_at
+
+    def become_ready(self) -> None:
+        """It may be granted a batch."""
+        self.stage, self.idle_since = AttemptState.READY, time.monotonic()
+
+    def grant(self, batch: int) -> AuthenticatedSocket:
+        """The wire of a ready task, which works on this batch from here on."""
+        assert self.wire is not None
+        self.stage, self.plan, self.heard_at = AttemptState.BUSY, batch, time.monotonic()
+        return self.wire
+
+    def finish(self, finished: Finished) -> None:
+        """Its batch is over; unless that was clean, its task closes its producer and ends by itself."""
+        self.plan = None
+        self.batches += 1
+        if finished.outcome is not BatchOutcome.CLEAN:
+            self.stage = AttemptState.ENDING
+            self.clean = finished.outcome is BatchOutcome.ABORTED
+            self.error = finished.error
+
+    def ask_to_end(self) -> AuthenticatedSocket | None:
+        """The wire over which End has to be sent now, if it has to."""
+        self.end_wanted = True
+        if self.stage not in (AttemptState.READY, AttemptState.BUSY):
+            # STARTING and GREETED end once they are ready; the others are ending already.
+            return None
+        if self.stage is AttemptState.READY:
+            self.stage, self.heard_at = AttemptState.ENDING, time.monotonic()
+        return self.wire
+
+    def lose(self, error: str) -> bool:
+        """Its connection is gone; whether that is news."""
+        if self.wire is not None:
+            self.wire.close()
+        if self.stage in (AttemptState.ENDING, AttemptState.LOST, AttemptState.OVER):
+            # A task that ends closes its side; what else there is to say, its job says.
+            return False
+        self.stage, self.clean, self.lost_since = AttemptState.LOST, False, time.monotonic()
+        self.error = self.error or error
+        return True
+
+    def hang(self, seconds: float) -> None:
+        """Its task is there and says nothing."""
+        self.clean = False
+        self.error = f"its task is connected and has said nothing for {seconds:.0f} s: it hangs"
+
+    def conclude(self, said: str | None, error: str | None) -> None:
+        """Its job is over: with what its task `said` of an error, or with the `error` that ended the job."""
+        if error is not None:
+            self.clean = False
+            # What the task says of its end is better than that its connection was closed.
+            self.error = said or self.error or error
+        elif self.stage is not AttemptState.ENDING and self.stage is not AttemptState.OVER:
+            self.clean = False
+            self.error = self.error or "its task ended without being asked to"

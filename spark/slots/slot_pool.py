@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import Unavailable
 from ingest.model.sink_protocol import SinkBatch, SinkReport
 from ingest.model.slot_protocol import (
     Batch,
@@ -24,8 +23,8 @@ from ingest.model.slot_protocol import (
     Working,
 )
 from ingest.threads import start_thread
+from spark.slots.core_sharing import SlotHolding, holding_of
 from spark.slots.deadlines import SILENT_SECONDS, Deadlines
-from spark.slots.holdings import SlotHolding
 from spark.slots.jobs import JobFailed, Jobs
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import (
@@ -38,22 +37,21 @@ from spark.slots.slot_events import (
     SlotReported,
 )
 from spark.slots.task_listener import TaskListener
+from spark.slots.trial_jobs import WARM_SECONDS, Warmth, check_way, warm_workers
 from spark.socket_protocol import AuthenticatedSocket, Disconnected
-from spark.task.entry import SlotWork, TaskCredentials, reach_function, slot_function, warm_function
+from spark.task.entry import SlotWork, TaskCredentials, slot_function
 
 log = structlog.get_logger(__name__)
 
-# Spark reaps idle Python workers a minute after the last use of any of them (hard-wired in 4.3).
-_WARM_SECONDS: Final = 40.0
 # How long a close waits for the jobs of what it voided; all of them together.
 _JOBS_SECONDS: Final = 2.0
 # Starts are numbered for the life of the process: their Spark jobs are cancelled by a name that holds it, and
-# the lanes of an earlier leadership must not cancel those of a later one.
+# the slots of an earlier leadership must not cancel those of a later one.
 _NUMBERS: Final = itertools.count(1)
 
 
 class SlotPool:
-    """The lanes of parallel work. Any thread may call; `post` is called under a lock and must only enqueue.
+    """The slots of one leadership. Any thread may call; `post` is called under a lock and must only enqueue.
 
     Each slot has at most one live start. A batch is handed out once, over a connection whose task has
     initialised its producer already; `void` closes that connection, so that nothing is granted any more and
@@ -85,7 +83,7 @@ class SlotPool:
         self._last_worker: dict[int, str] = {}
         self._highest_plan: dict[int, int] = {}
         self._cancel: list[str] = []
-        self._used_at = time.monotonic()
+        self._warmth = Warmth(jobs)
         self._closed = False
         self._listener = TaskListener(
             bind=jobs.bind,
@@ -93,23 +91,15 @@ class SlotPool:
             token_of=self._token_of,
             converse=self._converse,
         )
-        self._keeper = start_thread(self._keep, name="lanes-keeper")
+        self._keeper = start_thread(self._keep, name="slots-keeper")
 
     def warm(self, workers: int) -> None:
         """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
-        function = warm_function(self._work)
-        for error in self._jobs.run(function, pool="warm", group="headrace-warm", tasks=workers):
-            log.warning("warmup_failed", error=error)
+        warm_workers(self._jobs, self._work, workers)
 
     def check_way(self) -> None:
         """Let a task look whether it finds this process; blocks. Unavailable when it does not; JobFailed."""
-        host, port = self._listener.address
-        function = reach_function(self._listener.address)
-        for error in self._jobs.run(function, pool="warm", group="headrace-way"):
-            raise Unavailable(
-                f"Spark's tasks do not reach this process at {host}:{port} ({error}): set spark.driver.host "
-                "to what executors know this machine by, and spark.driver.bindAddress where that differs."
-            )
+        check_way(self._jobs, self._listener.address)
 
     def start(self, slot: int) -> int:
         """Submit the job of a slot without a live start; the number by which its events name this start.
@@ -118,14 +108,14 @@ class SlotPool:
         """
         with self._changed:
             if self._closed:
-                raise RuntimeError("the lanes are closed")
+                raise RuntimeError("the slots are closed")
             if slot in self._starts:
                 raise RuntimeError(f"slot {slot} is started already")
             start = SlotAttempt(
                 slot=slot, number=next(_NUMBERS), last_worker=self._last_worker.pop(slot, None)
             )
             self._starts[slot] = start
-            self._used_at = time.monotonic()
+            self._warmth.use()
             start.job = start_thread(partial(self._run, start), name=start.group)
         return start.number
 
@@ -144,8 +134,7 @@ class SlotPool:
                     f"plan {batch.number} of slot {batch.slot} was granted before, or is not slot {slot}'s"
                 )
             self._highest_plan[slot] = batch.number
-            start.stage, start.plan, start.heard_at = AttemptState.BUSY, batch.number, time.monotonic()
-            wire = start.wire
+            wire = start.grant(batch.number)
         try:
             wire.send(batch)
         except Disconnected as error:
@@ -171,7 +160,7 @@ class SlotPool:
             start = self._starts.get(slot)
             if start is None:
                 return
-            wire = self._ask_to_end(start)
+            wire = start.ask_to_end()
         self._send_end(start, wire)
 
     def void(self, slot: int) -> None:
@@ -196,17 +185,7 @@ class SlotPool:
     def holdings(self) -> list[SlotHolding]:
         """The starts that have a core or wait for one."""
         with self._changed:
-            return [
-                SlotHolding(
-                    pool=self,
-                    slot=start.slot,
-                    number=start.number,
-                    stage=start.stage,
-                    since=_since(start),
-                    is_ending=start.is_recalled or start.end_wanted,
-                )
-                for start in self._starts.values()
-            ]
+            return [holding_of(self, start) for start in self._starts.values()]
 
     def recall(self, slot: int, number: int) -> None:
         """Have whoever drives the slot end it, as somebody else waits for its core: SlotRecalled, once."""
@@ -226,7 +205,7 @@ class SlotPool:
         deadline = time.monotonic() + deadline_seconds
         with self._changed:
             self._closed = True
-            asked = [(start, self._ask_to_end(start)) for start in self._starts.values()]
+            asked = [(start, start.ask_to_end()) for start in self._starts.values()]
             # What waits for a core has nothing to commit.
             waiting = [start.slot for start, _ in asked if start.stage is AttemptState.STARTING]
         for slot in waiting:
@@ -269,13 +248,7 @@ class SlotPool:
         if start.conversation is not None:
             start.conversation.join(5.0)
         with self._changed:
-            if error is not None:
-                start.clean = False
-                # What the task says of its end is better than that its connection was closed.
-                start.error = words or start.error or error
-            elif start.stage is not AttemptState.ENDING and start.stage is not AttemptState.OVER:
-                start.clean = False
-                start.error = start.error or "its task ended without being asked to"
+            start.conclude(words, error)
             self._over(start)
 
     def _over(self, start: SlotAttempt) -> None:
@@ -288,7 +261,7 @@ class SlotPool:
             self._last_worker.pop(start.slot, None)
         if start.wire is not None:
             start.wire.close()
-        self._used_at = time.monotonic()
+        self._warmth.use()
         self._post(SlotEnded(slot=start.slot, start=start.number, clean=start.clean, error=start.error))
         self._changed.notify_all()
 
@@ -315,9 +288,7 @@ class SlotPool:
             ):
                 log.warning("task_refused", hello=str(hello), reason="its slot is not being started")
                 return
-            start.wire, start.worker, start.stage = wire, hello.worker, AttemptState.GREETED
-            start.conversation, start.heard_at = threading.current_thread(), time.monotonic()
-            start.begun_at = start.heard_at
+            start.greet(wire, hello.worker)
             welcome = Welcome(last_worker=start.last_worker)
         try:
             wire.send(welcome)
@@ -348,39 +319,24 @@ class SlotPool:
                     raise Disconnected(f"the task said {type(message).__name__} while {start.stage.name}")
             ready = start.stage is AttemptState.READY
             spent = self._linger_seconds == 0 and start.batches > 0
-            wire = self._ask_to_end(start) if ready and (start.end_wanted or spent) else None
+            wire = start.ask_to_end() if ready and (start.end_wanted or spent) else None
         self._send_end(start, wire)
         return True
 
     def _set_ready(self, start: SlotAttempt) -> None:
-        start.stage, start.idle_since = AttemptState.READY, time.monotonic()
+        start.become_ready()
         if start.worker is not None:
             self._last_worker[start.slot] = start.worker
         self._changed.notify_all()
 
     def _finish(self, start: SlotAttempt, finished: Finished) -> None:
-        start.plan = None
-        start.batches += 1
-        if finished.outcome is BatchOutcome.CLEAN:
-            if start.stage is AttemptState.BUSY:
-                self._set_ready(start)
-        else:
-            # The task closes its producer and ends by itself.
-            start.stage = AttemptState.ENDING
-            start.clean = finished.outcome is BatchOutcome.ABORTED
-            start.error = finished.error
+        is_busy = start.stage is AttemptState.BUSY
+        start.finish(finished)
+        if finished.outcome is not BatchOutcome.CLEAN:
             self._last_worker.pop(start.slot, None)
+        elif is_busy:
+            self._set_ready(start)
         self._post(BatchFinished(slot=start.slot, start=start.number, finished=finished))
-
-    def _ask_to_end(self, start: SlotAttempt) -> AuthenticatedSocket | None:
-        """The wire over which End has to be sent now, if it has to; the lock is held."""
-        start.end_wanted = True
-        if start.stage not in (AttemptState.READY, AttemptState.BUSY):
-            # STARTING and GREETED end once they are ready; the others are ending already.
-            return None
-        if start.stage is AttemptState.READY:
-            start.stage, start.heard_at = AttemptState.ENDING, time.monotonic()
-        return start.wire
 
     def _send_end(self, start: SlotAttempt, wire: AuthenticatedSocket | None) -> None:
         if wire is None:
@@ -393,15 +349,9 @@ class SlotPool:
     def _lose(self, start: SlotAttempt, error: str) -> None:
         """The connection is gone; SlotEnded follows when the job has ended, or after a grace."""
         with self._changed:
-            if start.wire is not None:
-                start.wire.close()
-            if start.stage in (AttemptState.ENDING, AttemptState.LOST, AttemptState.OVER):
-                # A task that ends closes its side; what else there is to say, its job says.
-                return
-            start.stage, start.clean, start.lost_since = AttemptState.LOST, False, time.monotonic()
-            start.error = start.error or error
-            self._last_worker.pop(start.slot, None)
-            self._changed.notify_all()
+            if start.lose(error):
+                self._last_worker.pop(start.slot, None)
+                self._changed.notify_all()
 
     # What time brings.
 
@@ -420,52 +370,30 @@ class SlotPool:
                 over = [one for one in self._starts.values() if self._deadlines.is_over(one, now)]
                 lingered = [one for one in over if one.stage is AttemptState.READY]
                 cancel += [self._give_up(one) for one in over if one not in lingered]
-                tired = [(one, self._ask_to_end(one)) for one in lingered]
-                warm = self._is_cooling(now)
-                if warm:
-                    self._used_at = now
+                tired = [(one, one.ask_to_end()) for one in lingered]
+                idle = self._keeps_warm and not self._starts and not self._closed
+                warm = idle and self._warmth.is_renewed(now)
             for group in cancel:
                 self._cancel_job(group)
             for start, wire in tired:
                 self._send_end(start, wire)
             if warm:
-                start_thread(self._warm_again, name="lanes-warm")
-
-    def _is_cooling(self, now: float) -> bool:
-        """Whether Python workers are about to be reaped; the lock is held."""
-        is_idle = self._keeps_warm and not self._starts and not self._closed
-        return is_idle and now - self._used_at >= _WARM_SECONDS
+                start_thread(partial(self._warmth.renew, self._work), name="slots-warm")
 
     def _due(self, now: float) -> float:
-        idle = self._keeps_warm and not self._starts
-        times = [self._used_at + _WARM_SECONDS if idle else now + _WARM_SECONDS]
+        times = [self._warmth.ends if self._keeps_warm and not self._starts else now + WARM_SECONDS]
         times += [due for start in self._starts.values() if (due := self._deadlines.of(start)) is not None]
         return min(times)
 
     def _give_up(self, start: SlotAttempt) -> str:
         """The start's task is lost, or hangs: SlotEnded without a clean end; the job to cancel."""
         if start.stage is not AttemptState.LOST:
-            start.clean = False
-            start.error = f"its task is connected and has said nothing for {SILENT_SECONDS:.0f} s: it hangs"
+            start.hang(SILENT_SECONDS)
             log.warning("task_stalled", slot=start.slot, worker=start.worker, stage=start.stage.name)
         self._over(start)
         return start.group
-
-    def _warm_again(self) -> None:
-        try:
-            self.warm(1)
-        except JobFailed as error:
-            if not self._closed:
-                log.warning("warmup_failed", error=str(error).partition("\n")[0])
 
     def _cancel_job(self, group: str) -> None:
         # Its slot is void either way: whatever its task still asks for is refused.
         with contextlib.suppress(JobFailed):
             self._jobs.cancel(group)
-
-
-def _since(start: SlotAttempt) -> float:
-    """Since when it is idle, has a core, or waits for one."""
-    if start.stage is AttemptState.READY:
-        return start.idle_since
-    return start.begun_at or start.submitted_at

@@ -1,11 +1,12 @@
-"""Whose turn it is: which slots give their cores back, where connectors share a session."""
+"""Spark's cores, shared by the slots of many connectors: whose turn it is, and who gives its core back."""
 
+import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spark.slots.slot_attempt import AttemptState
+from spark.slots.slot_attempt import AttemptState, SlotAttempt
 
 # A task gets its core within this time where one is free.
 _PROMPT_SECONDS: Final = 0.5
@@ -14,7 +15,14 @@ _TURN_SECONDS: Final = 15.0
 
 
 class HoldingPool(Protocol):
-    """Who drives a slot that holds a core."""
+    """Who drives slots that hold cores."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it is left."""
+
+    def holdings(self) -> "list[SlotHolding]":
+        """Its slots that have a core or wait for one."""
 
     def recall(self, slot: int, number: int) -> None:
         """Have the slot ended, as somebody else waits for its core."""
@@ -30,6 +38,41 @@ class SlotHolding:
     stage: AttemptState
     since: float
     is_ending: bool
+
+
+def holding_of(pool: HoldingPool, start: SlotAttempt) -> SlotHolding:
+    """What a start of a slot holds, or waits for."""
+    is_idle = start.stage is AttemptState.READY
+    return SlotHolding(
+        pool=pool,
+        slot=start.slot,
+        number=start.number,
+        stage=start.stage,
+        since=start.idle_since if is_idle else start.begun_at or start.submitted_at,
+        is_ending=start.is_recalled or start.end_wanted,
+    )
+
+
+class CoreSharing:
+    """The slot pools of one session. Thread-safe; `share` is called again and again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: set[HoldingPool] = set()
+
+    def add(self, pool: HoldingPool) -> None:
+        """Have these slots share, until their pool is closed."""
+        with self._lock:
+            self._pools = {one for one in self._pools if not one.is_closed} | {pool}
+
+    def share(self, cores: Callable[[], int], now: float) -> None:
+        """Recall the slots that have to give their cores to others; `cores` is asked while there are any."""
+        with self._lock:
+            pools = [one for one in self._pools if not one.is_closed]
+        holdings = [one for pool in pools for one in pool.holdings()]
+        if holdings:
+            for one in to_recall(holdings, cores=cores(), now=now):
+                one.pool.recall(one.slot, one.number)
 
 
 def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:

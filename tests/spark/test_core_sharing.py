@@ -1,23 +1,31 @@
 """Whose turn it is for a core: idle slots go first, nobody goes while a core is free."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
-from spark.slots.holdings import SlotHolding, to_recall
-from spark.slots.slot_attempt import AttemptState
+from spark.slots.core_sharing import CoreSharing, SlotHolding, holding_of, to_recall
+from spark.slots.slot_attempt import AttemptState, SlotAttempt
 
 NOW = 1000.0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Pool:
     """A connector's slots, by name."""
 
     name: str
+    starts: list[SlotAttempt] = field(default_factory=list)
+    is_closed: bool = False
+    recalled: list[tuple[int, int]] = field(default_factory=list)
+
+    def holdings(self) -> list[SlotHolding]:
+        """Of its starts."""
+        return [holding_of(self, start) for start in self.starts]
 
     def recall(self, slot: int, number: int) -> None:
-        """Nothing: what is chosen is looked at."""
+        """Noted."""
+        self.recalled.append((slot, number))
 
 
 A, B, C = Pool("a"), Pool("b"), Pool("c")
@@ -93,3 +101,42 @@ def test_who_gives_its_core_back(holdings: list[SlotHolding], recalled: list[tup
     found = to_recall(holdings, cores=2, now=NOW)
 
     assert [(one.pool.name, one.slot) for one in found if isinstance(one.pool, Pool)] == recalled
+
+
+def attempt(stage: AttemptState, ago: float) -> SlotAttempt:
+    """A start that is at it since so many seconds."""
+    made = SlotAttempt(slot=0, number=7, last_worker=None, stage=stage, submitted_at=NOW - ago)
+    made.idle_since = made.begun_at = NOW - ago
+    return made
+
+
+def test_a_pool_that_waits_gets_the_core_of_one_that_idles() -> None:
+    """Once; a pool that is closed takes no part, and who holds nothing asks for no cores."""
+    sharing, idle, waiting, closed = CoreSharing(), Pool("idle"), Pool("waiting"), Pool("closed")
+    closed.starts = [attempt(READY, 99)]
+    closed.is_closed = True
+    for pool in (idle, waiting, closed):
+        sharing.add(pool)
+
+    sharing.share(lambda: pytest.fail("nobody holds a core"), NOW)
+    idle.starts, waiting.starts = [attempt(READY, 9)], [attempt(STARTING, 2)]
+    sharing.share(lambda: 1, NOW)
+
+    assert (idle.recalled, waiting.recalled, closed.recalled) == ([(0, 7)], [], [])
+
+
+@pytest.mark.parametrize(
+    ("stage", "since"),
+    [(STARTING, NOW - 30), (READY, NOW - 10), (BUSY, NOW - 20)],
+    ids=["waits", "idle", "busy"],
+)
+def test_what_a_start_holds(stage: AttemptState, since: float) -> None:
+    """Since it was submitted, since it fell idle, since it got its core."""
+    start = SlotAttempt(slot=1, number=2, last_worker=None, stage=stage, submitted_at=NOW - 30)
+    if stage is not STARTING:
+        start.begun_at, start.idle_since = NOW - 20, NOW - 10
+    found = holding_of(A, start)
+
+    assert (found.slot, found.number, found.since, found.is_ending) == (1, 2, since, False)
+    start.end_wanted = True
+    assert holding_of(A, start).is_ending
