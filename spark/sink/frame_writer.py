@@ -130,7 +130,7 @@ class FrameWriter:
             return
         work.objects.close_all()
         self._commit(work)
-        while work.objects.closed_count:
+        while work.objects.closed:
             self._uploads.wait(_WAIT_SECONDS)
             self._commit(work)
 

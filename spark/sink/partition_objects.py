@@ -8,23 +8,19 @@ import structlog
 
 from ingest.clock import wall_ms
 from ingest.columns import Numbers
-from ingest.model.sink_entries import ObjectState, SealedObject
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings.sink_settings import AgeFrom, RotateTogether
 from spark.converted_records import ConvertedRecords
 from spark.converters.single_runs import single_runs
 from spark.formats.encoding import NewObject, Projected, Refused, RowSchema, next_schema
 from spark.formats.encoding.row_fit import is_projection_unfit, unfit_value
-from spark.s3.completion import CompletionState
-from spark.s3.upload_errors import UploadEnded
 from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
-from spark.sink.names import ObjectFacts
+from spark.sink.closed_objects import ClosedObjects
+from spark.sink.object_naming import ObjectNaming
 from spark.sink.object_parts import ObjectParts
-from spark.sink.object_shape import ObjectShape
-from spark.sink.open_group import ClosedGroup, OpenGroup
+from spark.sink.open_group import OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import RotateReason
-from spark.sink.routed_groups import read_group
 from spark.sink.slot_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
@@ -42,12 +38,13 @@ class PartitionObjects:
     def __init__(
         self, grant: PartitionGrant, tools: SlotTools, offsets: PartitionOffsets, refuse: Refuse
     ) -> None:
-        self._grant = grant
         self._tools = tools
         self._offsets = offsets
         self._refuse = refuse
         self._open: dict[str, OpenGroup] = {}
-        self._closed: list[ClosedGroup] = []
+        self.closed: Final = ClosedObjects(grant, tools, offsets)
+        """Those that take no more records."""
+        self._naming = ObjectNaming(grant, tools)
         self._together = tools.settings.sink.rotation.together
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
@@ -61,11 +58,6 @@ class PartitionObjects:
         return len(self._open)
 
     @property
-    def closed_count(self) -> int:
-        """Objects that are closed and not committed."""
-        return len(self._closed)
-
-    @property
     def oldest_open_ms(self) -> int | None:
         """When the oldest open object was opened."""
         return min((one.opened_ms for one in self._open.values()), default=None)
@@ -73,7 +65,7 @@ class PartitionObjects:
     def uncommitted(self) -> Iterator[OpenGroup]:
         """All objects, open and closed."""
         yield from self._open.values()
-        yield from (closed.open for closed in self._closed)
+        yield from self.closed
 
     # -- filling ---------------------------------------------------------------------------------------------
 
@@ -140,7 +132,9 @@ class PartitionObjects:
             part.records.first_offset
             for group, part, _ in waiting
             if (one := self._open.get(group)) is not None
-            and isinstance(next_schema(output, one.schema, self._shape(group).schema_of(part)), NewObject)
+            and isinstance(
+                next_schema(output, one.schema, self._naming.shape(group).schema_of(part)), NewObject
+            )
         ]
 
     def _times(self, part: ConvertedRecords, now_ms: int) -> Numbers:
@@ -149,7 +143,7 @@ class PartitionObjects:
     def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
         """Add records of one schema to the group's object, or to a new one where the schema asks for it."""
         output = self._tools.settings.sink.output
-        schema = self._shape(group).schema_of(part)
+        schema = self._naming.shape(group).schema_of(part)
         one = self._open.get(group)
         if one is not None:
             change = next_schema(output, one.schema, schema)
@@ -171,11 +165,11 @@ class PartitionObjects:
 
     def _new_object(self, group: str, part: ConvertedRecords, schema: RowSchema, now_ms: int) -> OpenGroup:
         tools, first = self._tools, part.records.first_offset
-        shape, name = self._shape(group), None
+        shape, name = self._naming.shape(group), None
         object_id = secrets.token_hex(16)
         batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
-        if not self._is_named_at_the_end:
-            name = self._name(
+        if not self._naming.is_at_the_end:
+            name = self._naming.first_name(
                 group,
                 first_offset=first,
                 batch_offset=batch_offset,
@@ -209,43 +203,6 @@ class PartitionObjects:
             self._due_ms = due if self._due_ms is None else min(self._due_ms, due)
         return opened
 
-    def _shape(self, group: str) -> ObjectShape:
-        return self._tools.shapes.of(read_group(group, self._grant.topic).group)
-
-    @property
-    def _is_named_at_the_end(self) -> bool:
-        """Names, tags, or an earlier object of the name: the upload begins when the object closes."""
-        names = self._tools.shapes.values.names
-        return names.overwrites or not names.is_known_at_start or self._tools.settings.sink.upload.offset_tags
-
-    def _name(
-        self,
-        group: str,
-        *,
-        first_offset: int,
-        batch_offset: int,
-        opened_ms: int,
-        first_time_ms: int,
-        ended: OpenGroup | None = None,
-    ) -> str:
-        grant = self._grant
-        routed = read_group(group, grant.topic)
-        names, called = self._tools.shapes.names(routed.group)
-        facts = ObjectFacts(
-            topic=routed.topic,
-            partition=grant.partition,
-            group=called,
-            first_offset=first_offset,
-            batch_offset=batch_offset,
-            last_offset=None if ended is None else ended.last_offset,
-            least_timestamp_ms=None if ended is None else ended.least_timestamp_ms,
-            greatest_timestamp_ms=None if ended is None else ended.greatest_timestamp_ms,
-            opened_ms=opened_ms,
-            first_time_ms=first_time_ms,
-            topic_id=grant.topic_id if grant.is_made_again else None,
-        )
-        return names.key(facts)
-
     # -- closing ---------------------------------------------------------------------------------------------
 
     def close_due(self, now_ms: int) -> None:
@@ -271,7 +228,7 @@ class PartitionObjects:
         opened behind the closed ones stays: it does not hold them back.
         """
         while True:
-            end = max((closed.open.last_offset for closed in self._closed), default=-1)
+            end = max((closed.last_offset for closed in self.closed), default=-1)
             between = [group for group, one in self._open.items() if one.first_offset < end]
             if not between:
                 return
@@ -328,92 +285,7 @@ class PartitionObjects:
         hint = self._tools.small_files.add(reason, one.object.size, wall_ms())
         if hint is not None:
             _log.warning("objects_small", detail=hint)
-        name = None
-        if self._is_named_at_the_end:
-            name = self._name(
-                group,
-                first_offset=one.first_offset,
-                batch_offset=one.batch_offset,
-                opened_ms=one.opened_ms,
-                first_time_ms=one.first_timestamp_ms,
-                ended=one,
-            )
-        closed = ClosedGroup(open=one, name=name)
-        self._closed.append(closed)
-        if not self._tools.shapes.values.names.overwrites:
-            self._seal(closed)
-
-    def _seal(self, closed: ClosedGroup) -> None:
-        one, tags = closed.open, None
-        if self._tools.settings.sink.upload.offset_tags:
-            tags = {
-                "startOffset": str(one.first_offset),
-                "endOffset": str(one.last_offset),
-                "recordCount": str(one.records),
-            }
-        closed.uploads = one.object.seal(name=closed.name, tags=tags)
-
-    # -- committing ------------------------------------------------------------------------------------------
-
-    def note_sealed(self, now_ms: int) -> None:
-        """Take up which closed objects have all of their parts at S3, and start those that may be now.
-
-        At least once they have to be visible too.
-        """
-        for closed in self._closed:
-            if closed.uploads is None and closed.name is not None:
-                if self._tools.recurring.hold(closed.name, closed.open.id):
-                    self._seal(closed)
-            elif not closed.is_sealed and closed.has_all_parts and self._is_visible(closed, now_ms):
-                closed.is_sealed = True
-                self._offsets.seal(closed.open.id, closed.open.last_offset)
-
-    def _is_visible(self, closed: ClosedGroup, now_ms: int) -> bool:
-        """True for an object that may be committed: where it has to be visible first, once it is."""
-        if not self._tools.uploads.is_direct:
-            return True
-        if closed.completion is None:
-            closed.completion = self._tools.uploads.complete(self._entry(closed, now_ms))
-        if not closed.completion.done():
-            return False
-        state = closed.completion.result().state
-        if state is not CompletionState.COMPLETED:
-            closed.open.object.fail(UploadEnded(f"{closed.open.id} cannot be completed: {state}."))
-            return False
-        self._tools.recurring.release(closed.open.id)
-        return True
-
-    def entries(self, ids: tuple[str, ...], now_ms: int) -> tuple[SealedObject, ...]:
-        """The ledger's entries of these sealed objects."""
-        by_id = {closed.open.id: closed for closed in self._closed}
-        return tuple(self._entry(by_id[one], now_ms) for one in ids)
-
-    def _entry(self, closed: ClosedGroup, now_ms: int) -> SealedObject:
-        one, settings, is_direct = closed.open, self._tools.settings, self._tools.uploads.is_direct
-        assert closed.uploads is not None, "only what is sealed is committed"
-        return SealedObject(
-            id=one.id,
-            topic=self._grant.topic,
-            partition=self._grant.partition,
-            topic_id=self._grant.topic_id,
-            group=one.group,
-            first_offset=one.first_offset,
-            last_offset=one.last_offset,
-            records=one.records,
-            bytes=one.object.total_size,
-            uploads=closed.uploads.result(),
-            options=settings.options,
-            sealed_ms=now_ms,
-            bucket=settings.s3.bucket,
-            state=ObjectState.COMPLETE if is_direct else ObjectState.PENDING,
-            # Written again after a crash it has the same name.
-            overwrites=is_direct or self._tools.shapes.values.names.overwrites,
-        )
-
-    def committed(self, ids: tuple[str, ...]) -> None:
-        """A transaction has these objects."""
-        gone = set(ids)
-        self._closed = [one for one in self._closed if one.open.id not in gone]
+        self.closed.add(one, self._naming.last_name(one) if self._naming.is_at_the_end else None)
 
     def abandon(self) -> None:
         """Give up all objects; none of them is in a transaction."""
@@ -422,4 +294,4 @@ class PartitionObjects:
             one.object.abandon()
         self._batch = OpenBatch()
         self._open.clear()
-        self._closed.clear()
+        self.closed.clear()

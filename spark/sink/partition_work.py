@@ -195,13 +195,13 @@ class PartitionWork:
 
     def transaction(self, now_ms: int) -> Transaction | None:
         """What may be committed now; None where that is nothing."""
-        self.objects.note_sealed(now_ms)
+        self.objects.closed.note_sealed(now_ms)
         commit = self._offsets.commit()
         if not self._offsets.is_news(commit):
             return None
         letters = (self._letters[offset] for offset in commit.dead_letters)
         return Transaction(
-            objects=self.objects.entries(commit.objects, now_ms),
+            objects=self.objects.closed.entries(commit.objects, now_ms),
             commit=commit,
             dead_letters=tuple(letter for letter in letters if letter is not None),
             is_urgent=bool(commit.objects or commit.dead_letters),
@@ -213,7 +213,7 @@ class PartitionWork:
         self._offsets.committed(commit)
         for offset in commit.dead_letters:
             del self._letters[offset]
-        self.objects.committed(commit.objects)
+        self.objects.closed.committed(commit.objects)
 
     def abandon(self) -> None:
         """Give up everything that is not committed: reading goes on at the checkpoint, up to a stop."""

@@ -183,7 +183,7 @@ class SinkRun:
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""
-        if self._completing or any(work.objects.closed_count for work in self._work.values()):
+        if self._completing or any(work.objects.closed for work in self._work.values()):
             return 0.005
         dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
         if not dues:
@@ -307,7 +307,7 @@ class SinkRun:
         """Close, commit and complete everything that is open."""
         for work in self._work.values():
             work.objects.close_all()
-        while self._completing or any(work.objects.closed_count for work in self._work.values()):
+        while self._completing or any(work.objects.closed for work in self._work.values()):
             self._link.beat()
             if self._link.is_void():
                 raise SlotRevoked
@@ -351,7 +351,7 @@ class SinkRun:
                 positions=dict(self._reader.positions()),
                 ends=dict(self._reader.high_watermarks()),
                 open_objects=sum(work.objects.open_count for work in works),
-                pending_objects=len(self._completing) + sum(work.objects.closed_count for work in works),
+                pending_objects=len(self._completing) + sum(len(work.objects.closed) for work in works),
                 buffered_bytes=self._uploads.buffered_bytes,
                 spilled_bytes=self._uploads.spilled_bytes,
                 oldest_open_ms=min(

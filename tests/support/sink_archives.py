@@ -191,7 +191,7 @@ class _DrivenSink:
                 assert one.result().state is CompletionState.COMPLETED, one.result()
             for each in commit.objects:
                 self._recurring.release(each.id)
-        return not any(work.objects.closed_count for work in self._works)
+        return not any(work.objects.closed for work in self._works)
 
     def result(self) -> Written:
         """What came of it."""

@@ -1,0 +1,61 @@
+"""What the objects of a partition are like and are called: their shape and name, by their group."""
+
+from dataclasses import replace
+
+from ingest.model.sink_protocol import PartitionGrant
+from spark.sink.names import ObjectFacts, ObjectNames
+from spark.sink.object_shape import ObjectShape
+from spark.sink.open_group import OpenGroup
+from spark.sink.routed_groups import read_group
+from spark.sink.slot_tools import SlotTools
+
+
+class ObjectNaming:
+    """Of one partition's objects; keeps nothing."""
+
+    def __init__(self, grant: PartitionGrant, tools: SlotTools) -> None:
+        self._grant = grant
+        self._tools = tools
+
+    def shape(self, group: str) -> ObjectShape:
+        """The shape of a group's objects."""
+        return self._tools.shapes.of(read_group(group, self._grant.topic).group)
+
+    @property
+    def is_at_the_end(self) -> bool:
+        """Names, tags, or an earlier object of the name: the upload begins when the object closes."""
+        names = self._tools.shapes.values.names
+        return names.overwrites or not names.is_known_at_start or self._tools.settings.sink.upload.offset_tags
+
+    def first_name(
+        self, group: str, *, first_offset: int, batch_offset: int, opened_ms: int, first_time_ms: int
+    ) -> str:
+        """The name of an object that begins with this record."""
+        names, facts = self._begun(group, first_offset, opened_ms)
+        return names.key(replace(facts, batch_offset=batch_offset, first_time_ms=first_time_ms))
+
+    def last_name(self, ended: OpenGroup) -> str:
+        """The name of an object that takes no more records."""
+        names, facts = self._begun(ended.group, ended.first_offset, ended.opened_ms)
+        return names.key(
+            replace(
+                facts,
+                batch_offset=ended.batch_offset,
+                first_time_ms=ended.first_timestamp_ms,
+                last_offset=ended.last_offset,
+                least_timestamp_ms=ended.least_timestamp_ms,
+                greatest_timestamp_ms=ended.greatest_timestamp_ms,
+            )
+        )
+
+    def _begun(self, group: str, first_offset: int, opened_ms: int) -> tuple[ObjectNames, ObjectFacts]:
+        grant, routed = self._grant, read_group(group, self._grant.topic)
+        names, called = self._tools.shapes.names(routed.group)
+        return names, ObjectFacts(
+            topic=routed.topic,
+            partition=grant.partition,
+            group=called,
+            first_offset=first_offset,
+            opened_ms=opened_ms,
+            topic_id=grant.topic_id if grant.is_made_again else None,
+        )
