@@ -37,7 +37,7 @@ ENV PATH=/opt/headrace/bin:$PATH \
     XDG_STATE_HOME=/var/lib
 LABEL org.opencontainers.image.title="Headrace" \
     org.opencontainers.image.description="S3 to Kafka and Kafka to S3, exactly once" \
-    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.version="1.0.0" \
     org.opencontainers.image.licenses="Apache-2.0" \
     org.opencontainers.image.base.name="${PYTHON_IMAGE}"
 WORKDIR /var/lib/headrace

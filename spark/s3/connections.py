@@ -158,6 +158,8 @@ def verifying(ca_file: str) -> ssl.SSLContext:
     Raises OSError when the file cannot be used.
     """
     context: ssl.SSLContext = create_urllib3_context()
+    # Python as Debian builds it leaves this to OpenSSL's configuration, which a container may not have.
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     context.set_alpn_protocols(["http/1.1"])
     # What urllib3 does to it before it connects.
     context.check_hostname = True

@@ -118,7 +118,8 @@ def test_a_pickle_names_nothing_but_the_classes() -> None:
     ours = {
         name for name in names if name.startswith("ingest") or name[:1].isupper() or "fast_pickle" in name
     }
-    assert ours == {
+    # Python before 3.11.4 finds an enum's member by its name, later ones by its value.
+    assert ours - {"DONE"} == {
         "ingest.model.slot_protocol", "Checkpoint", "ingest.model.ledger_entry", "ControlKey", "LedgerEntry",
         "State", "ingest.model.positions", "BytePosition",
     }  # fmt: skip
