@@ -75,6 +75,7 @@ LEVELS: Final = (
         "ingest.clock",
         "ingest.columns",
         "ingest.errors",
+        "ingest.marked_error",
         "ingest.sanitize",
         "ingest.text_formatting",
         "ingest.threads",

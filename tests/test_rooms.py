@@ -30,6 +30,7 @@ _PURE: Final = frozenset(
         "threads",
         "log_levels",
         "logs",
+        "marked_error",
         "metrics",
         "notification",
         "model",

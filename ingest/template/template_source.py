@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
+from ingest.marked_error import MarkedError
+
 Name = Literal["topic", "partition", "start_offset", "timestamp", "any"]
 Unit = Literal["yyyy", "MM", "dd", "HH"]
 
@@ -22,29 +24,13 @@ _INSIDE: Final = re.compile(
 )
 
 
-class TemplateError(ValueError):
+class TemplateError(MarkedError):
     """A template that cannot be compiled: one sentence, then the template with the wrong part underlined."""
-
-    def __init__(self, problem: str, *, source: str, start: int, end: int) -> None:
-        """Keep the span of the wrong part, as indices into the template, beside the sentence."""
-        self.problem = problem
-        self.source = source
-        self.start = start
-        self.end = max(end, start + 1)
-        super().__init__(problem, source, start, end)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Keep the error picklable: the span's arguments are keyword-only."""
-        return _restore_error, (self.problem, self.source, self.start, self.end)
 
     def __str__(self) -> str:
         shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in self.source)
         underline = " " * self.start + "^" * (self.end - self.start)
         return f"{self.problem} (character {self.start + 1} of the template)\n    {shown}\n    {underline}"
-
-
-def _restore_error(problem: str, source: str, start: int, end: int) -> TemplateError:
-    return TemplateError(problem, source=source, start=start, end=end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

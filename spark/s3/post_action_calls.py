@@ -81,14 +81,9 @@ class PostActionCalls:
         given = {"Bucket": self._bucket, "Key": key}
         if found.version_id is not None:
             given["VersionId"] = found.version_id
-        tags = self._tags(given, key)
+        tags = self._tags(given)
         if tags.get(name) != value:
-            tags[name] = value
-            pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
-            self._calls.retried(
-                lambda: self._client.put_object_tagging(**given, Tagging={"TagSet": pairs}),
-                what=self._url(key),
-            )
+            self._put_tags(given, {**tags, name: value})
         return True
 
     def _current(self, key: str, etag: str) -> S3Object | None:
@@ -112,9 +107,18 @@ class PostActionCalls:
 
         return self._calls.retried(call, what=self._url(key))
 
-    def _tags(self, given: dict[str, str], key: str) -> dict[str, str]:
-        answer = self._calls.retried(lambda: self._client.get_object_tagging(**given), what=self._url(key))
+    def _tags(self, given: dict[str, str]) -> dict[str, str]:
+        answer = self._calls.retried(
+            lambda: self._client.get_object_tagging(**given), what=self._url(given["Key"])
+        )
         return {each["Key"]: each["Value"] for each in answer.get("TagSet", ())}
+
+    def _put_tags(self, given: dict[str, str], tags: dict[str, str]) -> None:
+        pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
+        self._calls.retried(
+            lambda: self._client.put_object_tagging(**given, Tagging={"TagSet": pairs}),
+            what=self._url(given["Key"]),
+        )
 
     def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
         source = {"Bucket": self._bucket, "Key": key}
@@ -135,14 +139,8 @@ class PostActionCalls:
                 transfers.copy(source, self._bucket, target, extra_args=extra).result()
 
         self._calls.retried(copied, what=self._url(key))
-        if tags := self._tags(source, key):
-            pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
-            self._calls.retried(
-                lambda: self._client.put_object_tagging(
-                    Bucket=self._bucket, Key=target, Tagging={"TagSet": pairs}
-                ),
-                what=self._url(target),
-            )
+        if tags := self._tags(source):
+            self._put_tags({"Bucket": self._bucket, "Key": target}, tags)
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
