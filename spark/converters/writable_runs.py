@@ -7,9 +7,10 @@ import numpy as np
 
 from ingest.columns import Numbers
 from ingest.sanitize import printable
-from ingest.settings.sink_settings import OutputField, OutputSettings
+from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSettings
 from layouts.connect import InvalidSchema
 from layouts.connect.names import is_avro_name
+from layouts.names import LayoutName
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
 from spark.formats.avro_schema import SchemaError
 from spark.formats.encoding.encoders import new_encoder
@@ -20,6 +21,7 @@ from spark.kafka_records import Headers
 
 _SCHEMAS_KEPT: Final = 1000
 _SCHEMA: Final = "schema_unfit"
+_TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 class WritableRuns:
@@ -30,6 +32,8 @@ class WritableRuns:
         self._output = output
         self._is_transformed = is_transformed
         self._has_envelope = has_typed_envelope(output)
+        # Rows that are values, Confluent's and Lenses' without an envelope, were asked for before.
+        self._asks = self._has_envelope or (output.layout is LayoutName.AIVEN and output.format in _TYPED)
         self._problems: dict[RowSchema, str | None] = {}
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
@@ -50,11 +54,11 @@ class WritableRuns:
         return run.take(np.setdiff1d(np.arange(len(run)), unfit))
 
     def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
-        if not self._has_envelope:
+        if not self._asks:
             return True
         problem = self._problem(schema_of(self._output, run))
         if problem is not None:
-            message = f"output.format={self._output.format} cannot hold the record's envelope: {problem}"
+            message = f"output.format={self._output.format} cannot hold the record: {problem}"
             faults += _faults(run.records.offsets, _SCHEMA, message)
         return problem is None
 

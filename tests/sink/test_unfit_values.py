@@ -12,7 +12,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from layouts.connect import ConnectSchema
@@ -143,7 +143,17 @@ def _of_schema(draw: st.DrawFn) -> list[bytes]:
     return [_value(json.dumps(json_of_schema(schema)), payload) for payload in payloads]
 
 
+_INTEGER: Final = {"type": "int32", "optional": False}
+_ENTRIES_OF_TWO_TYPES: Final = {
+    "type": "map",
+    "optional": False,
+    "keys": _INTEGER,
+    "values": {"type": "map", "optional": False, "keys": _INTEGER, "values": _INTEGER},
+}
+
+
 @pytest.mark.parametrize(("layout", "form"), _PLACES)
+@example(values=[_value(json.dumps(_ENTRIES_OF_TWO_TYPES), [])])
 @settings(max_examples=15, deadline=None)
 @given(values=st.one_of(_wild(), _of_schema()))
 def test_every_record_is_written_or_a_dead_letter(layout: str, form: str, values: list[bytes]) -> None:
