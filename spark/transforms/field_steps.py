@@ -16,6 +16,7 @@ from ingest.settings.transforms.chain import (
     ReplaceField,
     ValueToKey,
 )
+from layouts.connect import struct
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.converters.typed_columns import TypedColumn
 from spark.transforms.json_objects import JsonObjects, loosened, members_of
@@ -164,7 +165,8 @@ def hoist_field(step: HoistField, records: ConvertedRecords, _refused: RefusedRo
     kind = pa.struct([pa.field(step.field, array.type)])
     structs = pa.StructArray.from_arrays([array], fields=list(kind))
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
-    return [with_column(records, step.part, typed_column(structs, None, style))]
+    connect = None if column.connect is None else struct((step.field, column.connect))
+    return [with_column(records, step.part, typed_column(structs, None, style, connect))]
 
 
 def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:

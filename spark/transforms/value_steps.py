@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -96,7 +97,7 @@ def _masked_struct(
         return objects
     values = pa.array([None if null else mask for null in field.values.is_null().to_pylist()], kind)
     return objects.with_fields(
-        [StructField(each.field, values, each.shape) if each is field else each for each in objects.fields]
+        [replace(each, values=values) if each is field else each for each in objects.fields]
     )
 
 
