@@ -91,6 +91,9 @@ class PartitionObjects:
                 if not self._append(group, part.slice(0, limit.rows), now_ms):
                     return
                 part = part.slice(limit.rows, len(part))
+                if one is not None and self._open.get(group) is not one:
+                    # Another schema has closed the object that the limit was of.
+                    continue
             if limit.reason is not None and group in self._open:
                 self._close(group, limit.reason)
         one = self._open.get(group)
