@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -63,6 +64,8 @@ _CHATTER: Final = (
     "Picked up JAVA_TOOL",
 )
 _LEVELS: Final = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
+# Set while the process's one session is being stopped.
+_ENDING: Final = threading.Event()
 
 
 def is_local(master: str) -> bool:
@@ -101,6 +104,7 @@ def build_session(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
     """
     values = spark_conf(given, name=name)
     jvm = jvm or Jvm()
+    _ENDING.clear()
     # What starts the JVM stands in its command line, for all users of the machine to read: no secrets there.
     shown = {option: value for option, value in values.items() if not is_secret_name(option)}
     try:
@@ -125,8 +129,9 @@ def build_session(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
 def stop_session(session: SparkSession) -> None:
     """End Spark and its JVM, and wait for it, at most 10 s; one that is gone already is no error."""
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001  # pyspark has no public way to its JVM
+    # A task that is cut off here was voided before: what Spark and its worker say of its end is no news.
+    _ENDING.set()
     try:
-        # A task that is cut off here was voided before: what Spark says of its end is no news.
         session.sparkContext.setLogLevel("OFF")
         session.stop()
     except (PySparkException, Py4JError, OSError) as error:
@@ -157,7 +162,9 @@ def _forward(lines: IO[bytes]) -> None:
                 relay(line)
                 continue
             level, _, rest = line.partition(" ")
-            if level in _LEVELS:
+            if _ENDING.is_set():
+                log.debug("spark_logged", text=line)
+            elif level in _LEVELS:
                 source, _, text = rest.partition(": ")
                 getattr(log, _LEVELS[level])("spark_logged", logger=source, text=text)
             else:

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from ingest import logs
+from ingest.checks.storage_transitions import InvalidTransitions, Transition, parse_transitions
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
+from ingest.errors import InvalidConfiguration
 from ingest.kafka.admin import KafkaAdmin
 from ingest.probes.aws_clients import aws_clients
 from ingest.sanitize import json_text, printable
@@ -17,10 +19,20 @@ from ingest.setup.sink_steps import sink_steps
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
 
+Transitions = Annotated[
+    str | None,
+    typer.Option(
+        "--transition",
+        metavar="DAYS:CLASS,..",
+        help="For a sink: have S3 move its objects to colder storage, such as 90:GLACIER,365:DEEP_ARCHIVE.",
+    ),
+]
+
 
 def setup(
     config: Config,
     dry_run: DryRun = False,
+    transition: Transitions = None,
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
@@ -30,9 +42,10 @@ def setup(
     """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is.
 
     For a sink: the dead letter topic, the ledger, and a rule of the bucket's lifecycle that ends uploads
-    which nobody finished.
+    which nobody finished, and with `--transition` one that moves its objects to colder storage classes.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    transitions = _transitions(transition, settings)
     logs.configure(level=log_level.value, style=log_format.value)
     clients = aws_clients(settings)
     try:
@@ -41,7 +54,7 @@ def setup(
             settings, s3=clients.s3, sqs=clients.sqs, topics=lambda: topic_steps(settings, admin)
         )
         if settings.sink is not None:
-            steps += sink_steps(settings, clients.s3, admin)
+            steps += sink_steps(settings, clients.s3, admin, transitions)
         for step in steps:
             if not dry_run:
                 step.apply()
@@ -53,6 +66,19 @@ def setup(
         clients.close()
     if not steps and not as_json:
         typer.echo("Everything is there already.")
+
+
+def _transitions(text: str | None, settings: Settings) -> tuple[Transition, ...]:
+    if text is None:
+        return ()
+    if settings.sink is None:
+        raise InvalidConfiguration(
+            "--transition moves what a sink writes, and this configuration is a source's."
+        )
+    try:
+        return parse_transitions(text)
+    except InvalidTransitions as error:
+        raise InvalidConfiguration(f"--transition {printable(text)}: {error}.") from None
 
 
 def shape_of(step: Step, *, done: bool) -> dict[str, Any]:

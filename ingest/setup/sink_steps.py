@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
+from ingest.checks.storage_transitions import Transition, with_our_transitions
 from ingest.checks.upload_lifecycle import OUR_DAYS, Rule, TooManyRules, with_our_rule
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_topic import prepare_ledger_topic
@@ -18,18 +19,28 @@ if TYPE_CHECKING:
 _NO_RULES: Final = "NoSuchLifecycleConfiguration"
 
 
-def sink_steps(settings: Settings, s3: "S3Client", admin: KafkaAdmin) -> tuple[Step, ...]:
-    """What is missing of it; nothing is changed by asking. Blocks; SetupError, AccessDenied and the like."""
+def sink_steps(
+    settings: Settings, s3: "S3Client", admin: KafkaAdmin, transitions: Sequence[Transition] = ()
+) -> tuple[Step, ...]:
+    """What is missing of it; nothing is changed by asking. Blocks; SetupError, AccessDenied and the like.
+
+    With `transitions` objects of the sink's prefixes are to move to these storage classes.
+    """
     prefixes: dict[str, list[str]] = {}
     for each in settings.by_place():
         prefixes.setdefault(each.s3.bucket, []).append(each.s3.prefix)
-    rules = (step for bucket, under in prefixes.items() for step in _rule_steps(s3, bucket, under))
+    rules = (
+        step for bucket, under in prefixes.items() for step in _rule_steps(s3, bucket, under, transitions)
+    )
     return (*rules, *_ledger_steps(settings, admin))
 
 
-def _rule_steps(s3: "S3Client", bucket: str, prefixes: Sequence[str]) -> Sequence[Step]:
+def _rule_steps(
+    s3: "S3Client", bucket: str, prefixes: Sequence[str], transitions: Sequence[Transition]
+) -> Sequence[Step]:
+    """One step at the most: S3 takes all rules of a bucket at once."""
     rules, more = _rules(s3, bucket)
-    wanted, missing = rules, []
+    wanted, missing, moved = rules, [], []
     for prefix in prefixes:
         try:
             widened = with_our_rule(wanted, prefix)
@@ -41,7 +52,11 @@ def _rule_steps(s3: "S3Client", bucket: str, prefixes: Sequence[str]) -> Sequenc
         if widened is not None:
             wanted = widened
             missing.append(prefix)
-    if not missing:
+        colder = with_our_transitions(wanted, prefix, transitions) if transitions else None
+        if colder is not None:
+            wanted = colder
+            moved.append(prefix)
+    if not (missing or moved):
         return ()
     rules_wanted: Any = {"Rules": wanted}
 
@@ -49,9 +64,18 @@ def _rule_steps(s3: "S3Client", bucket: str, prefixes: Sequence[str]) -> Sequenc
         with translated_errors(f"the lifecycle configuration of s3://{bucket}"):
             s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules_wanted, **more)
 
-    under = f" under {', '.join(map(repr, missing))}" if all(missing) else ""
-    sentence = f"end unfinished uploads in s3://{bucket}{under} after {OUR_DAYS} days"
-    return (Step(sentence=f"{sentence} (a lifecycle rule beside the {len(rules)} there)", apply=put),)
+    parts = []
+    if missing:
+        parts.append(f"end unfinished uploads in s3://{bucket}{_under(missing)} after {OUR_DAYS} days")
+    if moved:
+        colder_classes = ", then to ".join(map(str, transitions))
+        parts.append(f"move objects in s3://{bucket}{_under(moved)} to {colder_classes}")
+    what = "; ".join(parts)
+    return (Step(sentence=f"{what} (lifecycle rules beside the {len(rules)} there)", apply=put),)
+
+
+def _under(prefixes: Sequence[str]) -> str:
+    return f" under {', '.join(map(repr, prefixes))}" if all(prefixes) else ""
 
 
 def _rules(s3: "S3Client", bucket: str) -> tuple[Sequence[Rule], dict[str, Any]]:

@@ -109,15 +109,18 @@ def test_an_event_about_what_was_there_is_believed(route: Route, service: Servic
 
 
 @pytest.mark.usefixtures("exact")
-def test_both_contents_of_a_quick_overwrite_in_order(route: Route, service: Service) -> None:
-    """Each event names its version, and that version is read, however many came since."""
+def test_every_content_of_a_quick_overwrite(route: Route, service: Service) -> None:
+    """Each event names its version, and that version is read, however many came since.
+
+    In which order a standard queue hands out events of one moment is its own business.
+    """
     key = "v/overwritten.jsonl"
     contents = [rows(f"overwritten-{number}", 3) for number in range(5)]
     for content in contents:
         route.upload(key, content)
     await_settled(service, route)
 
-    assert values_of(route, key) == [row for content in contents for row in content]
+    assert sorted(values_of(route, key)) == sorted(row for content in contents for row in content)
     assert outcomes(service, key) == [("done", None)] * 5
 
 
@@ -132,7 +135,7 @@ def test_a_then_b_then_a_gives_a_and_b(route: Route, service: Service) -> None:
     route.upload(key, first, counts=False)
     await_settled(service, route)
 
-    assert values_of(route, key) == first + second
+    assert sorted(values_of(route, key)) == sorted(first + second)
 
 
 @pytest.mark.usefixtures("exact")

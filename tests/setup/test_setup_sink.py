@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ingest.checks.storage_transitions import Transition
 from ingest.kafka.admin import KafkaAdmin
 from ingest.settings import Settings, load
 from ingest.setup import Step
@@ -52,6 +53,29 @@ def test_from_nothing_and_again() -> None:
     admin = KafkaAdmin(settings.kafka.client("admin"))
     assert admin.partition_count(settings.kafka.ledger_topic) == 1
     assert admin.topic_configuration(settings.kafka.ledger_topic)["cleanup.policy"] == "compact"
+
+
+def test_objects_move_to_colder_classes() -> None:
+    """Beside the rule for unfinished uploads, by one step; asked for again there is nothing to do."""
+    bucket = aws.new_bucket()
+    settings = _settings(bucket)
+    admin = KafkaAdmin(settings.kafka.client("admin"))
+    colder = (Transition(90, "GLACIER"), Transition(365, "DEEP_ARCHIVE"))
+    steps = sink_steps(settings, aws.s3(), admin, colder)
+    assert "move objects in" in steps[0].sentence
+    assert "GLACIER after 90 days, then to DEEP_ARCHIVE after 365 days" in steps[0].sentence
+
+    for step in steps:
+        step.apply()
+
+    assert sink_steps(settings, aws.s3(), admin, colder) == ()
+    uploads, moves = _rules(bucket)
+    assert "AbortIncompleteMultipartUpload" in uploads
+    assert moves["Filter"] == {"Prefix": "in/"}
+    assert [(each["Days"], each["StorageClass"]) for each in moves["Transitions"]] == [
+        (90, "GLACIER"),
+        (365, "DEEP_ARCHIVE"),
+    ]
 
 
 def test_the_rules_that_are_there_stay() -> None:
