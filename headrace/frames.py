@@ -63,11 +63,19 @@ def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
     except PySparkException as error:
         from spark.slots.jobs import cause_of
 
-        raise FrameRefused(f"Spark could not write the batch: {cause_of(error)}") from error
+        cause = cause_of(error)
+        remedy = _OTHER_PYTHON if cause.startswith("ModuleNotFoundError") else ""
+        raise FrameRefused(f"Spark could not write the batch: {cause}{remedy}") from error
     for row in rows:
         if row.error is not None:
             raise FrameRefused(row.error)
     return FrameWritten(records=sum(row.records for row in rows), objects=sum(row.objects for row in rows))
+
+
+_OTHER_PYTHON: Final = (
+    ". Spark's workers run another Python than this one: have PYSPARK_PYTHON, or spark.pyspark.python, name "
+    "the one that Headrace is installed for."
+)
 
 
 def check_columns(types: dict[str, str]) -> None:

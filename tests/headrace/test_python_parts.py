@@ -109,7 +109,9 @@ def _run(program: str, archive: Archive, name: str) -> list[Any]:
         "NAME": name,
         "FOLDER": str(archive.folder),
     }
-    head = "import json\n" + "".join(f"{each} = {value!r}\n" for each, value in given.items())
+    # Spark's own default is whatever python3 is on the PATH.
+    python = "import os, sys\nos.environ['PYSPARK_PYTHON'] = sys.executable\n"
+    head = "import json\n" + python + "".join(f"{each} = {value!r}\n" for each, value in given.items())
     ended = subprocess.run(
         [sys.executable, "-c", head + textwrap.dedent(program)],
         cwd=_ROOT,
