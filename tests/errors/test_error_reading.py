@@ -332,7 +332,8 @@ class TestGone:
         topic = one.topic()
         key = f"{topic}/overwritten"
         body = json_lines(*({"id": str(n), "fill": "x" * 1000} for n in range(4000)))
-        one.proxy.on(Cut(3_000_000), when=lambda request: one.is_get(request, key), times=1)
+        # Not Cut: a reset takes back what a slow client has not read yet, which may be all.
+        one.proxy.on(Truncate(3_000_000), when=lambda request: one.is_get(request, key), times=1)
         one.proxy.on(xml("PreconditionFailed", 412), when=lambda request: one.is_get(request, key))
         one.put(key, body)
         end = one.await_end(key)
