@@ -69,11 +69,10 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
-def markdown(results: list[dict[str, Any]]) -> str:
-    """The whole report."""
-    strict = [result for result in results if not result["may_duplicate"]]
+def _summed(head: str, results: list[dict[str, Any]]) -> str:
+    """The head with what all results come to; what at least once may duplicate is not counted."""
     dates = sorted({result["date"] for result in results})
-    head = _HEAD.format(
+    return head.format(
         dates=dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         machine=machine(),
         kills=sum(result["kills"] for result in results),
@@ -81,10 +80,15 @@ def markdown(results: list[dict[str, Any]]) -> str:
         rows=sum(result["rows"] for result in results),
         objects=sum(result["objects"] for result in results),
         lost=sum(result["lost"] for result in results),
-        duplicated=sum(result["duplicated"] for result in strict),
+        duplicated=sum(result["duplicated"] for result in results if not result["may_duplicate"]),
         ended=_times(sum(len(result["ended"]) for result in results)),
     )
-    parts = [head, "## By fault\n", _table(_FAULT_HEAD, fault_rows(strict))]
+
+
+def markdown(results: list[dict[str, Any]]) -> str:
+    """The whole report."""
+    strict = [result for result in results if not result["may_duplicate"]]
+    parts = [_summed(_HEAD, results), "## By fault\n", _table(_FAULT_HEAD, fault_rows(strict))]
     parts += ["\n## By campaign\n", _table(_CAMPAIGN_HEAD, campaign_rows(results))]
     return "\n".join(parts) + "\n"
 
@@ -118,19 +122,7 @@ def with_sink(report: str, results: list[dict[str, Any]]) -> str:
 
 
 def _sink_section(results: list[dict[str, Any]]) -> str:
-    dates = sorted({result["date"] for result in results})
-    head = _SINK_HEAD.format(
-        dates=dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        machine=machine(),
-        kills=sum(result["kills"] for result in results),
-        harms=sum(sum(result["times"].values()) for result in results),
-        rows=sum(result["rows"] for result in results),
-        objects=sum(result["objects"] for result in results),
-        lost=sum(result["lost"] for result in results),
-        duplicated=sum(result["duplicated"] for result in results),
-        ended=_times(sum(len(result["ended"]) for result in results)),
-    )
-    parts = [head, "### By fault\n", _table(_FAULT_HEAD, fault_rows(results))]
+    parts = [_summed(_SINK_HEAD, results), "### By fault\n", _table(_FAULT_HEAD, fault_rows(results))]
     parts += ["\n### By campaign\n", _table(_CAMPAIGN_HEAD, campaign_rows(results))]
     return "\n".join(parts) + "\n"
 
