@@ -16,13 +16,12 @@ from tests.layouts.decoding import records
 from tests.layouts.restoring import read_object
 from tests.layouts.test_archive_names import name_of
 from tests.sink.archive_comparison import Sameness, sameness, table
+from tests.sink.rewritten_archives import AIVEN_WRITTEN_MS
 from tests.support.sink_archives import Written, written
 
 _OURS: Final = "aiven-"
 _FAILED: Final = tuple(name for name in NAMES if name.startswith("aiven-FAIL_"))
 _ARCHIVES: Final = tuple(name for name in NAMES if name.startswith(_OURS) and name not in _FAILED)
-# When the archives were written, which names of the wall clock show: 2026-11-22 12:00 UTC.
-_WRITTEN_MS: Final = 1_795_348_800_000
 
 _HASH_ORDER: Final = "a value's members stand as in Kafka; Aiven's stand in the order of a Java hash table"
 _SYNC: Final = "an Avro file has a random mark between its blocks"
@@ -64,7 +63,7 @@ DIFFERENT: Final = {
 def driven(name: str) -> Written:
     """What our sink writes of an archive's records with its configuration."""
     found = archive(name)
-    return written(found.config, found.records, now_ms=_WRITTEN_MS)
+    return written(found.config, found.records, now_ms=AIVEN_WRITTEN_MS)
 
 
 def test_every_archive_is_accounted_for() -> None:
@@ -169,7 +168,7 @@ def test_it_goes_on_where_errors_are_tolerated(name: str) -> None:
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": "bad",
     }
-    found = written(config, whole.records, now_ms=_WRITTEN_MS)
+    found = written(config, whole.records, now_ms=AIVEN_WRITTEN_MS)
     rows = sum(len(records(read_object(whole, key, each.body))) for key, each in found.objects.items())
 
     assert found.stops == {}

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import fastavro
@@ -20,16 +19,12 @@ import pytest
 from tests.layouts.archive import NAMES, archive
 from tests.layouts.excuses import EXCUSES
 from tests.layouts.restoring import differences
+from tests.sink.rewritten_archives import CONFLUENT_WRITTEN_MS
 from tests.support.memory_s3 import StoredObject
 from tests.support.sink_archives import NOON_MS, Written, written
 
 _ALL: Final = [name for name in NAMES if name.startswith("confluent-")]
 _WRITTEN: Final = [name for name in _ALL if "FAIL" not in name]
-# When theirs was run, where names show it.
-_MOMENTS: Final = {
-    "confluent-hourly_wallclock": int(datetime(2026, 11, 22, 2, 30, tzinfo=UTC).timestamp()) * 1000
-}
-
 EQUAL_JSON: Final = (
     "JSON without a schema keeps the order of its members, where theirs has that of a hash table"
 )
@@ -48,7 +43,7 @@ DIFFERENCES: Final[dict[str, set[str]]] = {
 
 def _written(name: str, changes: Mapping[str, Any] | None = None, *, batch: int = 1000) -> Written:
     source = archive(name)
-    now_ms = _MOMENTS.get(name, NOON_MS)
+    now_ms = CONFLUENT_WRITTEN_MS.get(name, NOON_MS)
     return written({**source.config, **(changes or {})}, source.records, now_ms=now_ms, batch=batch)
 
 

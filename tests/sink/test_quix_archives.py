@@ -5,64 +5,21 @@ Its commits are by the clock, so which records share an object is taken from the
 
 import json
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, Final
 
 import pytest
 
-from tests.layouts.archive import NAMES, Archive, Record, archive
+from tests.layouts.archive import NAMES, Record, archive
 from tests.layouts.decoding import records
 from tests.layouts.restoring import read_object
 from tests.sink.archive_comparison import codec_of, plain, table
+from tests.sink.rewritten_archives import quix_batches, quix_config
 from tests.support.sink_archives import Written, written
 
 _FAILED: Final = tuple(name for name in NAMES if name.startswith("quix-FAIL_"))
 _ARCHIVES: Final = tuple(name for name in NAMES if name.startswith("quix-") and name not in _FAILED)
-_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 _DUMP: Final = re.compile(r"<quixstreams\..* object at 0x[0-9a-f]+>")
-_KEY: Final = re.compile(r"/(\d+)/(\d{19})(\..*)$")
 _TAKEN: Final = {"_timestamp", "_key"}
-
-
-def _config(found: Archive) -> dict[str, Any]:
-    """What a user of Quix's sink writes here."""
-    given, directory = found.config, found.config["directory"]
-    is_parquet = given["format"].startswith("ParquetFormat")
-    config = {
-        "aws.s3.bucket.name": "bucket",
-        "topics": given["topic"],
-        "output.layout": "quix",
-        "output.format": "parquet" if is_parquet else "json",
-        "aws.s3.prefix": f"{directory}/" if directory else "",
-    }
-    if "gzip" in given["format"] or "compress=True" in given["format"]:
-        config["file.compression.type"] = "gzip"
-    if given["value_deserializer"] == "string":
-        config["value.converter"] = _STRING
-    if ".ndjson" in given["format"]:
-        config["file.name.template"] = "{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}.ndjson"
-    return config
-
-
-def _batches(found: Archive) -> Iterator[tuple[str, list[Record]]]:
-    """Each object's key, and the records that are in it."""
-    starts: dict[int, list[tuple[int, str]]] = {}
-    for key in found.objects:
-        parts = _KEY.search(key)
-        assert parts is not None, key
-        starts.setdefault(int(parts[1]), []).append((int(parts[2]), key))
-    for partition, objects in starts.items():
-        ordered = [*sorted(objects), (2**63, "")]
-        for (start, key), (behind, _) in pairwise(ordered):
-            yield (
-                key,
-                [
-                    record
-                    for record in found.records
-                    if record.partition == partition and start <= record.offset < behind
-                ],
-            )
 
 
 def _lines(stored: bytes) -> list[Any]:
@@ -81,8 +38,8 @@ def _key(row: dict[str, Any], record: Record) -> Any:
 def test_lines(name: str) -> None:
     """The same names and rows; a key that they dump as an object is the key here, or null."""
     found = archive(name)
-    for key, batch in _batches(found):
-        ours = written(_config(found), batch).objects
+    for key, batch in quix_batches(found):
+        ours = written(quix_config(found), batch).objects
 
         assert set(ours) == {key}
         assert codec_of(ours[key].body) == codec_of(found.objects[key])
@@ -100,8 +57,8 @@ def test_text_is_the_same_to_the_byte() -> None:
     """Values that are strings, and JSON that is compact in Kafka, need no reading again."""
     found = archive("quix-new_jsonl_string_values")
     same = [
-        written(_config(found), batch).objects[key].body == found.objects[key]
-        for key, batch in _batches(found)
+        written(quix_config(found), batch).objects[key].body == found.objects[key]
+        for key, batch in quix_batches(found)
     ]
 
     assert same.count(True) >= len(same) - 1  # the other one has a key that they dump
@@ -111,8 +68,8 @@ def test_text_is_the_same_to_the_byte() -> None:
 def test_parquet(name: str) -> None:
     """The same names and rows, nulls aside; a value that takes the record's own columns is a bad record."""
     found = archive(name)
-    for key, batch in _batches(found):
-        ours, theirs = written(_config(found), batch), table(found.objects[key])
+    for key, batch in quix_batches(found):
+        ours, theirs = written(quix_config(found), batch), table(found.objects[key])
         taken = [row for row, record in enumerate(batch) if _TAKEN & json.loads(record.value or b"{}").keys()]
         if taken:
             assert {stop.reason for stop in ours.stops.values()} == {"part_taken"}
@@ -134,8 +91,8 @@ def _filled(row: dict[str, Any]) -> dict[str, Any]:
 def test_ours_come_back_by_the_same_layout(name: str) -> None:
     """Times, keys and values of all that was written."""
     found = archive(name)
-    for key, batch in _batches(found):
-        ours = written(_config(found), batch)
+    for key, batch in quix_batches(found):
+        ours = written(quix_config(found), batch)
         for own_key, each in ours.objects.items():
             back = records(read_object(found, own_key, each.body))
             assert [(row.timestamp, row.key or None) for row in back] == [
@@ -154,12 +111,12 @@ STOPS: Final = {
 def test_where_theirs_ended_ours_stops_at_the_record(name: str) -> None:
     """With a sentence, and goes on where errors are tolerated."""
     found = archive(name)
-    stopped = written(_config(found), found.records)
+    stopped = written(quix_config(found), found.records)
     case = name.removeprefix("quix-FAIL_").replace("old_", "new_")
 
     assert {stop.reason for stop in stopped.stops.values()} <= STOPS[case]
     assert stopped.stops
-    tolerant = {**_config(found), "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    tolerant = {**quix_config(found), "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
     went_on: Written = written(tolerant, found.records)
     rows = [
         row for key, each in went_on.objects.items() for row in records(read_object(found, key, each.body))
