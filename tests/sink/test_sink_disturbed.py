@@ -1,5 +1,6 @@
 """What happens to a sink from outside, on real parts: every record in exactly one object all the same."""
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench.stage import Service
-from tests.faults.processes import await_gone, descendants
+from ingest.exits import Exit
+from tests.faults.processes import await_gone, descendants, workers
 from tests.faults.record_load import RecordLoad
 from tests.faults.sink_faults import is_completion
 from tests.sink.archive_account import Archive, new_archive
@@ -68,6 +70,13 @@ def refuse_completions(proxy: Proxy, count: int) -> None:
     )
 
 
+def limit_files(sink: Service, size: int) -> None:
+    """What the Python workers may write into one file from now on."""
+    for pid in workers(sink.pid):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
 def kill(sink: Service) -> None:
     """The driver; returns when nothing of it runs any more."""
     below = descendants(sink.pid)
@@ -94,6 +103,81 @@ def test_another_instance_completes_what_s3_refused_the_first(archive: Archive, 
     assert set(archive.keys()) > seen
 
 
+def test_instances_that_are_restarted_in_turn_lose_nothing(archive: Archive, tmp_path: Path) -> None:
+    """A rolling restart: while one stops cleanly, the other takes over under load."""
+    name = aws.unique("sink")
+    options = {"rotate__age__ms": 1000, "lead__session__timeout__ms": 10_000}
+    sinks = [archive.service(name, state__dir=str(tmp_path / f"state-{one}"), **options) for one in "ab"]
+    load = load_of(archive)
+    try:
+        for sink in sinks:
+            sink.start(ready_seconds=_READY_SECONDS)
+        load.start()
+        for sink in sinks:
+            await_objects(archive, len(archive.keys()))
+            assert sink.stop() == Exit.DONE
+            await_objects(archive, len(archive.keys()), seconds=180)
+            sink.start(ready_seconds=_READY_SECONDS)
+    finally:
+        load.stop()
+        codes = [sink.stop() for sink in sinks]
+    assert codes == [Exit.DONE, Exit.DONE]
+    settled(archive, sinks[0])
+
+
+def test_partitions_by_which_a_topic_grows_are_read_from_their_first_record(archive: Archive) -> None:
+    """While it runs, with auto.offset.reset=latest too: none of these has old records."""
+    produced(archive, 10)
+    latest = {"consumer__override__auto__offset__reset": "latest"}
+    sink = archive.service(aws.unique("sink"), rotate__age__ms=500, **latest)
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        until_sync(
+            lambda: {one["offset"] for one in sink.status()["sink"]["partitions"]} == {10, 0},
+            seconds=60,
+            what="the end of what is there",
+        )
+        kafka.add_partitions(archive.topic, 4)
+        for partition in (0, 2, 3):
+            produced(archive, 100, partition=partition, first=1000 * partition)
+        later = {(0, 10 + n) for n in range(100)} | {(one, n) for one in (2, 3) for n in range(100)}
+        until_sync(lambda: set(archive.archived()) == later, seconds=120, what="all that came later")
+    finally:
+        assert sink.stop() == Exit.DONE
+    assert set(archive.archived().values()) == {1}
+
+
+def test_a_topic_made_again_under_pending_uploads_is_archived_beside_the_old_one(
+    archive: Archive, proxy: Proxy
+) -> None:
+    """What was committed of the old topic is completed; the new one begins at 0, under other names."""
+    name = aws.unique("sink")
+    sink = archive.service(name, rotate__records=50, aws__s3__endpoint=proxy.url)
+    produced(archive, 500)
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        proxy.on(_REFUSED, when=is_completion)
+        until_sync(
+            lambda: 500 in {one["offset"] for one in sink.status()["sink"]["partitions"]},
+            seconds=120,
+            what="the commit",
+        )
+        assert archive.keys() == []
+        kafka.delete_topic(archive.topic)
+        kafka.new_topic(name=archive.topic, partitions=2)
+        produced(archive, 300, first=10_000)
+        proxy.off()
+        until_sync(lambda: len(archive.keys()) >= 16, seconds=120, what="objects of both topics")
+    finally:
+        assert sink.stop() == Exit.DONE
+    archive.run(archive.service(name, rotate__records=50), seconds=_READY_SECONDS)
+
+    old = sorted(row["value"]["n"] for key, row in archive.rows() if "topic_id=" not in key)
+    new = sorted(row["value"]["n"] for key, row in archive.rows() if "topic_id=" in key)
+    assert old == list(range(500))
+    assert new == list(range(10_000, 10_300))
+
+
 def test_records_that_kafka_deleted_first_are_counted_and_passed(archive: Archive) -> None:
     """Retention has overtaken a sink that stood still: a warning with the range, and on from there."""
     name = aws.unique("sink")
@@ -113,3 +197,43 @@ def test_records_that_kafka_deleted_first_are_counted_and_passed(archive: Archiv
     assert len(lines) == 1, sink.tail(40)
     assert "100" in lines[0]
     assert "250" in lines[0]
+
+
+def test_a_full_buffer_directory_delays_and_loses_nothing(tmp_path: Path) -> None:
+    """Spilling fails, `/status` says so and fetching waits; with room again all of it is archived."""
+    archive = new_archive(tmp_path, partitions=4)
+    sink = archive.service(
+        aws.unique("sink"),
+        tasks__max=1,
+        buffer__max__bytes=16_777_216,
+        rotate__age__ms=3_600_000,
+        file__compression__type="none",
+    )
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        produced(archive, 1, first=10**6)
+        until_sync(lambda: workers(sink.pid), seconds=60, what="a Python worker")
+        # A limit on the size of files stands for a full disk.
+        limit_files(sink, 0)
+        archive.produce(
+            {"value": b'{"n":%d,"x":"%s"}' % (n, b"x" * 2000), "partition": n % 4} for n in range(20_000)
+        )
+        until_sync(
+            lambda: "buffer.dir" in " ".join(sink.status()["problems"].values()),
+            seconds=120,
+            what="the disk that is full as a problem",
+        )
+        assert not sink.is_ready()
+        assert archive.keys() == []
+        limit_files(sink, resource.RLIM_INFINITY)
+        until_sync(
+            lambda: (
+                not sink.status()["problems"]
+                and all(one["position"] == one["end"] for one in sink.status()["sink"]["partitions"])
+            ),
+            seconds=120,
+            what="all records as read",
+        )
+    finally:
+        assert sink.stop() == Exit.DONE
+    assert archive.account() == (0, 0)
