@@ -17,7 +17,7 @@ from archive.effects import (
     SinkWrite,
 )
 from archive.partitions import PartitionCondition
-from archive.starting import OffsetReset, Refused
+from archive.starting import Refused
 
 __all__ = [
     "Archive",
@@ -28,7 +28,6 @@ __all__ = [
     "FoundTopics",
     "GroupOffset",
     "LostOffsets",
-    "OffsetReset",
     "PartitionCondition",
     "PartitionStatus",
     "Refused",

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from archive.archived import pending_of
 from archive.effects import FoundPartition
-from archive.starting import OffsetReset, Refused
+from archive.starting import Refused
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_entries import (
     GroupingOptions,
@@ -22,6 +22,7 @@ from ingest.model.sink_entries import (
     partition_key,
 )
 from ingest.model.sink_protocol import PartitionStopped
+from ingest.settings.choices import OffsetReset
 
 
 class PartitionCondition(StrEnum):

@@ -2,8 +2,9 @@
 
 from archive.effects import SinkEffectsBuilder
 from archive.entries import LedgerEntries
-from archive.starting import OffsetReset, Refused
+from archive.starting import Refused
 from ingest.model.sink_entries import PartitionCheckpoint, TopicPartition
+from ingest.settings.choices import OffsetReset
 
 
 def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:

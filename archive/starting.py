@@ -1,21 +1,14 @@
 """Where reading a partition begins: by the ledger, by the group's offset, by `auto.offset.reset`."""
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from archive.archived import moved_to
 from archive.effects import EarlierArchive, FoundPartition, LostOffsets
 from ingest.model.sink_entries import PartitionCheckpoint
+from ingest.settings.choices import OffsetReset
 
 _MARK: Final = "headrace"
-
-
-class OffsetReset(StrEnum):
-    """`auto.offset.reset`: where a topic begins that nobody has read."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

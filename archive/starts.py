@@ -8,7 +8,7 @@ from archive.completions import LeaderCompletions
 from archive.effects import GroupOffset, SinkEffectsBuilder
 from archive.entries import LedgerEntries
 from archive.partitions import PartitionState
-from archive.starting import OffsetReset, Refused, Start, start_of
+from archive.starting import Refused, Start, start_of
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -19,6 +19,7 @@ from ingest.model.sink_entries import (
     key_of,
     offset_mark,
 )
+from ingest.settings.choices import OffsetReset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,9 @@ class PartitionStarts:
             state.refused = start
         else:
             state.refused = None
+            if state.is_made_again:
+                # It stood at a record of the old topic, or because that was gone or seemed to be cut.
+                state.stopped = None
             self._commit_start(effects, start)
 
     def _commit_start(self, effects: SinkEffectsBuilder, start: Start) -> None:

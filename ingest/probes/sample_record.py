@@ -18,11 +18,12 @@ _SECONDS: Final = 20.0
 
 def read_record(settings: Settings, topic: str, partition: int, offset: int) -> KafkaRecords:
     """The record at the offset, or the first behind it. Blocks; Unavailable when there is none."""
+    sink = settings.sink
     what = f"{topic}-{partition} could not be read at offset {offset}"
     ours = {
         # Nothing is committed and no member joins; librdkafka wants a name.
         "group.id": f"{settings.name}-explain",
-        "isolation.level": "read_committed",
+        "isolation.level": "read_committed" if sink is None else sink.reading.isolation,
         "auto.offset.reset": "error",
     }
     consumer = new_consumer(settings.kafka.client("consumer"), ours)

@@ -30,6 +30,7 @@ from ingest.settings.routing_checks import ordering
 from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
 from ingest.settings.sink_build import sink_settings
+from ingest.settings.sink_settings import ReadSettings
 from ingest.settings.transforms import TransformChain
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
@@ -48,6 +49,7 @@ def build(
     environment: Mapping[str, str],
     warnings: tuple[str, ...],
     shown: tuple[tuple[str, str], ...],
+    reading: ReadSettings,
     translated: Translated | None = None,
 ) -> settings.Settings:
     """Return the settings, defaults that depend on other options or on the surroundings filled in."""
@@ -77,6 +79,7 @@ def build(
             registry=_registry(values),
             routes=routes,
             transforms=transforms,
+            reading=reading,
         )
         if is_sink
         else None,

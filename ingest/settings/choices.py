@@ -3,6 +3,20 @@
 from enum import StrEnum
 
 
+class IsolationLevel(StrEnum):
+    """Which records of a topic a sink reads: committed ones, or those of every transaction."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class OffsetReset(StrEnum):
+    """`auto.offset.reset`: where a topic begins that nobody has read."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 class PollListing(StrEnum):
     """How a listing at the poll cadence goes through the bucket."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from ingest.settings import sink_reading
 from ingest.settings.client_translation import TRANSACTION_TIMEOUT_MS, translated
 from ingest.settings.given import Entry
 from ingest.settings.merge import Gathered
@@ -41,12 +42,14 @@ def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def client_properties(
-    gathered: Gathered, values: Values, *, read_bytes: ReadBytes, problems: Problems
+    gathered: Gathered, values: Values, *, is_sink: bool, read_bytes: ReadBytes, problems: Problems
 ) -> dict[Role, dict[str, str]]:
     """Return librdkafka's properties of each kind of client, with what other options say of them."""
     found = {}
     for role in ROLES:
         given = layered(role, gathered)
+        if role == "consumer":
+            given = _without_reading(given, gathered, is_sink=is_sink)
         found[role] = translated(role, given, read_bytes=read_bytes, problems=problems)
         if role == "producer":
             _add_for_producer(found[role], given, values)
@@ -55,6 +58,19 @@ def client_properties(
         if values.are_good(connection_options.BOOTSTRAP_SERVERS):
             found[role]["bootstrap.servers"] = values[connection_options.BOOTSTRAP_SERVERS]
     return found
+
+
+def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
+    """What is left where `ingest.settings.sink_reading` has decided how a sink reads.
+
+    A worker's file gives these to the sinks among its connectors: a source passes over them.
+    """
+    of_worker = gathered.worker.values()
+    return {
+        name: entry
+        for name, entry in given.items()
+        if name not in sink_reading.NAMES or not (is_sink or entry in of_worker)
+    }
 
 
 def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:

@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Final
 
+from ingest.settings.choices import IsolationLevel, OffsetReset
 from ingest.settings.client_names import DECIDED_HERE
 from ingest.settings.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
 from ingest.settings.options import FAMILIES, OPTIONS
@@ -74,6 +76,10 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def _choices(kinds: type[StrEnum]) -> str:
+    return " or ".join(f"`{one}`" for one in kinds)
+
+
 def _client_rules() -> Iterator[str]:
     yield "## Properties of Kafka clients\n"
     yield (
@@ -83,6 +89,13 @@ def _client_rules() -> Iterator[str]:
     )
     yield "Headrace decides these itself; another value would weaken the guarantee and is an error:\n"
     yield f"{_names(tuple(DECIDED_HERE))}, `spark.task.maxFailures`, `spark.speculation`.\n"
+    yield (
+        "A sink may set two of them for what reads its topics: `consumer.override.isolation.level` to "
+        f"{_choices(IsolationLevel)} (a warning: records of aborted transactions are archived, too), and "
+        f"`consumer.override.auto.offset.reset` to {_choices(OffsetReset)}, where a topic begins that was "
+        "there at the first start and that nobody has read. A worker's `consumer.*` gives them to its "
+        "sinks.\n"
+    )
     yield "These are bounded:\n"
     for name, form in BOUNDED.items():
         default = f" (default {TRANSACTION_TIMEOUT_MS:,})" if name == "transaction.timeout.ms" else ""

@@ -8,7 +8,7 @@ from typing import Final
 
 from ingest.settings.build import build
 from ingest.settings.checks import check, warnings
-from ingest.settings.client_layers import client_properties
+from ingest.settings.client_layers import client_properties, layered
 from ingest.settings.describe import shown_values
 from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import direction, options_without_meaning
@@ -19,6 +19,7 @@ from ingest.settings.problems import Problems
 from ingest.settings.references import References
 from ingest.settings.routes import GivenRoute, read_routes, refuse_routes
 from ingest.settings.settings import Settings
+from ingest.settings.sink_reading import read_settings, read_warnings
 from ingest.settings.spark_options import check_spark
 from ingest.settings.tls import ReadBytes
 from ingest.settings.transform_checks import check_transforms, transform_warnings
@@ -64,10 +65,12 @@ def load(
     if translated is not None:
         _spell(gathered, translated)
     values = Values(gathered.entries, problems, frozenset(gathered.broken))
-    clients = client_properties(gathered, values, read_bytes=read_bytes, problems=problems)
+    is_sink = direction(values) is Direction.SINK
+    clients = client_properties(gathered, values, is_sink=is_sink, read_bytes=read_bytes, problems=problems)
+    given = layered("consumer", gathered) if is_sink else {}
+    reading = read_settings(given, problems)
     check_spark(gathered.entries, problems)
     check(values)
-    is_sink = direction(values) is Direction.SINK
     routes: tuple[GivenRoute, ...] = ()
     if is_sink:
         routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
@@ -91,9 +94,11 @@ def load(
             *(() if translated is None else translated.warnings),
             *_ignored(gathered, values),
             *warnings(values),
+            *read_warnings(given, reading),
             *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),
+        reading=reading,
         translated=translated,
     )
 

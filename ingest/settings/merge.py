@@ -13,9 +13,10 @@ from ingest.settings.problems import Problems
 from ingest.settings.properties import PropertiesError, parse_properties
 from ingest.settings.references import ReferenceMissing, References
 
-# What a Connect worker says of Kafka: the rest of its file is about running connectors.
+# What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
     r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
+    r"|consumer\.(isolation\.level|auto\.offset\.reset)"
 )
 _OPEN: Final = tuple(
     family.prefix

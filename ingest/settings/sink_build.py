@@ -25,6 +25,7 @@ from ingest.settings.sink_settings import (
     LayoutRows,
     NameSettings,
     OutputSettings,
+    ReadSettings,
     RotationSettings,
     SinkRoute,
     SinkSettings,
@@ -44,6 +45,7 @@ def sink_settings(
     state_dir: Path,
     registry: RegistrySettings | None,
     transforms: TransformChain,
+    reading: ReadSettings,
     routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
     """Return what a sink is told whose offsets are in this group."""
@@ -59,6 +61,7 @@ def sink_settings(
         upload=_upload(values),
         transforms=transforms,
         takeover_indexes=values[sink.TAKEOVER_INDEXES],
+        reading=reading,
         routes=tuple(
             SinkRoute(
                 name=route.name,
@@ -70,6 +73,7 @@ def sink_settings(
                     state_dir=state_dir,
                     registry=registry,
                     transforms=transforms,
+                    reading=reading,
                 ),
             )
             for route in routes

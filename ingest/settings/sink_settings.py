@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from ingest.settings.choices import Compression, JsonFormat
+from ingest.settings.choices import Compression, IsolationLevel, JsonFormat, OffsetReset
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.row_settings import CsvSettings
 from ingest.settings.secret import Secret
@@ -314,6 +314,14 @@ class RotationSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReadSettings:
+    """How topics are read: which records of transactions, and where one begins that nobody has read."""
+
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    reset: OffsetReset = OffsetReset.EARLIEST
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BufferSettings:
     """What one slot holds at once; above `max_bytes` of memory the least active objects spill to disk."""
 
@@ -362,6 +370,7 @@ class SinkSettings:
     transforms: TransformChain = NO_TRANSFORMS
     routes: tuple["SinkRoute", ...] = ()
     takeover_indexes: str | None = None
+    reading: ReadSettings = ReadSettings()
 
     def route(self, topic: str) -> "SinkRoute | None":
         """The route of a topic; None where the sink's own settings are in force."""

@@ -74,7 +74,10 @@ class SinkRun:
             threads=sink.upload.connections,
         )
         self._reader = PartitionReader(
-            settings.kafka.client("consumer"), group_id=sink.group_id, budget_bytes=_FETCH_BUDGET_BYTES
+            settings.kafka.client("consumer"),
+            group_id=sink.group_id,
+            budget_bytes=_FETCH_BUDGET_BYTES,
+            isolation_level=sink.reading.isolation,
         )
         self._settings = settings
         self._recurring = RecurringNames()

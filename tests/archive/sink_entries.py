@@ -8,7 +8,6 @@ from archive import (
     EarlierArchive,
     FoundPartition,
     FoundTopics,
-    OffsetReset,
     SinkEffects,
 )
 from ingest.model.ledger_entry import ControlKey
@@ -24,6 +23,7 @@ from ingest.model.sink_entries import (
     encode_sink_entry,
     key_of,
 )
+from ingest.settings.choices import OffsetReset
 
 NOW = GroupingOptions(hash="now", options={"file.name.template": "{{topic}}"})
 P0 = TopicPartition("t", 0)

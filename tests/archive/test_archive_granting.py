@@ -1,6 +1,6 @@
 import pytest
 
-from archive import EarlierArchive, FoundTopics, OffsetReset, Refused
+from archive import EarlierArchive, FoundTopics, Refused
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -11,6 +11,7 @@ from ingest.model.sink_entries import (
     partition_key,
 )
 from ingest.model.sink_protocol import EarlierGroups, GroupWanted, PartitionStopped, SinkCommitted
+from ingest.settings.choices import OffsetReset
 from tests.archive.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 COMPLETE = ObjectState.COMPLETE
@@ -281,6 +282,22 @@ class TestStopped:
         assert effects.slots_to_end == (0,)
         one.apply(one.archive.on_finished(2))
         assert [grant.partition for grant in one.archive.next_batch(0, 3)] == [0, 1]
+
+    @pytest.mark.parametrize("reason", ["offset_above_end", "topic_deleted", "replay_changed"])
+    def test_what_stopped_at_an_old_topic_begins_with_the_new_one(self, reason: str) -> None:
+        """A reader that meets the new topic at the old one's offset says so before anybody knows why."""
+        one = leader(checkpoint(500))
+        one.topics(*found({0: 500}))
+        one.archive.next_batch(0, 1)
+        stopped = PartitionStopped(batch=1, topic="t", partition=0, offset=500, reason=reason, message="So.")
+        one.apply(one.archive.on_stopped(stopped))
+        assert one.topics(*found({0: 300}, topic_id="id2")).slots_to_revoke == (0,)
+        one.archive.on_lost(1)
+        one.apply(one.archive.on_recovered(0, tuple(one.ledger.items())))
+        one.topics(*found({0: 300}, topic_id="id2"))
+        (grant,) = one.archive.next_batch(0, 2)
+        assert (grant.offset, grant.topic_id) == (0, "id2")
+        assert one.archive.problems(0) == ()
 
     def test_pause_asks_every_slot_to_end_once(self) -> None:
         """And grants nothing until it is over."""

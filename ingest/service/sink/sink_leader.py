@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from archive import Archive, ArchiveOptions, OffsetReset
+from archive import Archive, ArchiveOptions
 from ingest import clock
 from ingest.errors import HeadraceError, LeadershipLost
 from ingest.exits import Exit
@@ -165,13 +165,12 @@ class SinkLeader:
 
     def _archive_options(self, slots: int) -> ArchiveOptions:
         settings, sink = self._settings, self._sink
-        reset = settings.kafka.client("consumer").get("auto.offset.reset", "earliest")
         return ArchiveOptions(
             slots=slots,
             grants_idle=not self._process.slot_source.is_shared,
             ledger=settings.kafka.ledger_topic,
             group=sink.group_id,
-            reset=OffsetReset.LATEST if reset in {"latest", "largest", "end"} else OffsetReset.EARLIEST,
+            reset=sink.reading.reset,
             grouping=GroupingOptions(hash=grouping_hash(sink), options=grouping_options(sink)),
         )
 

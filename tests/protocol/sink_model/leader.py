@@ -10,10 +10,11 @@ from typing import Final
 from archive.archived import grant_of, pending_of, removable
 from archive.completions import LeaderCompletions
 from archive.effects import FoundPartition
-from archive.starting import OffsetReset, Start, start_of
+from archive.starting import Start, start_of
 from ingest.model.sink_completion import UPLOAD_GONE, Verdict
 from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
 from ingest.model.sink_protocol import PartitionGrant
+from ingest.settings.choices import OffsetReset
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.task import ended
 from tests.protocol.sink_model.world import Leader, Ledger, Scenario, Step, Task, World, topic_id
