@@ -1,5 +1,7 @@
 """What an object's key says in an archive: topic, partition, offsets, times, and which of them is certain."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -8,6 +10,8 @@ from ingest.template import MAX_OFFSET, MAX_PARTITION
 
 # Prefixes under which the sinks keep what is no data (`layout.indexes`).
 DEFAULT_INDEXES: Final = (".indexes/", ".temp-upload/")
+
+_PLAIN_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class LayoutName(StrEnum):
@@ -120,6 +124,15 @@ def directories_of(parts: list[str]) -> tuple[tuple[str, str], ...]:
 def is_index(key: str, prefixes: tuple[str, ...] = DEFAULT_INDEXES) -> bool:
     """True for keys that are never data: index and temporary objects, and markers of folders."""
     return key.endswith("/") or key.startswith(prefixes)
+
+
+def read_topic_directories(directories: Sequence[str], topic: re.Pattern[str]) -> tuple[str, int] | None:
+    """Topic and partition of a key whose last directories are `<topic>/<partition>`, or None."""
+    if len(directories) < 2:  # noqa: PLR2004  # a topic and a partition
+        return None
+    name, number = directories[-2:]
+    partition = read_partition(number) if _PLAIN_NUMBER.fullmatch(number) else None
+    return (name, partition) if partition is not None and topic.fullmatch(name) else None
 
 
 def without_prefix(key: str, prefix: str) -> str | None:

@@ -3,14 +3,20 @@
 import re
 from typing import Final
 
-from layouts.names import ArchiveName, LayoutName, directories_of, read_offset, read_partition, without_prefix
+from layouts.names import (
+    ArchiveName,
+    LayoutName,
+    directories_of,
+    read_offset,
+    read_topic_directories,
+    without_prefix,
+)
 from layouts.options import NameOptions
 
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace(?P<extension>(?:\.[a-z0-9]+)+)"
 )
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_PARTITION: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
@@ -23,14 +29,13 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         return None
     *directories, file = rest.split("/")
     found = _FILE.fullmatch(file)
-    if found is None or len(directories) < 2:  # noqa: PLR2004  # a topic and a partition
+    place = read_topic_directories(directories, _TOPIC)
+    if found is None or place is None:
         return None
-    topic = directories[-2]
-    if not _TOPIC.fullmatch(topic) or not _PARTITION.fullmatch(directories[-1]):
-        return None
-    partition, start = read_partition(directories[-1]), read_offset(found["start"])
+    topic, partition = place
+    start = read_offset(found["start"])
     last = read_offset(found["last"]) if found["last"] else None
-    if partition is None or start is None or (found["last"] and (last is None or last < start)):
+    if start is None or (found["last"] and (last is None or last < start)):
         return None
     return ArchiveName(
         key=key,

@@ -9,14 +9,13 @@ from layouts.names import (
     LayoutName,
     NamePart,
     read_offset,
-    read_partition,
+    read_topic_directories,
     without_prefix,
 )
 from layouts.options import NameOptions
 
 _FILE: Final = re.compile(r"(?P<offset>[0-9]{19})(?P<extension>\.[A-Za-z0-9.]+)")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9 ._]+")
-_PARTITION: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
@@ -26,13 +25,12 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         return None
     *directories, file = rest.split("/")
     found = _FILE.fullmatch(file)
-    if found is None or len(directories) < 2:  # noqa: PLR2004  # a topic and a partition
+    place = read_topic_directories(directories, _TOPIC)
+    if found is None or place is None:
         return None
-    topic = directories[-2]
-    if not _TOPIC.fullmatch(topic) or not _PARTITION.fullmatch(directories[-1]):
-        return None
-    partition, offset = read_partition(directories[-1]), read_offset(found["offset"])
-    if partition is None or offset is None:
+    topic, partition = place
+    offset = read_offset(found["offset"])
+    if offset is None:
         return None
     return ArchiveName(
         key=key,

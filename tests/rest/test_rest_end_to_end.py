@@ -1,8 +1,5 @@
 """The REST interface of a service: what a request sets holds, over restarts and takeovers too."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +9,7 @@ import pytest
 
 from bench.stage import Service, StageError
 from localstack.ports import free_port
-from tests.support import aws
+from tests.support import aws, rest_request
 from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
@@ -34,19 +31,7 @@ class Steered:
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON (None without a body) of a request about the connector; `/` begins elsewhere."""
         where = path if path.startswith("/") else f"/connectors/{self.name}{path and '/'}{path}"
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{where}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - as above
-                raw, status = answer.read(), answer.status
-        except urllib.error.HTTPError as error:
-            with error:
-                raw, status = error.read(), error.code
-        return status, json.loads(raw) if raw else None
+        return rest_request.ask(f"http://127.0.0.1:{self.port}{where}", method, body)
 
     def state(self) -> str:
         """The connector's state in Connect's words."""

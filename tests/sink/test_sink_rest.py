@@ -1,8 +1,5 @@
 """The REST interface of a sink on real parts: what it shows, and what a request sets holds."""
 
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +8,7 @@ import pytest
 from ingest.exits import Exit
 from localstack.ports import free_port
 from tests.sink.archive_account import new_archive
-from tests.support import aws
+from tests.support import aws, rest_request
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
@@ -23,19 +20,7 @@ def test_a_sink_is_paused_stopped_rewound_and_resumed(tmp_path: Path) -> None:
     name, port = aws.unique("sink"), free_port()
 
     def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/connectors/{name}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server
-                raw, status = answer.read(), answer.status
-        except urllib.error.HTTPError as error:
-            with error:
-                raw, status = error.read(), error.code
-        return status, json.loads(raw) if raw else None
+        return rest_request.ask(f"http://127.0.0.1:{port}/connectors/{name}{path}", method, body)
 
     def offset() -> int:
         found = ask("GET", "/offsets")[1]["offsets"]

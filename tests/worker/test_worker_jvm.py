@@ -9,11 +9,9 @@ import pytest
 
 from ingest.exits import Exit
 from tests.faults.processes import descendants, kill
-from tests.sink.archive_account import Archive
 from tests.support import aws, kafka
-from tests.support.service import rows
-from tests.support.until import until_sync
-from tests.worker.worker_process import WorkerProcess, sink_config, source_config
+from tests.worker.both_ways import BothWays
+from tests.worker.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(900)]
 
@@ -31,27 +29,16 @@ def test_a_worker_ends_with_its_jvm_and_goes_on_when_it_is_started_again(
 ) -> None:
     """Whoever runs it starts it again: nothing is lost, nothing comes twice."""
     source, sink = aws.unique("source"), aws.unique("sink")
-    bucket, topic = aws.new_bucket(), kafka.new_topic("worker", partitions=2)
-    archive = Archive(folder=tmp_path, bucket=aws.new_bucket(), topic=topic)
-    uploaded: Counter[bytes] = Counter()
-
-    def upload(stem: str) -> None:
-        lines = rows(stem, 300)
-        aws.s3().put_object(Bucket=bucket, Key=f"{stem}.jsonl", Body=b"".join(one + b"\n" for one in lines))
-        uploaded.update(lines)
-
-    def is_archived() -> bool:
-        return sum(archive.archived().values()) >= sum(uploaded.values())
-
+    way = BothWays(tmp_path)
     worker.start()
     worker.await_ready(240)
-    assert worker.ask("PUT", f"/connectors/{source}/config", source_config(bucket, topic))[0] == 201
-    assert worker.ask("PUT", f"/connectors/{sink}/config", sink_config(archive.bucket, topic))[0] == 201
-    upload("a")
-    until_sync(is_archived, seconds=120, what="what was uploaded, archived")
+    assert worker.ask("PUT", f"/connectors/{source}/config", way.source)[0] == 201
+    assert worker.ask("PUT", f"/connectors/{sink}/config", way.sink)[0] == 201
+    way.upload("a")
+    way.await_archived()
 
     assert worker.process is not None
-    upload("b")
+    way.upload("b")
     kill(jvms(worker.process.pid))
     code = worker.process.wait(60)
     assert code == Exit.UNUSABLE, signal.strsignal(-code)
@@ -59,9 +46,9 @@ def test_a_worker_ends_with_its_jvm_and_goes_on_when_it_is_started_again(
 
     worker.start()
     worker.await_ready(240)
-    until_sync(is_archived, seconds=120, what="what was uploaded, archived")
-    assert Counter(record.value or b"" for record in kafka.committed(topic)) == uploaded
-    assert archive.account() == (0, 0)
+    way.await_archived()
+    assert Counter(record.value or b"" for record in kafka.committed(way.topic)) == way.uploaded
+    assert way.archive.account() == (0, 0)
     assert worker.stop() == Exit.DONE
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from ingest.exits import Exit
-from tests.sink.archive_account import Archive
 from tests.support import aws, kafka
-from tests.support.service import rows
 from tests.support.until import until_sync
-from tests.worker.worker_process import WorkerProcess, sink_config, source_config
+from tests.worker.both_ways import BothWays
+from tests.worker.worker_process import WorkerProcess, source_config
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 
@@ -34,29 +33,18 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     """Objects to Kafka to objects: none lost, none twice, though the worker that leads is killed."""
     first, second = workers
     source, sink, broken = aws.unique("source"), aws.unique("sink"), aws.unique("broken")
-    bucket, topic = aws.new_bucket(), kafka.new_topic("worker", partitions=2)
-    archive = Archive(folder=tmp_path, bucket=aws.new_bucket(), topic=topic)
-    uploaded: Counter[bytes] = Counter()
-
-    def upload(stem: str) -> None:
-        lines = rows(stem, 300)
-        aws.s3().put_object(Bucket=bucket, Key=f"{stem}.jsonl", Body=b"".join(one + b"\n" for one in lines))
-        uploaded.update(lines)
-
-    def is_archived() -> bool:
-        return sum(archive.archived().values()) >= sum(uploaded.values())
-
+    way = BothWays(tmp_path)
     first.start()
     first.await_ready()
-    status, shown = first.ask("POST", "/connectors", {"name": source, "config": source_config(bucket, topic)})
+    status, shown = first.ask("POST", "/connectors", {"name": source, "config": way.source})
     assert (status, shown["name"], shown["type"]) == (201, source, "source")
     assert shown["config"]["aws.secret.access.key"] == "[hidden]"
-    assert first.ask("PUT", f"/connectors/{sink}/config", sink_config(archive.bucket, topic))[0] == 201
+    assert first.ask("PUT", f"/connectors/{sink}/config", way.sink)[0] == 201
     # It cannot work, which is found out later, and touches no other.
-    missing = source_config("no-such-bucket-here", topic)
+    missing = source_config("no-such-bucket-here", way.topic)
     assert first.ask("POST", "/connectors", {"name": broken, "config": missing})[0] == 201
-    upload("a")
-    until_sync(is_archived, seconds=120, what="what was uploaded, archived")
+    way.upload("a")
+    way.await_archived()
     until_sync(lambda: first.state(broken) == "FAILED", seconds=30, what="a FAILED connector")
     assert "no-such-bucket-here" in first.ask("GET", f"/connectors/{broken}/status")[1]["connector"]["trace"]
     assert f'headrace_connector_failed{{connector="{broken}"}} 1.0' in first.metrics()
@@ -68,16 +56,16 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     assert set(second.ask("GET", "/connectors")[1]) == {source, sink, broken}
     expanded = second.ask("GET", "/connectors?expand=status")[1]
     assert {name: found["status"]["type"] for name, found in expanded.items()}[sink] == "sink"
-    upload("b")
-    until_sync(is_archived, seconds=60, what="what was uploaded, archived")
+    way.upload("b")
+    way.await_archived(60)
 
     first.kill()
-    upload("c")
+    way.upload("c")
     until_sync(lambda: set(_running_on(second)) == {source, sink, broken}, seconds=60, what="a takeover")
     until_sync(lambda: second.state(sink) == second.state(source) == "RUNNING", seconds=60, what="leads")
-    until_sync(is_archived, seconds=90, what="what was uploaded, archived")
-    assert Counter(record.value or b"" for record in kafka.committed(topic)) == uploaded
-    assert archive.account() == (0, 0)
+    way.await_archived(90)
+    assert Counter(record.value or b"" for record in kafka.committed(way.topic)) == way.uploaded
+    assert way.archive.account() == (0, 0)
 
     config = second.ask("GET", f"/connectors/{sink}/config")[1]
     assert second.ask("PUT", f"/connectors/{sink}/config", config)[0] == 200

@@ -1,9 +1,7 @@
 """A `headrace worker` process of a test, and requests to it."""
 
-import json
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from typing import Any
 
 from localstack.ports import free_port
 from tests.support import aws, kafka
+from tests.support.rest_request import ask
 from tests.support.until import until_sync
 
 
@@ -65,19 +64,7 @@ class WorkerProcess:
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON (None without a body) of a request."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server
-                raw, status = answer.read(), answer.status
-        except urllib.error.HTTPError as error:
-            with error:
-                raw, status = error.read(), error.code
-        return status, json.loads(raw) if raw else None
+        return ask(f"http://127.0.0.1:{self.port}{path}", method, body)
 
     def state(self, name: str) -> str:
         """A connector's state in Connect's words."""
