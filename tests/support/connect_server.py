@@ -57,7 +57,7 @@ def connect_server(
         )
         try:
             until_sync(
-                lambda: _READY in log.read_text()[began:], seconds=90, what="the Connect server is ready"
+                lambda: _READY in log.read_text()[began:], seconds=300, what="the Connect server is ready"
             )
             yield ConnectServer(f"sc://{HOST}:{port}", port, process)
         finally:
