@@ -55,6 +55,8 @@ class Upload:
     role: str = ""
     started_ms: int = 0
     """When the upload was started, since 1970; 0 where that is not known."""
+    content: str = ""
+    """The digest of what the object says, however it is packed; empty where none is kept."""
 
 
 @fast_pickle

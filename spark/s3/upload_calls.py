@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
 
@@ -15,12 +15,14 @@ from ingest.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMiss
 from ingest.model.sink_entries import Upload
 from ingest.settings.settings import BackoffSettings, S3Settings
 from ingest.settings.sink_settings import UploadSettings
+from spark.byte_source import ByteSource
 from spark.s3.client import new_s3_client
 from spark.s3.completion import OBJECT_ID, Completion, CompletionState, by_metadata
 from spark.s3.errors import BOTOCORES, answer_of
 from spark.s3.part_text import SentPart, accepted_parts, completion_parts, crc32_text, part_text
 from spark.s3.retries import attempted
 from spark.s3.same_content import is_same_content
+from spark.s3.stored_object import StoredObject
 from spark.s3.upload_errors import NO_UPLOAD, UploadEnded, is_about_credentials, translate_upload
 
 _log = structlog.get_logger(__name__)
@@ -30,6 +32,8 @@ _CHUNK_BYTES: Final = 1024 * 1024
 _TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
 
 Given = Mapping[str, str]
+HasContent = Callable[[ByteSource, str], bool]
+"""Whether the digest of what an object says (`Upload.content`) is this one."""
 
 
 class PartBody(Protocol):
@@ -54,9 +58,17 @@ class UploadCalls:
     """
 
     def __init__(
-        self, client: Any, options: UploadSettings, *, backoff: BackoffSettings, requester_pays: bool
+        self,
+        client: Any,
+        options: UploadSettings,
+        *,
+        backoff: BackoffSettings,
+        requester_pays: bool,
+        has_content: HasContent | None = None,
     ) -> None:
+        """`has_content` compares what objects say, where their bytes differ; None: they are not compared."""
         self._client = client
+        self._has_content = has_content
         self._backoff = backoff
         payer = {"RequestPayer": "requester"} if requester_pays else {}
         self._payer: Given = payer
@@ -106,8 +118,8 @@ class UploadCalls:
     ) -> Completion:
         """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur.
 
-        Where another sink has put the same bytes under the name, before its offsets were moved here, the
-        object is there.
+        Where another sink has put the same records under the name, before its offsets were moved here, the
+        object is there: the same bytes, or the same content packed by other libraries.
         """
         condition = {} if overwrites else {"IfNoneMatch": "*"}
 
@@ -207,16 +219,22 @@ class UploadCalls:
             sent = self.list_parts(bucket, upload.key, upload.upload_id)
             if sent is None or len(sent) != len(upload.parts):
                 return False
-            answer = self._called(self._client.get_object, bucket, upload.key, **self._every)
-            if answer["ContentLength"] != sum(part.size for part in sent):
-                answer["Body"].close()
+            answer = self._get(bucket, upload.key)
+            with closing(answer["Body"]) as body:
+                is_as_long = answer["ContentLength"] == sum(part.size for part in sent)
+                if is_as_long and is_same_content(body.iter_chunks(_CHUNK_BYTES), sent):
+                    return True
+            if self._has_content is None or not upload.content:
                 return False
-            return is_same_content(answer["Body"].iter_chunks(_CHUNK_BYTES), sent)
+            return self._has_content(StoredObject(self._get, bucket, upload.key, answer), upload.content)
         except (AccessDenied, ObjectError) as error:
             _log.warning("object_not_compared", key=upload.key, error=str(error))
             return False
         except BOTOCORES as error:
             raise translate_upload(error, what=what) from error
+
+    def _get(self, bucket: str, key: str, **given: Any) -> Any:
+        return self._called(self._client.get_object, bucket, key, **given, **self._every)
 
     def _by_head(self, bucket: str, key: str, object_id: str, *, is_taken: bool) -> Completion:
         try:
@@ -276,13 +294,21 @@ class UploadCalls:
         return call()
 
 
-def new_upload_calls(settings: S3Settings, options: UploadSettings) -> UploadCalls:
+def new_upload_calls(
+    settings: S3Settings, options: UploadSettings, *, has_content: HasContent | None = None
+) -> UploadCalls:
     """Calls through a new client with its own connections; credentials are asked for by each call.
 
     AccessDenied when this machine's AWS configuration allows no client.
     """
     client = new_s3_client(settings, uploads=True).client
-    return UploadCalls(client, options, backoff=settings.backoff, requester_pays=settings.requester_pays)
+    return UploadCalls(
+        client,
+        options,
+        backoff=settings.backoff,
+        requester_pays=settings.requester_pays,
+        has_content=has_content,
+    )
 
 
 def _at_start(options: UploadSettings) -> dict[str, str]:

@@ -242,7 +242,13 @@ class OpenObject:
             return Upload(key=self._key, upload_id="", parts=())
         # Sent in the order of their numbers.
         parts = tuple(sent.result() for sent in self._sent)
-        return Upload(key=self._key, upload_id=self._begun.result(), parts=parts, started_ms=self._started_ms)
+        return Upload(
+            key=self._key,
+            upload_id=self._begun.result(),
+            parts=parts,
+            started_ms=self._started_ms,
+            content=self._encoder.content,
+        )
 
     def _abort(self) -> None:
         assert self._key is not None

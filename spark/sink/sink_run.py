@@ -21,6 +21,7 @@ from ingest.model.sink_protocol import (
 from ingest.model.slot_protocol import BatchOutcome, Finished
 from spark.consumer.partition_reader import PartitionReader
 from spark.consumer.reader_events import LostOffsets, PartitionFault
+from spark.formats.stored_content import has_content
 from spark.producer import SlotRevoked, TransactionalProducer
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import new_upload_calls
@@ -66,7 +67,7 @@ class SinkRun:
         self._producer = producer
         self._transactions = SinkTransactions(batch, producer=producer, link=link, settings=settings)
         self._uploads = SlotUploads(
-            new_upload_calls(settings.s3, sink.upload),
+            new_upload_calls(settings.s3, sink.upload, has_content=has_content),
             part_bytes=sink.upload.part_bytes,
             max_bytes=sink.buffer.max_bytes,
             directory=sink.buffer.directory,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.layouts.archive import Archive, Record, archive
 from tests.support.memory_s3 import StoredObject
-from tests.support.sink_archives import NOON_MS, written
+from tests.support.sink_archives import NOON_MS, Written, written
 
 AIVEN_WRITTEN_MS: Final = 1_795_348_800_000
 """When Aiven's archives were written, which names of the wall clock show: 2026-11-22 12:00 UTC."""
@@ -34,6 +34,11 @@ def rewritten(name: str, **options: str) -> Archive:
         objects={key: each.body for key, each in objects.items()},
         tags={key: each.tags for key, each in objects.items() if each.tags},
     )
+
+
+def rewritten_over(source: Archive, there: Mapping[str, bytes]) -> Written:
+    """What ours writes of the archive's records where these objects are already. Not of Quix's."""
+    return written(source.config, source.records, now_ms=_moment(source), there=there)
 
 
 def _runs(source: Archive) -> Iterator[tuple[Mapping[str, Any], tuple[Record, ...]]]:

@@ -1,7 +1,9 @@
 """Uploads call by call: what S3 is given, what its answers mean, and what is tried again."""
 
 import base64
+import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +17,8 @@ from ingest.errors import (
 from ingest.model.sink_entries import Upload
 from ingest.settings.secret import Secret
 from ingest.settings.sink_settings import Encryption
+from spark.formats.content_digest import TextDigest
+from spark.formats.stored_content import has_content
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.part_text import SentPart, accepted_parts
 from spark.s3.upload_calls import UploadCalls
@@ -285,3 +289,19 @@ def test_an_abort_that_is_forbidden_does_not_matter(bucket: str, proxy: Proxy) -
     proxy.on(error("AccessDenied", 403), when=lambda request: request.method == "DELETE")
     assert not calls.abort(bucket, "left", upload.upload_id)
     assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+
+
+def test_an_object_that_says_the_same_in_other_bytes_is_there(bucket: str) -> None:
+    """Packed by another library, of several parts' size; one more byte of text is another object."""
+    text = b"".join(b"%d\n" % number for number in range(200_000))
+    digest = TextDigest()
+    digest.add(text)
+    calls = upload_calls(bucket, has_content=has_content)
+    for key, there in (("same.gz", text), ("other.gz", text + b"\n")):
+        aws.s3().put_object(Bucket=bucket, Key=key, Body=gzip.compress(there, 1))
+        upload = replace(sealed(calls, bucket, key, gzip.compress(text, 9)), content=str(digest))
+        found = calls.complete(bucket, upload, object_id="ours")
+
+        assert (found == COMPLETED) == (key == "same.gz")
+        assert calls.complete(bucket, replace(upload, content=""), object_id="ours") != COMPLETED
+        assert gzip.decompress(content(bucket, key)) == there

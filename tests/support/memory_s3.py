@@ -1,15 +1,18 @@
 """S3 in memory, as far as uploads of the sink need it: a client with boto3's methods of multipart uploads."""
 
 import hashlib
+import io
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
 from botocore.exceptions import ClientError
+from botocore.response import StreamingBody
 
 from ingest.settings.settings import BackoffSettings
 from ingest.settings.sink_settings import UploadSettings
+from spark.formats.stored_content import has_content
 from spark.s3.upload_calls import UploadCalls
 
 
@@ -97,6 +100,32 @@ class MemoryS3:
             del self._uploads[given["UploadId"]]
         return {}
 
+    def list_parts(self, **given: Any) -> dict[str, Any]:
+        """The parts of an upload."""
+        with self._lock:
+            parts = self._upload(given["UploadId"], "ListParts").parts
+            return {
+                "Parts": [
+                    {"PartNumber": number, "ETag": _etag(body), "Size": len(body)}
+                    for number, body in sorted(parts.items())
+                ]
+            }
+
+    def get_object(self, **given: Any) -> dict[str, Any]:
+        """A visible object, or a range of it."""
+        if given["Key"] not in self.objects:
+            raise _refused("NoSuchKey", 404, "GetObject")
+        body = self.objects[given["Key"]].body
+        if given.get("IfMatch", _etag(body)) != _etag(body):
+            raise _refused("PreconditionFailed", 412, "GetObject")
+        first, last = map(int, given.get("Range", f"bytes=0-{len(body)}").removeprefix("bytes=").split("-"))
+        part = body[first : last + 1]
+        return {
+            "Body": StreamingBody(io.BytesIO(part), len(part)),
+            "ContentLength": len(part),
+            "ETag": _etag(body),
+        }
+
     def head_object(self, **given: Any) -> dict[str, Any]:
         """The metadata of a visible object."""
         if given["Key"] not in self.objects:
@@ -106,7 +135,7 @@ class MemoryS3:
     def calls(self, options: UploadSettings) -> UploadCalls:
         """The sink's own calls, to this bucket."""
         backoff = BackoffSettings(delay_ms=1, max_delay_ms=2, max_retries=1)
-        return UploadCalls(self, options, backoff=backoff, requester_pays=False)
+        return UploadCalls(self, options, backoff=backoff, requester_pays=False, has_content=has_content)
 
     def _upload(self, upload_id: str, operation: str) -> _Upload:
         if upload_id not in self._uploads:

@@ -10,6 +10,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +43,7 @@ class Written:
 
     `objects` are the visible ones, by key. `stops` are the partitions that stand at a record. `committed` is
     the next offset to read of each partition, were the sink ended now. `unwritten` counts objects that are
-    open still, `puts` the requests that put a whole object.
+    open still, `puts` the requests that put a whole object. `set_aside` are keys that another object has.
     """
 
     objects: dict[str, StoredObject]
@@ -51,6 +52,7 @@ class Written:
     committed: dict[tuple[str, int], int]
     unwritten: int
     puts: int = 0
+    set_aside: frozenset[str] = frozenset()
 
 
 def written_objects(
@@ -70,15 +72,17 @@ def written(
     batch: int = 1000,
     stops: bool = False,
     worker: str | None = None,
+    there: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Written:
     """What a sink with this configuration, of whatever maker, makes of the records.
 
     All are read at `now_ms`, `batch` at once; then the clock shows `later_ms` more, which closes what closes
-    by time, and with `stops` the sink is ended. `worker` is the text of a Connect worker's file.
+    by time, and with `stops` the sink is ended. `worker` is the text of a Connect worker's file. `there` are
+    objects that somebody else has put before.
     """
     settings = sink_settings(config, worker=worker)
     with tempfile.TemporaryDirectory() as folder:
-        sink = _DrivenSink(settings, Path(folder))
+        sink = _DrivenSink(settings, Path(folder), there)
         try:
             for part in _by_partition(records):
                 sink.add(part, now_ms, batch)
@@ -125,10 +129,13 @@ def kafka_records(records: Sequence[Record]) -> KafkaRecords:
 class _DrivenSink:
     """A slot of the sink that has all partitions, and nothing around it."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, there: Mapping[str, bytes]) -> None:
         sink = settings.sink
         assert sink is not None
         self._s3 = MemoryS3()
+        for key, body in there.items():
+            self._s3.objects[key] = StoredObject(body=body, tags={}, metadata={}, headers={})
+        self._set_aside: set[str] = set()
         self._now_ms = NOON_MS
         self._uploads = SlotUploads(
             self._s3.calls(sink.upload),
@@ -186,9 +193,13 @@ class _DrivenSink:
             work.committed(commit)
             self._letters += commit.dead_letters
             pending = [one for one in commit.objects if one.state is ObjectState.PENDING]
-            done, _ = wait([self._uploads.complete(one) for one in pending])
-            for one in done:
-                assert one.result().state is CompletionState.COMPLETED, one.result()
+            answers = {one.main.key: self._uploads.complete(one) for one in pending}
+            wait(answers.values())
+            for key, answer in answers.items():
+                if answer.result().state is CompletionState.NAME_TAKEN:
+                    self._set_aside.add(key)
+                else:
+                    assert answer.result().state is CompletionState.COMPLETED, answer.result()
             for each in commit.objects:
                 self._recurring.release(each.id)
         return not any(work.objects.closed for work in self._works)
@@ -202,6 +213,7 @@ class _DrivenSink:
             committed={_place(work): work.committed_offset for work in self._works},
             unwritten=sum(work.objects.open_count for work in self._works),
             puts=self._s3.puts,
+            set_aside=frozenset(self._set_aside),
         )
 
     def close(self) -> None:

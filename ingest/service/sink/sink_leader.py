@@ -34,6 +34,7 @@ from ingest.service.slot_states import SlotState
 from ingest.settings.settings import S3Settings
 from ingest.settings.sink_settings import SinkSettings
 from ingest.threads import start_thread
+from spark.formats.stored_content import has_content
 from spark.s3.client import new_s3_client
 from spark.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
 from spark.s3.upload_calls import new_upload_calls
@@ -113,7 +114,7 @@ class SinkLeader:
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
         earlier = EarlierArchives(settings, ledger.cache.controls)
         topics = TopicWatch(self._survey(), self._inbox.put, earlier)
-        calls = new_upload_calls(settings.s3, sink.upload)
+        calls = new_upload_calls(settings.s3, sink.upload, has_content=has_content)
         completer = Completer(
             calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), entry_of=_Entries(ledger.cache)
         )

@@ -46,6 +46,11 @@ class AivenAvroEncoder:
             self._around.append(self._blocks.drain(end_block=True))
         return self._around.drain(end_block=end_block)
 
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
     def finish(self) -> bytes:
         """The rest of the object."""
         return self.drain(end_block=True)

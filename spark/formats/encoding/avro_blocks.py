@@ -14,7 +14,9 @@ from isal import isal_zlib
 
 from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import OutputSettings
+from layouts.names import LayoutName
 from spark.formats.avro_container import MAGIC, SYNC_BYTES
+from spark.formats.content_digest import AvroDigest
 from spark.records.varint import varint
 
 # As much as compresses well; a reader holds one block.
@@ -41,7 +43,9 @@ class AvroBlocks:
         self._sync = os.urandom(SYNC_BYTES)
         self._rows: list[bytes] = []
         self._count = self._rows_bytes = 0
-        self._ready = [self._header(json.dumps(shape, separators=(",", ":")).encode())]
+        schema = json.dumps(shape, separators=(",", ":")).encode()
+        self._digest = None if output.layout is LayoutName.HEADRACE else AvroDigest(schema)
+        self._ready = [self._header(schema)]
         self._ready_bytes = len(self._ready[0])
 
     @property
@@ -49,8 +53,15 @@ class AvroBlocks:
         """Bytes held."""
         return self._rows_bytes + self._ready_bytes
 
+    @property
+    def content(self) -> str:
+        """The digest of schema and rows; empty in our own layout, whose names no other sink gives."""
+        return "" if self._digest is None else str(self._digest)
+
     def append(self, rows: bytes, count: int) -> None:
         """Adds the data of `count` rows."""
+        if self._digest is not None:
+            self._digest.add(rows, count)
         self._rows.append(rows)
         self._rows_bytes += len(rows)
         self._count += count

@@ -40,6 +40,11 @@ class ConnectAvroEncoder:
         """The blocks that are closed."""
         return self._blocks.drain(end_block=end_block)
 
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
     def finish(self) -> bytes:
         """The rest of the object."""
         return self._blocks.drain(end_block=True)

@@ -22,5 +22,12 @@ class ObjectEncoder(Protocol):
         nothing is held afterwards.
         """
 
+    @property
+    def content(self) -> str:
+        """The digest of what the object says (`content_digest`), once it is finished; empty: none is kept.
+
+        Kept where another sink may have written the object, in bytes of its own libraries.
+        """
+
     def finish(self) -> bytes:
         """The rest of the object; nothing is called afterwards."""

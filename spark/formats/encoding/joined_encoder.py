@@ -40,6 +40,11 @@ class JoinedEncoder:
         """The compressed blocks that are closed."""
         return self._blocks.drain(end_block=end_block)
 
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
     def finish(self) -> bytes:
         """The rest of the object, with its end."""
         self._append(self._tail)

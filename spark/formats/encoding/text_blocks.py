@@ -8,6 +8,7 @@ from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import OutputSettings
 from layouts.names import LayoutName
 from spark.compression.blocks import XerialBlocks, compressed_block
+from spark.formats.content_digest import TextDigest
 
 # Small enough for a thousand open objects to be spilled one by one, large enough to compress well.
 BLOCK_BYTES: Final = 1024 * 1024
@@ -18,6 +19,7 @@ class TextBlocks:
 
     def __init__(self, output: OutputSettings) -> None:
         self._packed = _packer(output)
+        self._digest = None if output.layout is LayoutName.HEADRACE else TextDigest()
         self._plain: list[bytes] = []
         self._plain_bytes = 0
         self._ready: list[bytes] = []
@@ -28,8 +30,15 @@ class TextBlocks:
         """Bytes held."""
         return self._plain_bytes + self._ready_bytes
 
+    @property
+    def content(self) -> str:
+        """The digest of the text; empty in our own layout, whose names no other sink gives."""
+        return "" if self._digest is None else str(self._digest)
+
     def append(self, text: bytes) -> None:
         """Adds text at the end; what fills a block is compressed."""
+        if self._digest is not None:
+            self._digest.add(text)
         self._plain.append(text)
         self._plain_bytes += len(text)
         if self._plain_bytes >= BLOCK_BYTES:

@@ -41,6 +41,11 @@ class LineEncoder:
         """The compressed blocks that are closed."""
         return self._blocks.drain(end_block=end_block)
 
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
     def finish(self) -> bytes:
         """The rest of the object."""
         if self._head:
@@ -76,6 +81,11 @@ class ArrayEncoder:
     def drain(self, *, end_block: bool = False) -> bytes:
         """The compressed blocks that are closed."""
         return self._blocks.drain(end_block=end_block)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
 
     def finish(self) -> bytes:
         """The rest of the object, with the array's end."""

@@ -28,6 +28,11 @@ class BytesEncoder:
         given, self._held, self._bytes = b"".join(self._held), [], 0
         return given
 
+    @property
+    def content(self) -> str:
+        """None is kept."""
+        return ""
+
     def finish(self) -> bytes:
         """The rest."""
         return self.drain(end_block=True)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from ingest.settings.secret import Secret
 from ingest.settings.settings import BackoffSettings, S3Settings, StaticCredentials
 from ingest.settings.sink_settings import UploadSettings
-from spark.s3.upload_calls import UploadCalls, new_upload_calls
+from spark.s3.upload_calls import HasContent, UploadCalls, new_upload_calls
 from tests.support import aws
 
 PLAIN: Final = UploadSettings(
@@ -23,7 +23,12 @@ PLAIN: Final = UploadSettings(
 
 
 def upload_calls(
-    bucket: str, *, endpoint: str | None = None, retries: int = 3, **options: Any
+    bucket: str,
+    *,
+    endpoint: str | None = None,
+    retries: int = 3,
+    has_content: HasContent | None = None,
+    **options: Any,
 ) -> UploadCalls:
     """Calls of uploads to this bucket, with quick retries."""
     settings = S3Settings(
@@ -39,4 +44,4 @@ def upload_calls(
         requester_pays=False,
         ca_bundle=None,
     )
-    return new_upload_calls(settings, dataclasses.replace(PLAIN, **options))
+    return new_upload_calls(settings, dataclasses.replace(PLAIN, **options), has_content=has_content)
