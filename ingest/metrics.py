@@ -166,6 +166,12 @@ class Metrics:
             "For how long the oldest open object is open.",
             registry=registry,
         )
+        self.trace_spans = Counter(
+            "headrace_trace_spans",
+            "Spans of traces (traces.exporter), by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
         self.set_mode(None)
         # There from the start, at 0: the rate of a series that begins with its first event misses that one.
         for outcome in OUTCOMES:

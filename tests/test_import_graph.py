@@ -21,7 +21,14 @@ LEVELS: Final = (
     ("ingest.cli",),
     ("ingest.worker",),
     ("ingest.service", "ingest.setup"),
-    ("ingest.commands", "ingest.metrics", "ingest.page", "ingest.process_metrics", "ingest.rest"),
+    (
+        "ingest.commands",
+        "ingest.metrics",
+        "ingest.page",
+        "ingest.process_metrics",
+        "ingest.rest",
+        "ingest.traces",
+    ),
     ("ingest.probes",),
     (
         "archive",

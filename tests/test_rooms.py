@@ -56,6 +56,7 @@ _OUTWARD: Final = frozenset(
         "probes",
         "service",
         "setup",
+        "traces",
         "worker",
     }
 )

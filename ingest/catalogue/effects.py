@@ -36,13 +36,14 @@ class FinishedObject:
     """An object that came to its end (done, skipped, quarantined).
 
     `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
-    or LastModified from a listing.
+    or LastModified from a listing: then no event of it was received (`is_announced`).
     """
 
     id: ObjectId
     entry: LedgerEntry
     since_ms: int
     seen_ms: int
+    is_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

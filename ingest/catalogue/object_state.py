@@ -194,6 +194,7 @@ class ObjectStates:
             entry=pending.entry,
             since_ms=pending.since_ms,
             seen_ms=pending.object.last_modified_ms,
+            is_announced=pending.is_fresh,
         )
         self.recent.append(ended)
         effects.finished.append(ended)

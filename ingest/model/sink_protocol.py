@@ -100,6 +100,15 @@ class LeaderGroup:
 
 
 @fast_pickle
+@dataclass(frozen=True, slots=True)
+class ObjectTimes:
+    """When an object was opened, and when it took its last record; ms since 1970 by the slot's clock."""
+
+    opened_ms: int
+    closed_ms: int
+
+
+@fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCommitted(SinkReport):
     """A transaction whose commit the broker acknowledged: its ledger records, and counts of it.
@@ -113,6 +122,8 @@ class SinkCommitted(SinkReport):
     bad_by_reason: dict[str, int]
     seconds: float
     """From begin to acknowledged commit."""
+    times: dict[str, ObjectTimes] = field(default_factory=dict)
+    """Of the objects, by id."""
 
 
 @fast_pickle

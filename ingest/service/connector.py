@@ -30,6 +30,9 @@ from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.settings import Settings
 from ingest.threads import ThreadFailures
+from ingest.traces.exporter import exporting
+from ingest.traces.sink_traces import SinkTraces
+from ingest.traces.source_traces import SourceTraces
 
 _log = structlog.get_logger(__name__)
 
@@ -93,6 +96,16 @@ class Connector:
 
         Stopped before it led; an error of `ingest.errors` for what it cannot go on with.
         """
+        settings = self._settings
+        with exporting(settings.traces, name=settings.name, count=self._count_spans) as send:
+            if send is not None:
+                self._statistics.traces, self._sink_statistics.traces = SourceTraces(send), SinkTraces(send)
+            return self._run()
+
+    def _count_spans(self, outcome: str, spans: int) -> None:
+        self.metrics.trace_spans.labels(outcome).inc(spans)
+
+    def _run(self) -> Exit:
         found = Startup(
             self._settings,
             self._clients,

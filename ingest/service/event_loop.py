@@ -200,6 +200,7 @@ class EventLoop:
             case TopicAnswered(topic, refusal):
                 self._parts.planner.access.topic_answered(topic, refusal)
             case ActionsDone(objects):
+                self._parts.statistics.acted(objects)
                 self._applier.apply(self._parts.catalogue.on_acted(objects))
             case Fatal():
                 raise event.ending()

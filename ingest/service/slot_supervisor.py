@@ -142,7 +142,7 @@ class SlotSupervisor:
             self._parts.planner.on_lost(plan)
         self.slots.move(slot, SlotState.RECOVERING)
         self.slots[slot].worker_died = worker_died
-        self._parts.statistics.slot_lost()
+        self._parts.statistics.slot_lost(plan)
         self._parts.recovery.submit(slot)
 
     # -- what slots are given --------------------------------------------------------------------------------
@@ -177,6 +177,7 @@ class SlotSupervisor:
         _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
         if parts.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
+            parts.statistics.granted(plan, slot, works)
             _log.debug("batch_granted", slot=slot, batch=plan)
         else:
             _log.debug("batch_not_granted", slot=slot, batch=plan, detail="its task has just ended")

@@ -14,11 +14,12 @@ from ingest.logs import buffered_lines
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import State
 from ingest.model.objects import ObjectId
-from ingest.model.slot_protocol import Committed, Finished
+from ingest.model.slot_protocol import Committed, Finished, Split
 from ingest.model.snapshot import RecentObject
 from ingest.sanitize import printable
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
+from ingest.traces.source_traces import SourceTraces
 
 _log = structlog.get_logger(__name__)
 
@@ -46,6 +47,8 @@ class Statistics:
         self.last_full_listing_ms: int | None = None
         self.quarantined = 0
         self.recent: deque[RecentObject] = deque(maxlen=_RECENT)
+        self.traces: SourceTraces | None = None
+        """Set before a leadership where `traces.exporter` asks for them."""
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -64,6 +67,8 @@ class Statistics:
         self._problems.clear()
         self._fetched.clear()
         self.mode = self.mode_reason = None
+        if self.traces is not None:
+            self.traces.leadership_ended()
 
     def mode_changed(self, mode: str, why: str) -> None:
         """Another mode is on; the listeners have logged why."""
@@ -82,9 +87,21 @@ class Statistics:
         """A message that nobody here understands; the listeners count it as left when they let go of it."""
         self.ignored("not_understood")
 
-    def slot_lost(self) -> None:
-        """A slot's last transaction is in doubt until the ledger has been read."""
+    def granted(self, batch: int, slot: int, splits: Sequence[Split]) -> None:
+        """A slot was given a batch."""
+        if self.traces is not None:
+            self.traces.granted(batch, slot, splits)
+
+    def slot_lost(self, batch: int | None) -> None:
+        """A slot's last transaction, one of this batch, is in doubt until the ledger has been read."""
         self._metrics.transactions.labels("unknown").inc()
+        if self.traces is not None and batch is not None:
+            self.traces.batch_lost(batch)
+
+    def acted(self, objects: Sequence[ObjectId]) -> None:
+        """`post.action` owes these nothing any more."""
+        if self.traces is not None:
+            self.traces.acted(objects)
 
     def committed(self, committed: Committed) -> None:
         """A transaction was acknowledged."""
@@ -102,6 +119,8 @@ class Statistics:
         fetched = self._read(committed.fetched)
         self.records += records
         self._window.append((time.monotonic(), records, fetched))
+        if self.traces is not None:
+            self.traces.committed(committed)
 
     def inexact(self, what: str, count: int) -> None:
         """So much of an archive is not restored as it was."""
@@ -110,6 +129,8 @@ class Statistics:
     def batch_finished(self, finished: Finished, seconds: float) -> None:
         """A batch is over, well or not."""
         self._metrics.batch.observe(seconds)
+        if self.traces is not None:
+            self.traces.batch_finished(finished)
         self._read(finished.fetched)
         if finished.outcome != "clean":
             self._metrics.transactions.labels(str(finished.outcome)).inc()
@@ -147,6 +168,9 @@ class Statistics:
         with buffered_lines():
             for ended in objects:
                 self._say(log, ended, now)
+        if self.traces is not None:
+            for ended in objects:
+                self.traces.ended(ended, now)
 
     def _say(self, log: Any, ended: FinishedObject, now: Instant) -> None:
         entry = ended.entry

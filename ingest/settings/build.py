@@ -31,6 +31,7 @@ from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
 from ingest.settings.sink_build import sink_settings
 from ingest.settings.sink_settings import ReadSettings
+from ingest.settings.trace_settings import trace_settings
 from ingest.settings.transforms import TransformChain
 from ingest.settings.value_types import HostPort
 from ingest.settings.values import Values
@@ -89,6 +90,7 @@ def build(
         given=frozenset(entries),
         texts=tuple((name, Secret(entry.raw), Secret(entry.text)) for name, entry in entries.items()),
         post_action=_post_action(values),
+        traces=trace_settings(values, environment),
         translated=translated,
     )
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance
+from ingest.settings.choices import CredentialsProvider, PollListing, Tolerance, TracesExporter
 from ingest.settings.direction_forms import Direction
 from ingest.settings.directions import check_direction, direction
 from ingest.settings.options import connection_options, reading_options, record_options
@@ -139,6 +139,9 @@ def _check_endpoints(values: Values) -> None:
 def warnings(values: Values) -> tuple[str, ...]:
     """Return what is not wrong, but not what the writer will have meant. Called when all options are good."""
     found = []
+    has_traces = values[connection_options.TRACES_EXPORTER] is not TracesExporter.NONE
+    if values[connection_options.TRACES_ENDPOINT] is not None and not has_traces:
+        found.append("traces.endpoint gets nothing while traces.exporter is none; set it to otlp")
     if values[record_options.DLQ_TOPIC] is not None and values[record_options.TOLERANCE] is Tolerance.NONE:
         found.append(
             "errors.deadletterqueue.topic.name gets nothing while errors.tolerance is none: a bad record "

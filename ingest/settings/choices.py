@@ -169,6 +169,13 @@ class ExactlyOnce(StrEnum):
     DISABLED = "disabled"
 
 
+class TracesExporter(StrEnum):
+    """Where traces go, in the words of OTEL_TRACES_EXPORTER."""
+
+    NONE = "none"
+    OTLP = "otlp"
+
+
 class Tolerance(StrEnum):
     """What a bad record does to its object."""
 

@@ -302,6 +302,19 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TraceSettings:
+    """How traces are exported; `endpoint` None leaves it to the environment of OpenTelemetry.
+
+    Spans wait `delay_seconds`, or for `request_spans` of them; above `queue_spans` they are dropped.
+    """
+
+    endpoint: str | None
+    queue_spans: int
+    request_spans: int
+    delay_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerSettings:
     """How long entries of vanished objects stay at least, and where the cache of the ledger lies."""
 
@@ -353,6 +366,8 @@ class Settings:
     sink: SinkSettings | None = None
     transforms: TransformChain = NO_TRANSFORMS
     post_action: PostAction | None = None
+    traces: TraceSettings | None = None
+    """None: none are made."""
     translated: Translated | None = None
 
     @property

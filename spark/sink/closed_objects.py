@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from ingest.clock import wall_ms
 from ingest.model.sink_entries import ObjectState, SealedObject
-from ingest.model.sink_protocol import PartitionGrant
+from ingest.model.sink_protocol import ObjectTimes, PartitionGrant
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.open_group import ClosedGroup, OpenGroup
@@ -28,7 +29,7 @@ class ClosedObjects:
 
     def add(self, one: OpenGroup, name: str | None) -> None:
         """Take this one; `name` is None where it had its key when it was opened."""
-        closed = ClosedGroup(open=one, name=name)
+        closed = ClosedGroup(open=one, name=name, closed_ms=wall_ms())
         self._closed.append(closed)
         if not self._tools.shapes.values.names.overwrites:
             self._seal(closed)
@@ -50,6 +51,11 @@ class ClosedObjects:
         """The ledger's entries of these sealed objects."""
         by_id = {closed.open.id: closed for closed in self._closed}
         return tuple(self._entry(by_id[one], now_ms) for one in ids)
+
+    def times(self, ids: tuple[str, ...]) -> dict[str, ObjectTimes]:
+        """When each of these was opened and closed."""
+        by_id = {closed.open.id: closed for closed in self._closed}
+        return {one: ObjectTimes(by_id[one].open.opened_ms, by_id[one].closed_ms) for one in ids}
 
     def committed(self, ids: tuple[str, ...]) -> None:
         """A transaction has these objects."""

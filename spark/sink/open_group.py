@@ -61,12 +61,14 @@ class OpenGroup:
 class ClosedGroup:
     """An object that takes no more records.
 
-    `name` is None where the object had its key when it was opened. `uploads` are None while an earlier object
-    of a recurring name is not completed. `is_sealed` once it was noticed that S3 has all parts.
+    `name` is None where the object had its key when it was opened; `closed_ms` is since 1970. `uploads` are
+    None while an earlier object of a recurring name is not completed. `is_sealed` once it was noticed that S3
+    has all parts.
     """
 
     open: OpenGroup
     name: str | None
+    closed_ms: int
     uploads: SealedParts | None = None
     completion: Future[Completion] | None = None
     """At least once, while it is made visible before its offsets are committed."""

@@ -1,13 +1,13 @@
 """One topic-partition in a slot of the sink: records come, are grouped and written, and are committed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ingest.columns import Numbers
 from ingest.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
-from ingest.model.sink_protocol import PartitionGrant
+from ingest.model.sink_protocol import ObjectTimes, PartitionGrant
 from ingest.settings.choices import Tolerance
 from spark.converted_records import ConvertedRecords, RecordFault
 from spark.formats.encoding import with_texts
@@ -37,6 +37,8 @@ class Transaction:
     commit: PartitionCommit
     dead_letters: tuple[DeadLetter, ...]
     is_urgent: bool
+    times: Mapping[str, ObjectTimes]
+    """Of the objects, by id."""
 
     @property
     def checkpoint(self) -> PartitionCheckpoint:
@@ -205,6 +207,7 @@ class PartitionWork:
             commit=commit,
             dead_letters=tuple(letter for letter in letters if letter is not None),
             is_urgent=bool(commit.objects or commit.dead_letters),
+            times=self.objects.closed.times(commit.objects),
         )
 
     def committed(self, transaction: Transaction) -> None:

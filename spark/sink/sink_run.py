@@ -253,6 +253,8 @@ class SinkRun:
             [commit.checkpoint for _, commit in commits],
             [letter for _, commit in commits for letter in commit.dead_letters],
         )
+        for _, commit in commits:
+            report.times.update(commit.times)
         for work, commit in commits:
             work.committed(commit)
             for one in commit.objects:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ingest.clock import wall_ms
 from ingest.exits import Exit
 from tests.sink.archive_account import Archive, new_archive, value_of
 from tests.support import aws, kafka
+from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
@@ -34,12 +36,14 @@ def group_offsets(group: str, topic: str, partitions: int) -> dict[int, int]:
 
 
 def test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets(archive: Archive) -> None:
-    """All records once, in names by their first offset; a second run writes nothing more."""
+    """All records once, in names by their first offset, a trace each; a second run writes nothing more."""
     name = aws.unique("sink")
     archive.produce({"value": b'{"n":%d}' % number, "key": b"%d" % number} for number in range(5000))
-    sink = archive.service(name, rotate__records=1000)
-    archive.run(sink)
+    with otlp_receiver() as receiver:
+        traced = {"traces__exporter": "otlp", "traces__endpoint": receiver.url}
+        archive.run(archive.service(name, rotate__records=1000, **traced))
     assert archive.account() == (0, 0)
+    assert_traced(receiver, archive)
     for key, row in archive.rows():
         assert key.startswith(f"{archive.topic}/{row['partition']}/")
         assert value_of(row) == b'{"n":%d}' % json.loads(json.dumps(row["value"]))["n"]
@@ -52,6 +56,18 @@ def test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets(archive: Ar
     again = archive.service(name, rotate__records=1000)
     archive.run(again)
     assert archive.keys() == before
+
+
+def assert_traced(receiver: OtlpReceiver, archive: Archive) -> None:
+    """Each object has a trace with its name, its offsets, and its steps in their order."""
+    traces = {trace["archive"].attributes["aws.s3.key"]: trace for trace in receiver.by_name()}
+    assert sorted(traces) == sorted(archive.keys())
+    for trace in traces.values():
+        found = trace["archive"].attributes
+        assert found["headrace.last_offset"] - found["headrace.first_offset"] + 1 == found["headrace.rows"]
+        assert found["headrace.outcome"] == "complete"
+        steps = [trace[name] for name in ("open", "seal", "commit", "complete")]
+        assert all(one.end == after.start for one, after in pairwise(steps))
 
 
 def test_records_are_grouped_by_a_field_of_their_values(archive: Archive) -> None:

@@ -147,8 +147,8 @@ class SinkLoop:
                 self.apply(archive.on_written(writes))
             case CompletionEnded(sealed, verdict):
                 done = verdict is Verdict.COMPLETE
-                self._parts.statistics.object_ended(
-                    sealed.id, "complete" if done else "quarantined", None if done else verdict.value
+                self._parts.statistics.left_object_ended(
+                    sealed, "complete" if done else "quarantined", None if done else verdict.value
                 )
                 self.apply(archive.on_completion(sealed.id, verdict))
             case Recovered(slots):

@@ -14,6 +14,7 @@ from ingest.model.sink_protocol import PartitionStopped, SinkCommitted, SinkComp
 from ingest.model.slot_protocol import Finished
 from ingest.model.snapshot import ArchivedObject
 from ingest.sanitize import printable
+from ingest.traces.sink_traces import SinkTraces
 
 _log = structlog.get_logger(__name__)
 
@@ -48,6 +49,8 @@ class SinkStatistics:
         self.bad_records: Counter[str] = Counter()
         self.last_error: str | None = None
         self.recent: deque[ArchivedObject] = deque(maxlen=_RECENT)
+        self.traces: SinkTraces | None = None
+        """Set before a leadership where `traces.exporter` asks for them."""
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -71,6 +74,8 @@ class SinkStatistics:
         self._problems.clear()
         self._progress.clear()
         self._committed.clear()
+        if self.traces is not None:
+            self.traces.leadership_ended()
 
     # -- slots -----------------------------------------------------------------------------------------------
 
@@ -89,6 +94,8 @@ class SinkStatistics:
             self.bad_records[reason] += count
             self._metrics.bad_records.labels(reason).inc(count)
         self._window.append((time.monotonic(), records, size))
+        if self.traces is not None:
+            self.traces.committed(report)
         for one in report.objects:
             self._committed[one.id] = one
             if one.state is ObjectState.COMPLETE:
@@ -101,9 +108,17 @@ class SinkStatistics:
         for object_id, reason in report.quarantined:
             self.object_ended(object_id, "quarantined", reason)
 
+    def left_object_ended(self, sealed: SealedObject, state: str, reason: str | None) -> None:
+        """An object that a slot or a leader has left pending has come to its end."""
+        if self.traces is not None and sealed.id not in self._committed:
+            self.traces.ended(sealed, state, reason)
+        self.object_ended(sealed.id, state, reason)
+
     def object_ended(self, object_id: str, state: str, reason: str | None) -> None:
         """An object is visible, or will never be."""
         one = self._committed.pop(object_id, None)
+        if one is not None and self.traces is not None:
+            self.traces.ended(one, state, reason)
         self.objects += state == "complete"
         self._metrics.sink_objects.labels(state).inc()
         if one is None:

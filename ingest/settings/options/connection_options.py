@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from ingest.settings.choices import ExactlyOnce, Partitioner
+from ingest.settings.choices import ExactlyOnce, Partitioner, TracesExporter
 from ingest.settings.direction_forms import CONNECTOR
 from ingest.settings.options.option import Family, Group, option, optional, required
-from ingest.settings.value_types import LISTEN, SERVERS, TEXT, TOPIC, choice, integer, matching
+from ingest.settings.value_types import LISTEN, SERVERS, TEXT, TOPIC, URL, choice, integer, matching
 
 # Names and ids end up in transactional ids, group and topic names, and as a folder.
 _WORD: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]"
@@ -142,6 +142,25 @@ REST_AUTH_FILE = optional(
     Group.SERVICE,
     "File with a line `user:password` for each user of the REST interface, which then asks for them (HTTP's "
     "basic authentication). Not everybody on the machine may be able to read it.",
+)
+TRACES_EXPORTER = option(
+    "traces.exporter",
+    choice(TracesExporter),
+    "none",
+    Group.SERVICE,
+    "`otlp`: one OpenTelemetry trace for each object's way, sent to a collector by OTLP over HTTP "
+    "(`pip install 'headrace[traces]'`). The standard `OTEL_*` variables are in force; a collector that is "
+    "away slows nothing down.",
+    importance="LOW",
+)
+TRACES_ENDPOINT = optional(
+    "traces.endpoint",
+    URL,
+    Group.SERVICE,
+    "The collector's whole URL, such as `http://collector:4318/v1/traces`.",
+    default_says="as `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` says, else port "
+    "4318 of this machine",
+    importance="LOW",
 )
 STATE_DIR = optional(
     "state.dir",

@@ -66,6 +66,7 @@ topic.creation.default.replication.factor input.envelope input.envelope.base64 e
 errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor errors.max.attempts
 errors.retry.delay.ms errors.retry.delay.max.ms errors.log.enable spark.master spark.remote
 ledger.retention.ms state.dir http.listen rest.listen rest.auth.file
+traces.exporter traces.endpoint
 input.layout layout.indexes restore.topic.map restore.partition restore.value restore.key restore.header
 restore.timestamp restore.envelope format.output.fields format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
