@@ -61,6 +61,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("headrace status orders.json --state quarantined", "which objects need a person, and why"),
         ("headrace status orders.json --key in/part-0001.jsonl", "one object"),
         ("headrace status worker.properties --worker", "all connectors of a worker"),
+        ("headrace status worker.properties --worker --connector orders", "one of them"),
     ),
     "replay": (
         ("headrace replay orders.json --dry-run", "what is quarantined or failed"),

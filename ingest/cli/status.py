@@ -1,7 +1,9 @@
 """`headrace status`: how an ingester is, as its service says or, when that is silent, as its ledger does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,9 +23,11 @@ from ingest.cli.cli_options import (
 from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.sink_status import sink_lines
+from ingest.cli.status_watch import Lines
 from ingest.cli.status_watch import watch as watch_status
 from ingest.cli.worker_status import ask_worker, worker_lines
 from ingest.commands.selection import states_of
+from ingest.errors import InvalidConfiguration
 from ingest.probes.status_reader import Shape, StatusReader
 from ingest.sanitize import json_text, printable
 from ingest.text_formatting import bytes_text, counted
@@ -49,6 +53,10 @@ OfWorker = Annotated[
     bool,
     typer.Option("--worker", help="CONFIG is a worker's file: show all connectors of that worker."),
 ]
+OfConnector = Annotated[
+    str | None,
+    typer.Option("--connector", metavar="NAME", help="With --worker: show this connector as its own."),
+]
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="How often `--watch` asks.")
 ]
@@ -62,6 +70,7 @@ def status(
     watch: Watch = False,
     interval: Interval = 1.0,
     worker: OfWorker = False,
+    connector: OfConnector = None,
     as_json: AsJson = False,
     startup_timeout: StartupTimeout = 60.0,
     sets: Sets = None,
@@ -75,9 +84,17 @@ def status(
     knows no rates), and the first line says so. With --state or --key, objects are listed from the ledger.
     """
     logs.configure(level=log_level.value, style=log_format.value)
-    if worker:
-        shown = ask_worker(config)
-        typer.echo(json_text(shown) if as_json else "\n".join(worker_lines(shown)))
+    if worker or connector is not None:
+        if state or key is not None or not worker:
+            raise InvalidConfiguration(
+                "--connector needs --worker; --state and --key are for a connector's own configuration."
+            )
+        _show(
+            partial(_of_worker, config, connector),
+            worker_lines if connector is None else connector_lines,
+            interval=interval if watch else None,
+            as_json=as_json,
+        )
         return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     reader = StatusReader(settings, timeout=startup_timeout)
@@ -91,16 +108,42 @@ def status(
         return shape | {"entries": reader.entries(states, key)} if lists else shape
 
     try:
-        if watch:
-            watch_status(ask, lines_of, interval, as_json=as_json)
+        _show(ask, lines_of, interval=interval if watch else None, as_json=as_json)
+    finally:
+        reader.close()
+
+
+def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_json: bool) -> None:
+    """Ask once, or every `interval` seconds until Ctrl-C."""
+    try:
+        if interval is not None:
+            watch_status(ask, lines, interval, as_json=as_json)
         else:
             shape = ask()
-            typer.echo(json_text(shape) if as_json else "\n".join(lines_of(shape)))
+            typer.echo(json_text(shape) if as_json else "\n".join(lines(shape)))
     except KeyboardInterrupt:
         # How a watch is ended, so nothing went wrong.
         return
-    finally:
-        reader.close()
+
+
+def _of_worker(config: Path, connector: str | None) -> Shape:
+    shape = ask_worker(config, connector)
+    return {"source": "worker" if connector is None or _is_bare(shape) else "service", **shape}
+
+
+def _is_bare(shape: Shape) -> bool:
+    """Whether a connector has not come so far as to know anything of itself."""
+    return "objects" not in shape
+
+
+def connector_lines(shape: Shape) -> Iterator[str]:
+    """One connector of a worker, as if it were alone."""
+    if not _is_bare(shape):
+        yield from lines_of(shape)
+        return
+    yield f"{printable(shape['name'])}: {shape['role']}"
+    for part, sentence in shape["problems"].items():
+        yield f"problem   {printable(part)}: {printable(sentence)}"
 
 
 def lines_of(shape: Shape) -> Iterator[str]:

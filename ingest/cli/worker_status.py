@@ -6,7 +6,7 @@ from typing import Any
 
 from ingest.cli.configuration import environment, read_text
 from ingest.errors import InvalidConfiguration, Unavailable
-from ingest.probes.running_service import NoAnswer, read_running_worker
+from ingest.probes.running_service import NoAnswer, read_running_connector, read_running_worker
 from ingest.sanitize import printable
 from ingest.settings import SettingsError
 from ingest.text_formatting import counted
@@ -26,10 +26,16 @@ def worker_settings(file: Path) -> WorkerSettings:
         raise InvalidConfiguration(f"{file}: {error}") from error
 
 
-def ask_worker(file: Path) -> dict[str, Any]:
-    """What the worker of this file answers at http.listen. InvalidConfiguration, Unavailable."""
-    answer = read_running_worker(worker_settings(file).frame.http.listen)
+def ask_worker(file: Path, connector: str | None = None) -> dict[str, Any]:
+    """What the worker of this file answers at http.listen, of all or of one connector.
+
+    InvalidConfiguration, Unavailable.
+    """
+    listen = worker_settings(file).frame.http.listen
+    answer = read_running_worker(listen) if connector is None else read_running_connector(listen, connector)
     if isinstance(answer, NoAnswer):
+        if connector is not None:
+            raise Unavailable(f"The connector {connector!r}: {answer.why}.")
         raise Unavailable(f"The worker does not say how it is: {answer.why}.")
     return answer
 

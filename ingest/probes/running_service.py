@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 from ingest.settings.value_types import HostPort
 
@@ -43,20 +44,35 @@ def read_running_worker(listen: HostPort | None, *, seconds: float = _SECONDS) -
     return NoAnswer(f"{listen} answers, but not as a worker of Headrace does")
 
 
-def _ask(listen: HostPort | None, seconds: float) -> dict[str, Any] | NoAnswer:
+def read_running_connector(
+    listen: HostPort | None, name: str, *, seconds: float = _SECONDS
+) -> dict[str, Any] | NoAnswer:
+    """What a worker answers for one of its connectors. Blocks for a few `seconds` at most."""
+    answer = _ask(listen, seconds, f"/connectors/{quote(name, safe='')}/status")
+    if isinstance(answer, NoAnswer) or {"name", "role"} <= answer.keys():
+        return answer
+    return NoAnswer(f"{listen} answers, but not as a worker of Headrace does")
+
+
+def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict[str, Any] | NoAnswer:
     """The JSON object that is answered."""
     if listen is None:
         return NoAnswer("http.listen is off")
     host = _ANY_ADDRESS.get(listen.host, listen.host)
     connection = http.client.HTTPConnection(host, listen.port, timeout=seconds)
     try:
-        connection.request("GET", "/status", headers={"Connection": "close"})
+        connection.request("GET", path, headers={"Connection": "close"})
         answer = connection.getresponse()
         body = answer.read(_MAX_BYTES)
     except (OSError, http.client.HTTPException) as error:
         return NoAnswer(f"{listen} does not answer ({str(error) or type(error).__name__})")
     finally:
         connection.close()
+    if answer.status == HTTPStatus.NOT_FOUND and answer.getheader("Content-Type", "").startswith(
+        "text/plain"
+    ):
+        # A worker says where the connector is.
+        return NoAnswer(body.decode("utf-8", "replace").strip().removesuffix("."))
     if answer.status != HTTPStatus.OK:
         return NoAnswer(f"{listen} answers {answer.status}")
     try:

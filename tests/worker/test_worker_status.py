@@ -1,14 +1,17 @@
 """`headrace status --worker`: what people and scripts are told of a worker."""
 
 import json
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.cli.status import status
 from ingest.cli.worker_status import ask_worker, worker_lines
-from ingest.errors import Unavailable
-from ingest.http import HttpServer, Response
+from ingest.errors import InvalidConfiguration, Unavailable
+from ingest.http import HttpServer, Request, Response
+from ingest.model.snapshot import Snapshot
 from localstack.ports import free_port
 
 SHAPE: dict[str, Any] = {
@@ -61,6 +64,44 @@ def test_the_worker_is_asked_where_its_file_says(tmp_path: Path) -> None:
         assert ask_worker(write(tmp_path, server.port)) == SHAPE
     finally:
         server.close()
+
+
+def test_one_connector_is_shown_as_if_it_ran_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its name, whatever is in it; where it runs elsewhere, the sentence of the worker says so."""
+    asked: list[str] = []
+
+    def answer(request: Request) -> Response:
+        asked.append(request.path)
+        if "failed" in request.path:
+            return Response.of_json(
+                {"name": "failed", "role": "failed", "ready": False, "problems": {"connector": "No bucket."}}
+            )
+        if "elsewhere" in request.path:
+            return Response.of_text("This connector runs on the worker w2.\n", HTTPStatus.NOT_FOUND)
+        return Response.of_json(Snapshot(name="a b", version="1", since_ms=0).as_dict())
+
+    server = HttpServer("127.0.0.1", 0, answer, option="http.listen", methods=frozenset({"GET"}))
+    server.start()
+    try:
+        file = write(tmp_path, server.port)
+        status(file, worker=True, connector="a b")
+        assert capsys.readouterr().out.startswith("a b: starting, not ready\nobjects ")
+        status(file, worker=True, connector="failed")
+        assert capsys.readouterr().out == "failed: failed\nproblem   connector: No bucket.\n"
+        with pytest.raises(Unavailable, match=r"'elsewhere': This connector runs on the worker w2\.$"):
+            status(file, worker=True, connector="elsewhere")
+    finally:
+        server.close()
+    assert asked[0] == "/connectors/a%20b/status"
+
+
+def test_options_that_a_worker_does_not_answer_are_refused(tmp_path: Path) -> None:
+    """They would be ignored."""
+    for given in ({"worker": True, "key": "k"}, {"worker": True, "state": ["done"]}, {"connector": "c"}):
+        with pytest.raises(InvalidConfiguration, match="--connector needs --worker"):
+            status(write(tmp_path, free_port()), **given)
 
 
 def test_a_worker_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
