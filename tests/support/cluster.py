@@ -66,7 +66,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             workers.append(pid)
         until_sync(
             lambda: log.read_text().count("Registering worker") == _WORKERS,
-            seconds=60,
+            seconds=300,
             what="both workers joined",
         )
         yield Cluster(master, tuple(workers))
