@@ -14,6 +14,9 @@ def runs(
     """The records of the rows `good`, which rise, in as few runs as the order of offsets allows."""
     if not len(good):
         return ()
+    if len(keys) == len(values) == 1 and len(good) == len(records):
+        # A good record has a key and a value.
+        return (ConvertedRecords(records=records, key=keys[0].column, value=values[0].column),)
     key_segment, key_place = _places(keys, len(records))
     value_segment, value_place = _places(values, len(records))
     pair = key_segment[good] * (len(values) + 1) + value_segment[good]

@@ -12,15 +12,18 @@ import numpy as np
 
 from spark.rows import Numbers
 
+Octets = bytes | bytearray | memoryview
+
 _decoder: Final = msgspec.json.Decoder(msgspec.Raw)
 _decode: Final[Callable[[bytes], msgspec.Raw]] = _decoder.decode
-_decode_lines: Final[Callable[[bytes], list[msgspec.Raw]]] = _decoder.decode_lines
+_decode_lines: Final[Callable[[Octets], list[msgspec.Raw]]] = _decoder.decode_lines
 
 _OPENS: Final = ord("{")
 _CLOSES: Final = ord("}")
+_BEYOND_ASCII: Final = 0x80
 
 
-def are_all_json(buffer: bytes, starts: Numbers, lengths: Numbers) -> bool:
+def are_all_json(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
     """True when the non-blank lines of `buffer` are one JSON value each; where they stand is given trimmed.
 
     False may still mean that every line is good; then `fault` has to look at each. Values found in the buffer
@@ -33,8 +36,8 @@ def are_all_json(buffer: bytes, starts: Numbers, lengths: Numbers) -> bool:
       begins with the second, and so on.
     """
     try:
-        if not buffer.isascii():
-            buffer.decode()  # the parser does not look at what strings hold
+        if not _is_ascii(buffer):
+            str(buffer, "utf-8")  # the parser does not look at what strings hold
         values = _decode_lines(buffer)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return False
@@ -45,6 +48,12 @@ def are_all_json(buffer: bytes, starts: Numbers, lengths: Numbers) -> bool:
         return True
     found = np.fromiter(map(len, values), np.int64, len(values))
     return bool(np.array_equal(found, lengths))
+
+
+def _is_ascii(buffer: Octets) -> bool:
+    if isinstance(buffer, memoryview):
+        return not len(buffer) or int(np.frombuffer(buffer, np.uint8).max()) < _BEYOND_ASCII
+    return buffer.isascii()
 
 
 def fault(line: bytes) -> tuple[str, str] | None:

@@ -6,11 +6,10 @@ from typing import Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from layouts.arrow import arrow_binary, column_of_arrow
+from spark.formats.encoding.line_copies import lines_side_by_side
 from spark.formats.json_check import are_all_json, fault
 
 _BLANK: Final = 0x20
@@ -85,8 +84,8 @@ def _part(column: Column, rows: slice) -> Column:
 
 
 def _is_all_json(column: Column) -> bool:
-    lines = _joined_lines(column)
-    return are_all_json(lines, _line_starts(column), column.lengths)
+    lines = lines_side_by_side(column)
+    return are_all_json(lines.buffer, lines.starts, lines.lengths)
 
 
 def json_lines(column: Column) -> Column | None:
@@ -96,30 +95,15 @@ def json_lines(column: Column) -> Column | None:
     """
     if not len(column) or int(column.lengths.min()) <= 0:
         return None
-    column = _packed(column)
     octets = np.frombuffer(column.buffer, np.uint8)
     lengths = column.lengths
     edges = octets[column.starts], octets[column.starts + lengths - 1]
     if not _FIRST[edges[0]].all() or (edges[1] <= _BLANK).any() or (edges[0] == ord("n")).any():
         return None
-    if _with_line_feeds(octets, column.starts, lengths).any():
+    lines = lines_side_by_side(column)
+    if np.count_nonzero(np.frombuffer(lines.buffer, np.uint8) == _LINE_FEED) != len(lines):
         return None
-    lines = _joined_lines(column)
-    starts = _line_starts(column)
-    return (
-        Column(buffer=lines, starts=starts, lengths=lengths) if are_all_json(lines, starts, lengths) else None
-    )
-
-
-def _joined_lines(column: Column) -> bytes:
-    values = arrow_binary(column)
-    lists = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    lines: bytes = pc.binary_join(lists, b"\n")[0].as_py()
-    return lines
-
-
-def _line_starts(column: Column) -> Numbers:
-    return np.cumsum(column.lengths + 1) - column.lengths - 1
+    return lines if are_all_json(lines.buffer, lines.starts, lengths) else None
 
 
 def compacted(column: Column, rows: Numbers) -> Column:

@@ -1,7 +1,7 @@
 """Rows as text from pieces that stand side by side, for all rows at once."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 
 from ingest.columns import NULL_LENGTH, Column, Numbers
 from layouts.arrow import arrow_binary, column_of_arrow
+
+_LINE_FEED: Final = ord("\n")
 
 # A literal that is the same in each row, or a binary array without nulls.
 Piece = Any
@@ -50,10 +52,13 @@ def lines_of(column: Column) -> bytes | None:
     ends = starts + lengths
     if not len(column) or int(lengths.min()) < 0 or not (starts[1:] == ends[:-1] + 1).all():
         return None
-    view = memoryview(column.buffer)
-    if not (np.frombuffer(view, np.uint8)[ends[:-1]] == ord("\n")).all():
+    view, behind = memoryview(column.buffer), int(ends[-1])
+    octets = np.frombuffer(view, np.uint8)
+    if not (octets[ends[:-1]] == _LINE_FEED).all():
         return None
-    return b"".join([view[int(starts[0]) : int(ends[-1])], b"\n"])
+    if behind < len(octets) and octets[behind] == _LINE_FEED:
+        return bytes(view[int(starts[0]) : behind + 1])
+    return b"".join([view[int(starts[0]) : behind], b"\n"])
 
 
 def binary(texts: Any) -> Any:
