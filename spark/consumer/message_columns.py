@@ -28,15 +28,28 @@ _WORDS_READ: Final = 17
 
 
 class _Area:
-    """Memory of this process as numpy is to see it: words of 8 bytes from an address on."""
+    """Memory of this process as numpy is to see it: heads of messages, one beginning at each word."""
 
-    def __init__(self, address: int, words: int) -> None:
+    def __init__(self, address: int, heads: int) -> None:
         self.__array_interface__ = {
             "data": (address, True),
-            "shape": (words,),
-            "typestr": "<i8",
+            "shape": (heads,),
+            "strides": (_WORD,),
+            "typestr": f"|V{_WORDS_READ * _WORD}",
             "version": 3,
         }
+
+
+def _words_at(addresses: npt.NDArray[np.uint64]) -> Numbers:
+    """The first words of each message, copied: a row for each.
+
+    One view has all memory between the messages, of which only theirs is read, and each once: what is in no
+    cache is fetched by one pass, not by one for each field.
+    """
+    base = int(addresses.min())
+    rows = ((addresses - np.uint64(base)) // np.uint64(_WORD)).astype(np.int64)
+    heads = np.asarray(_Area(base, int(rows.max()) + 1))
+    return heads[rows].view(np.int64).reshape(len(rows), _WORDS_READ)
 
 
 def has_private_words(loaded: CDLL) -> bool:
@@ -53,19 +66,15 @@ class Messages:
         self._parser = parser
         self._library = loaded
         self._addresses = addresses
-        base = int(addresses.min())
-        self._rows: Numbers = ((addresses - np.uint64(base)) // np.uint64(_WORD)).astype(np.int64)
         self._private = _PRIVATE_WORDS[loaded.rd_kafka_version()] if private else None
-        # One view of all memory between the messages, of which only theirs is read.
-        words = int(self._rows.max()) + _WORDS_READ
-        self._words: Numbers = np.asarray(_Area(base, words))
+        self._words: Numbers = _words_at(addresses)
         self.errors: Numbers = self._field(0) << 32 >> 32
         self.topics: Numbers = self._field(1)
         self.partitions: Numbers = self._field(2) & _LOWER
         self.offsets: Numbers = self._field(7)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._words)
 
     def runs(self) -> list[tuple[int, int]]:
         """Neighbours of one partition: [begin, end) of each run."""
@@ -151,7 +160,7 @@ class Messages:
         return ctypes.string_at(int(self._field(3)[row]), length).decode(errors="replace") if length else ""
 
     def _field(self, word: int) -> Numbers:
-        return self._words[self._rows + word]
+        return self._words[:, word]
 
     def _timestamp(self, row: int) -> tuple[int, int]:
         kind = ctypes.c_int()
