@@ -9,12 +9,14 @@ from archive.archive import Archive, ArchiveOptions
 from archive.condition import ArchiveCounts, PartitionStatus, active_members
 from archive.effects import (
     EarlierArchive,
+    FoundLives,
     FoundPartition,
     FoundTopics,
     GroupOffset,
     LostOffsets,
     SinkEffects,
     SinkWrite,
+    TopicLife,
 )
 from archive.partitions import PartitionCondition
 from archive.starting import Refused
@@ -24,6 +26,7 @@ __all__ = [
     "ArchiveCounts",
     "ArchiveOptions",
     "EarlierArchive",
+    "FoundLives",
     "FoundPartition",
     "FoundTopics",
     "GroupOffset",
@@ -33,5 +36,6 @@ __all__ = [
     "Refused",
     "SinkEffects",
     "SinkWrite",
+    "TopicLife",
     "active_members",
 ]

@@ -9,7 +9,7 @@ from archive.batches import SlotBatch, SlotBatches
 from archive.completions import LeaderCompletions
 from archive.condition import ArchiveCounts, PartitionStatus, counts_of, problems_of, status_of
 from archive.dealing import Candidate, deal, slots_to_end
-from archive.effects import FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
+from archive.effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from archive.entries import LedgerEntries, ObjectEnd
 from archive.partitions import PartitionState
 from archive.rewinding import refused_rewind, rewound
@@ -100,6 +100,19 @@ class Archive:
         self._answer_groups(topics.request, effects)
         return self._advance(effects)
 
+    def on_lives(self, found: FoundLives) -> SinkEffects:
+        """Answer the slots that wait for it and whose topics are the same; else all is described."""
+        effects = SinkEffectsBuilder()
+        for batch in self._batches:
+            if batch.group_request is None or found.request <= batch.group_request:
+                continue
+            if all(self._is_same(partition, found) for partition in batch.partitions):
+                batch.group_request = None
+                effects.groups.append(batch.number)
+            else:
+                effects.topics_wanted = True
+        return effects.effects()
+
     def tick(self, now_ms: int) -> SinkEffects:
         """What only time brings; `now_ms` is since 1970."""
         self._now_ms = now_ms
@@ -137,7 +150,7 @@ class Archive:
         if batch is None:
             return SinkEffects()
         batch.group_request = self._request
-        return SinkEffects(topics_wanted=True)
+        return SinkEffects(lives_wanted=tuple(sorted({one.topic for one in batch.partitions})))
 
     def on_committed(self, committed: SinkCommitted) -> SinkEffects:
         """Take up exactly what the acknowledged transaction has put into the ledger."""
@@ -358,6 +371,13 @@ class Archive:
             if not any(self._states[partition].is_made_again for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
+
+    def _is_same(self, partition: TopicPartition, found: FoundLives) -> bool:
+        """Whether the partition is of the topic that its entries name."""
+        life, checkpoint = found.topics.get(partition.topic), self._states[partition].checkpoint
+        if life is None or checkpoint is None:
+            return False
+        return life.has(partition.partition, topic_id=checkpoint.topic_id)
 
     def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
         for end in ends:

@@ -1,5 +1,6 @@
 """What the service has to do after it told the archive something, and what it tells of Kafka."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingest.model.ledger_entry import ControlKey
@@ -58,6 +59,29 @@ class FoundTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLife:
+    """Which topic of its name it is, by Kafka's own id, and how many partitions it has."""
+
+    topic_id: str
+    partitions: int
+
+    def has(self, partition: int, *, topic_id: str) -> bool:
+        """Whether the partition is of this very topic."""
+        return self.topic_id == topic_id and partition < self.partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLives:
+    """The answer to a description of some topics that asks for nothing else; absent ones do not exist.
+
+    `request` is as in `FoundTopics`.
+    """
+
+    request: int
+    topics: Mapping[str, TopicLife]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkWrite:
     """A ledger record that the leader commits: `entry` None is a tombstone."""
 
@@ -99,7 +123,8 @@ class SinkEffects:
     uploads the leader completes now: it tries until `Archive.on_completion` has an end of each.
     `groups` are batches that are answered with the leader's group metadata of the moment.
     `slots_to_end` are asked to end; `slots_to_revoke` are voided, fenced and recovered, as lost ones are.
-    With `topics_wanted` the topics are described now, not at the next round. `warnings` are sentences.
+    With `topics_wanted` the topics are described now, not at the next round; of `lives_wanted` it is asked
+    only whether they are the same as before. `warnings` are sentences.
     """
 
     writes: tuple[SinkWrite, ...] = ()
@@ -109,6 +134,7 @@ class SinkEffects:
     slots_to_end: tuple[int, ...] = ()
     slots_to_revoke: tuple[int, ...] = ()
     topics_wanted: bool = False
+    lives_wanted: tuple[str, ...] = ()
     lost_offsets: tuple[LostOffsets, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -122,6 +148,7 @@ class SinkEffects:
             slots_to_end=self.slots_to_end + other.slots_to_end,
             slots_to_revoke=self.slots_to_revoke + other.slots_to_revoke,
             topics_wanted=self.topics_wanted or other.topics_wanted,
+            lives_wanted=self.lives_wanted + other.lives_wanted,
             lost_offsets=self.lost_offsets + other.lost_offsets,
             warnings=self.warnings + other.warnings,
         )

@@ -1,6 +1,7 @@
 """What the brokers have of the topics that a sink reads: partitions, offsets, and the sink's own group."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ingest.kafka.admin import KafkaAdmin
@@ -58,6 +59,13 @@ class TopicSurvey:
             for name in self._admin.topics()
             if self._pattern.fullmatch(name) and not _INTERNAL.fullmatch(name) and name not in self._ignored
         }
+
+    def lives(self, names: Collection[str]) -> dict[str, tuple[str, int]]:
+        """The ids and numbers of partitions of these topics, by one request; absent ones are left out.
+
+        Blocks; Unavailable, AccessDenied.
+        """
+        return self._admin.describe_topics(names)
 
     def ask(self) -> Survey:
         """The present state. Blocks; Unavailable, AccessDenied.

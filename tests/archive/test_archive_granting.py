@@ -1,6 +1,6 @@
 import pytest
 
-from archive import EarlierArchive, FoundTopics, Refused
+from archive import EarlierArchive, FoundLives, FoundTopics, Refused, SinkEffects, TopicLife
 from ingest.model.sink_entries import (
     GroupingOptions,
     ObjectState,
@@ -236,7 +236,7 @@ class TestMetadata:
         one.topics(*found({0: 9}))
         one.archive.next_batch(0, 1)
         under_way = one.archive.request_topics()
-        assert one.archive.on_group_wanted(GroupWanted(batch=1)).topics_wanted
+        assert one.archive.on_group_wanted(GroupWanted(batch=1)).lives_wanted == ("t",)
         early = one.archive.on_topics(FoundTopics(request=under_way, partitions=found({0: 9})))
         assert early.groups == ()
         assert one.topics(*found({0: 9})).groups == (1,)
@@ -259,7 +259,43 @@ class TestMetadata:
         one.archive.on_group_wanted(GroupWanted(batch=1))
         one.archive.on_lost(1)
         assert one.topics(*found({0: 9})).groups == ()
-        assert not one.archive.on_group_wanted(GroupWanted(batch=1)).topics_wanted
+        assert one.archive.on_group_wanted(GroupWanted(batch=1)) == SinkEffects()
+        assert one.archive.on_lives(_lives()).groups == ()
+
+    def test_a_description_of_lives_that_began_later_is_enough(self) -> None:
+        """It is one request, and nothing else of Kafka's matters here."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(0, 1)
+        under_way = one.archive.request_topics()
+        one.archive.on_group_wanted(GroupWanted(batch=1))
+        assert one.archive.on_lives(_lives(request=under_way)) == SinkEffects()
+        assert one.archive.on_lives(_lives()) == SinkEffects(groups=(1,))
+        assert one.archive.on_lives(_lives()) == SinkEffects()
+
+    @pytest.mark.parametrize(
+        "topics",
+        [
+            {"t": TopicLife(topic_id="id2", partitions=1)},
+            {"t": TopicLife(topic_id="id1", partitions=0)},
+            {"u": TopicLife(topic_id="id1", partitions=1)},
+            {},
+        ],
+    )
+    def test_a_topic_that_is_not_the_same_is_described_in_full(self, topics: dict[str, TopicLife]) -> None:
+        """Made again, or gone: what follows is decided by everything that Kafka has."""
+        one = leader(checkpoint(0))
+        one.topics(*found({0: 9}))
+        one.archive.next_batch(0, 1)
+        one.archive.on_group_wanted(GroupWanted(batch=1))
+        assert one.archive.on_lives(_lives(topics)) == SinkEffects(topics_wanted=True)
+        assert one.topics(*found({0: 9}, topic_id="id2")).groups == ()
+
+
+def _lives(topics: dict[str, TopicLife] | None = None, *, request: int = 10**6) -> FoundLives:
+    """The answer to a description that began later than everything."""
+    same = {"t": TopicLife(topic_id="id1", partitions=1)}
+    return FoundLives(request=request, topics=same if topics is None else topics)
 
 
 class TestStopped:

@@ -1,13 +1,14 @@
 """The real archive with slots that use the real arithmetic, a ledger and a bucket, at random."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
 import pytest
 
-from archive import Archive, FoundTopics, SinkEffects
+from archive import Archive, FoundLives, FoundTopics, SinkEffects, TopicLife
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import GroupingOptions, PartitionCheckpoint, SealedObject
@@ -115,11 +116,18 @@ class Sink:
             self._commit(answered)
         if effects.topics_wanted:
             self._describe()
+        if effects.lives_wanted:
+            self._identify(effects.lives_wanted)
 
     def _describe(self) -> None:
         ends = {partition: len(records) for partition, records in RECORDS.items()}
         request = self.leader.archive.request_topics()
         self._follow(self.leader.archive.on_topics(FoundTopics(request=request, partitions=found(ends))))
+
+    def _identify(self, topics: Iterable[str]) -> None:
+        lives = dict.fromkeys(topics, TopicLife(topic_id="id1", partitions=len(RECORDS)))
+        request = self.leader.archive.request_topics()
+        self._follow(self.leader.archive.on_lives(FoundLives(request=request, topics=lives)))
 
     # -- what may happen -------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import queue
 from dataclasses import dataclass
 
-from archive import FoundTopics, SinkWrite
+from archive import FoundLives, FoundTopics, SinkWrite
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import SealedObject
@@ -26,6 +26,13 @@ class TopicsSurveyed:
 
 
 @dataclass(frozen=True, slots=True)
+class LivesFound:
+    """The brokers have said which topics those are that slots are about to commit."""
+
+    lives: FoundLives
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionEnded:
     """A completion of the leader's has its end."""
 
@@ -33,5 +40,7 @@ class CompletionEnded:
     verdict: Verdict
 
 
-SinkEvent = OwnEvent | SlotEvent | SinkWritten | TopicsSurveyed | CompletionEnded | tuple[Applied, ...]
+SinkEvent = (
+    OwnEvent | SlotEvent | SinkWritten | TopicsSurveyed | LivesFound | CompletionEnded | tuple[Applied, ...]
+)
 SinkInbox = queue.SimpleQueue[SinkEvent]

@@ -25,7 +25,14 @@ from ingest.service.service_events import (
     RunInServiceThread,
 )
 from ingest.service.sink.completer import Completer
-from ingest.service.sink.sink_events import CompletionEnded, SinkEvent, SinkInbox, SinkWritten, TopicsSurveyed
+from ingest.service.sink.sink_events import (
+    CompletionEnded,
+    LivesFound,
+    SinkEvent,
+    SinkInbox,
+    SinkWritten,
+    TopicsSurveyed,
+)
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
@@ -143,6 +150,8 @@ class SinkLoop:
             case TopicsSurveyed(topics):
                 self._has_surveyed = True
                 self.apply(archive.on_topics(topics))
+            case LivesFound(lives):
+                self.apply(archive.on_lives(lives))
             case SinkWritten(writes):
                 self.apply(archive.on_written(writes))
             case CompletionEnded(sealed, verdict):
@@ -186,6 +195,8 @@ class SinkLoop:
             self._slots().void(slot)
         if effects.topics_wanted:
             self._survey()
+        if effects.lives_wanted:
+            parts.topics.request_lives(parts.archive.request_topics(), effects.lives_wanted)
         for lost in effects.lost_offsets:
             parts.statistics.offsets_lost(lost.topic, lost.partition, lost.first, lost.end)
         for warning in effects.warnings:

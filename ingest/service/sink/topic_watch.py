@@ -2,19 +2,22 @@
 
 import queue
 import time
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import structlog
 
-from archive import EarlierArchive, FoundPartition, FoundTopics
+from archive import EarlierArchive, FoundLives, FoundPartition, FoundTopics, TopicLife
 from ingest.errors import HeadraceError
 from ingest.kafka.topic_survey import Survey, TopicSurvey
 from ingest.model.sink_entries import TopicPartition
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.earlier_archive import EarlierArchives
-from ingest.service.sink.sink_events import TopicsSurveyed
+from ingest.service.sink.sink_events import LivesFound, TopicsSurveyed
 from ingest.threads import start_thread
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -22,26 +25,47 @@ _PART: Final = "topics"
 _PAUSE_SECONDS: Final = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """`lives`: the topics of which nothing but their ids is wanted; None: all is."""
+
+    number: int
+    lives: frozenset[str] | None
+
+    def joined(self, later: "_Request") -> "_Request":
+        """What answers both."""
+        both = None if self.lives is None or later.lives is None else self.lives | later.lives
+        return _Request(later.number, both)
+
+
 class TopicWatch:
-    """Answers numbered requests with `TopicsSurveyed`, the newest where several wait; tries until it can."""
+    """Answers numbered requests, the newest where several wait; tries until it can.
+
+    With `TopicsSurveyed`, or with `LivesFound` where nothing else is asked for: one request instead of
+    a dozen and a connection, and a slot waits for it before each transaction.
+    """
 
     def __init__(
         self,
         survey: TopicSurvey,
-        post: Callable[[ComponentProblem | TopicsSurveyed], None],
+        post: Callable[[ComponentProblem | TopicsSurveyed | LivesFound], None],
         earlier: EarlierArchives,
     ) -> None:
         self._survey = survey
         self._earlier = earlier
         self._post = post
-        self._requests: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._has_failed = False
         self._is_closing = False
         self._thread = start_thread(self._run, name="topic-watch")
 
     def request(self, number: int) -> None:
         """Ask once more, from now on; `number` rises. Does not block."""
-        self._requests.put(number)
+        self._requests.put(_Request(number, None))
+
+    def request_lives(self, number: int, topics: Collection[str]) -> None:
+        """Ask which topics these are, from now on; `number` rises. Does not block."""
+        self._requests.put(_Request(number, frozenset(topics)))
 
     def close(self) -> None:
         """Ask no more; an answer under way is not posted."""
@@ -54,29 +78,41 @@ class TopicWatch:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (number := self._newest()) is not None:
-            survey = self._ask()
-            if survey is None:
-                return
+        while (request := self._next()) is not None:
+            if request.lives is None:
+                self._answer_all(request.number)
+            else:
+                self._answer_lives(request.number, request.lives)
+
+    def _next(self) -> _Request | None:
+        """All requests that wait as one; None at the end. Blocks for one."""
+        request = self._requests.get()
+        while request is not None:
+            try:
+                later = self._requests.get_nowait()
+            except queue.Empty:
+                return request
+            request = None if later is None else request.joined(later)
+        return None
+
+    def _answer_all(self, number: int) -> None:
+        survey = self._asked(self._survey.ask)
+        if survey is not None:
             # While the other runs, what it has under way is its own.
             earlier = {} if survey.members else self._earlier.of(survey.partitions)
             self._post(TopicsSurveyed(_found(number, survey, earlier)))
 
-    def _newest(self) -> int | None:
-        """The number of the last request; None at the end. Blocks for one."""
-        number = self._requests.get()
-        while number is not None:
-            try:
-                number = self._requests.get_nowait()
-            except queue.Empty:
-                return number
-        return None
+    def _answer_lives(self, number: int, topics: Collection[str]) -> None:
+        found = self._asked(lambda: self._survey.lives(topics))
+        if found is not None:
+            lives = {name: TopicLife(topic_id=one, partitions=count) for name, (one, count) in found.items()}
+            self._post(LivesFound(FoundLives(request=number, topics=lives)))
 
-    def _ask(self) -> Survey | None:
+    def _asked(self, ask: Callable[[], T]) -> T | None:
         """The answer; None when nobody wants one any more. A later request is answered by it, too."""
         while not self._is_closing:
             try:
-                survey = self._survey.ask()
+                answer = ask()
             except HeadraceError as error:
                 if not self._has_failed:
                     _log.warning("topics_not_described", error=str(error), detail="it is tried again")
@@ -87,7 +123,7 @@ class TopicWatch:
                 if self._has_failed:
                     self._has_failed = False
                     self._post(ComponentProblem(_PART, None))
-                return survey
+                return answer
         return None
 
 

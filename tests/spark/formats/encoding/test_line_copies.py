@@ -40,6 +40,7 @@ _GAPS = st.lists(st.binary(max_size=12), min_size=1, max_size=5)
 
 @given(values=_VALUES, gaps=_GAPS)
 def test_each_value_is_a_line(values: list[bytes], gaps: list[bytes]) -> None:
+    """Whatever lies between, and however short they are."""
     lines = lines_side_by_side(_scattered(values, gaps))
     assert bytes(lines.buffer) == b"".join(value + b"\n" for value in values)
     assert [lines.get(row) for row in range(len(lines))] == values
@@ -47,6 +48,7 @@ def test_each_value_is_a_line(values: list[bytes], gaps: list[bytes]) -> None:
 
 @given(values=_JSON, gaps=_GAPS)
 def test_json_is_copied_as_it_is(values: list[bytes], gaps: list[bytes]) -> None:
+    """All of it, and any part."""
     lines = json_lines(_scattered(values, gaps))
     assert lines is not None
     assert lines_of(lines) == b"".join(value + b"\n" for value in values)
@@ -62,6 +64,7 @@ def test_json_is_copied_as_it_is(values: list[bytes], gaps: list[bytes]) -> None
 def test_what_is_no_line_of_json_is_never_taken_for_one(
     values: list[bytes], gaps: list[bytes], row: int, data: st.DataObject
 ) -> None:
+    """One bad value is enough, wherever it stands."""
     bad = data.draw(
         st.sampled_from(
             [
@@ -86,4 +89,5 @@ def test_what_is_no_line_of_json_is_never_taken_for_one(
 
 @pytest.mark.parametrize("values", [[b"[1", b"2]"], [b"{", b"}"], [b'{"a":1}{"b":2}', b'{"c":3}']])
 def test_a_value_over_two_records_is_none(values: list[bytes]) -> None:
+    """Two records are never one value, nor is one record two."""
     assert json_lines(_scattered(values, [b"\0"])) is None
