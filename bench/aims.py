@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Medians = dict[str, dict[str, float]]
-"""By workload and contestant: the median rate. Besides `latency`, `cpu` and `memory` with figures by name."""
+"""By workload and contestant: the median rate. Figures by name: `latency`, `cpu`, `memory`, `sink`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,20 @@ AIMS: Final = (
             reached=_ratio(name, "plain_script"),
         )
         for name in ("avro", "parquet")
+    ),
+    Aim(
+        workload="sink",
+        what="JSON Lines of 200 bytes, of the plain script",
+        aim=1.5,
+        reached=_figure("sink", "of_script"),
+    ),
+    *(
+        Aim(workload="sink", what=what, aim=aim, reached=_figure("sink", name), at_most=True, unit=unit)
+        for name, what, aim, unit in (
+            ("headrace_cpu_us", "CPU a record, all our processes", 1.5, "us"),
+            ("p50_ms", "p50, produced to visible, rotate.records=1", 150, "ms"),
+            ("groups_worker_mib", "a worker with 1,000 open groups", 400, "MiB"),
+        )
     ),
     *(
         Aim(

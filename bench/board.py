@@ -22,7 +22,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import million
+from bench import million, sink
 from bench.aims import outcomes
 from bench.chart import bar_chart
 from bench.contestants import Run, bare_gets, headrace, plain_script, produce_only
@@ -37,6 +37,8 @@ UPLOADS: Final = 20
 """Small objects of one round of latency, one a second; under load twice as many in the same time."""
 _QUIET_SECONDS: Final = 600.0
 _LATENCY: Final = "latency"
+_SINK: Final = "sink"
+_SINK_RECORDS: Final = 4_000_000
 
 Contestant = Callable[[Stage, Workload], Run]
 
@@ -50,6 +52,7 @@ class Asked:
     has_latency: bool
     has_beside: bool
     """Latency under load, and while a large object is read, too."""
+    has_sink: bool
     has_million: bool
     quiet_seconds: float
     scale: float
@@ -79,7 +82,7 @@ class Board:
         steps = sum(self._rounds(one) * len(contestants(one)) for one in asked.workloads)
         steps += len(asked.workloads) + bool(asked.workloads)  # uploading, and warming up
         steps += asked.rounds * len(self._uploads()) if asked.has_latency else 0
-        steps += (asked.quiet_seconds > 0) + asked.has_million
+        steps += (asked.quiet_seconds > 0) + asked.has_sink + asked.has_million
         self._task = bar.add_task("", total=steps)
 
     def run(self) -> None:
@@ -105,10 +108,27 @@ class Board:
         if self._asked.has_latency:
             self._delays()
             self.write()
+        self._once()
+
+    def _once(self) -> None:
+        """What is measured without rounds of the board's."""
+        if self._asked.has_sink:
+            with self._step("the sink: beside a plain script, its delay, and its memory with open groups"):
+                self.results.sink = self._sink().figures()
+            self.write()
         if self._asked.has_million:
             with self._step("a million objects: a restart, and a full listing"):
                 self.results.million = million.measure(self._stage, pages=million.PAGES)
             self.write()
+
+    def _sink(self) -> sink.SinkFigures:
+        return sink.measured(
+            self._stage,
+            rounds=self._asked.rounds,
+            records=int(_SINK_RECORDS * self._asked.scale),
+            delays_of=UPLOADS,
+            has_groups=True,
+        )
 
     def write(self) -> None:
         """`results.json` and `results.svg`."""
@@ -189,7 +209,7 @@ def _asked() -> Asked:
     everything = [*WORKLOADS, *MORE_WORKLOADS]
     parser.add_argument("--rounds", type=int, default=3, help="three and more are believable")
     parser.add_argument("--all", action="store_true", help="further formats, and the quiet time")
-    names = [one.name for one in everything] + [_LATENCY]
+    names = [one.name for one in everything] + [_LATENCY, _SINK]
     parser.add_argument("--only", nargs="+", choices=names, metavar="WORKLOAD", help=", ".join(names))
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of objects")
     parser.add_argument("--quiet-seconds", type=float, help=f"{_QUIET_SECONDS:.0f} with --all, else none")
@@ -206,6 +226,7 @@ def _asked() -> Asked:
         workloads=[one.scaled(given.scale) for one in chosen if not given.only or one.name in given.only],
         has_latency=not given.only or _LATENCY in given.only,
         has_beside=given.all,
+        has_sink=(given.all and not given.only) or _SINK in (given.only or ()),
         has_million=given.all and not given.only,
         quiet_seconds=quiet,
         scale=given.scale,

@@ -28,6 +28,8 @@ class Results:
     """By what goes on besides: `idle`, `load`, `large`."""
     million: Mapping[str, Any] = field(default_factory=dict)
     """What `bench.million` measures."""
+    sink: Mapping[str, float] = field(default_factory=dict)
+    """What `bench.sink` measures, by name."""
     after_quiet_ms: float | None = None
     quiet_seconds: float = 0.0
     """How long it had been quiet then."""
@@ -58,6 +60,7 @@ class Results:
         ours = {workload: runs["headrace"] for workload, runs in self.runs.items() if "headrace" in runs}
         return found | {
             "latency": latency,
+            "sink": dict(self.sink),
             "cpu": {workload: sum(middle(runs, "cpu_us").values()) for workload, runs in ours.items()},
             "memory": most([run.peak_mib for runs in ours.values() for run in runs]),
         }
@@ -80,6 +83,7 @@ class Results:
                 }
             },
             "million": self.million,
+            "sink": {name: round(value, 3) for name, value in self.sink.items()},
             "peak_mib": {kind: round(value) for kind, value in medians["memory"].items()},
             "aims": [
                 {

@@ -12,7 +12,7 @@ import argparse
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ from bench.stage import Stage, StageError, stage
 _BUCKET: Final = "headrace-bench-sink"
 _PER_OBJECT: Final = 50_000
 _PATIENCE_SECONDS: Final = 300.0
+# Each answer to /status is work of the service's own.
+_LOOK_SECONDS: Final = 0.2
 _VALUES: Final = {"output__fields": "value", "output__envelope": "false", "file__compression__type": "none"}
 
 
@@ -140,7 +142,43 @@ def _objects(on_stage: Stage, prefix: str) -> int:
 def _still_waits(service: Any, deadline: float) -> None:
     if time.monotonic() > deadline or not service.is_running:
         raise StageError(f"not archived in {_PATIENCE_SECONDS:.0f} s:\n{service.tail()}")
-    time.sleep(0.05)
+    time.sleep(_LOOK_SECONDS)
+
+
+GROUPS: Final = 1_000
+
+
+def peak_of_groups(on_stage: Stage, a_group: int = 1_000) -> float:
+    """MiB of the largest worker at most, while GROUPS objects are open and get so many records each."""
+    topic, name = f"groups-{uuid.uuid4().hex[:8]}", f"groups-{uuid.uuid4().hex[:8]}"
+    on_stage.make_topic(topic, 1)
+    producer = Producer({"bootstrap.servers": on_stage.bootstrap, "linger.ms": 50, "compression.type": "lz4"})
+    for first in range(0, GROUPS * a_group, GROUPS):
+        for number, value in enumerate(lines(first, GROUPS).splitlines()):
+            producer.produce(topic, value, b"group-%d" % number)
+        while len(producer) > 50_000:
+            producer.poll(0.05)
+    if producer.flush(120):
+        raise StageError(f"{topic} could not be filled.")
+    options = on_stage.configuration(
+        topics=topic,
+        aws__s3__bucket__name=_BUCKET,
+        aws__s3__prefix=f"{name}/",
+        output__format="jsonl",
+        file__name__template="{{topic}}/{{key}}/{{partition}}-{{start_offset}}",
+        rotate__records=str(a_group),
+        rotate__age__ms=str(int(_PATIENCE_SECONDS * 1000)),
+        **_VALUES,
+    )
+    service = on_stage.service(name, options)
+    service.start()
+    try:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while _archived(service.status()) < GROUPS * a_group:
+            _still_waits(service, deadline)
+        return max(one.peak_mib for one in processes.tree(service.pid) if one.kind == "workers")
+    finally:
+        service.stop()
 
 
 def plain(on_stage: Stage, topic: str, records: int, per_object: int) -> SinkRun:
@@ -184,14 +222,65 @@ def delays(on_stage: Stage, count: int) -> list[float]:
     return sorted(found[1:])  # the first pays for connections; a service runs longer than that
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFigures:
+    """What was found: runs by contestant, one a round, and what is measured once."""
+
+    runs: Mapping[str, Sequence[SinkRun]]
+    delays_ms: Sequence[float] = ()
+    groups_mib: float | None = None
+
+    def ratios(self, other: str) -> list[float]:
+        """Headrace's rate by another's, round by round: the machine's speed changes between them."""
+        pairs = zip(self.runs["Headrace"], self.runs[other], strict=True)
+        return [mine.rate / theirs.rate for mine, theirs in pairs]
+
+    def figures(self) -> dict[str, float]:
+        """What aims are about, and what belongs to it."""
+        found = {"of_script": statistics.median(self.ratios("plain script"))}
+        for name, runs in self.runs.items():
+            said = name.lower().replace(" ", "_")
+            found[f"{said}_rate"] = statistics.median(run.rate for run in runs)
+            found[f"{said}_cpu_us"] = statistics.median(run.cpu_us for run in runs)
+            found[f"{said}_broker_us"] = statistics.median(run.broker_us for run in runs)
+            found[f"{said}_s3_us"] = statistics.median(run.s3_us for run in runs)
+        if self.delays_ms:
+            found["p50_ms"] = statistics.median(self.delays_ms)
+        if self.groups_mib is not None:
+            found["groups_worker_mib"] = self.groups_mib
+        return found
+
+
+def measured(on_stage: Stage, *, rounds: int, records: int, delays_of: int, has_groups: bool) -> SinkFigures:
+    """Everything, the contestants in turn."""
+    on_stage.make_bucket(_BUCKET)
+    topic = filled(on_stage, records)
+    contestants: dict[str, Callable[[], SinkRun]] = {
+        "Headrace": lambda: headrace(on_stage, topic, records),
+        "plain script": lambda: plain(on_stage, topic, records, _PER_OBJECT),
+        "bare consumer": lambda: plain(on_stage, topic, records, 0),
+    }
+    contestants["bare consumer"]()  # the broker's page cache and compiled code, not measured
+    runs: dict[str, list[SinkRun]] = {name: [] for name in contestants}
+    for number in range(rounds):
+        for name, contestant in contestants.items():
+            runs[name].append(contestant())
+            print(f"round {number + 1}, {name}: {runs[name][-1].rate:,.0f} records/s", flush=True)
+    return SinkFigures(
+        runs=runs,
+        delays_ms=delays(on_stage, delays_of) if delays_of else (),
+        groups_mib=peak_of_groups(on_stage) if has_groups else None,
+    )
+
+
 def _spread(values: Sequence[float], digits: int) -> str:
     shown = f"{statistics.median(values):,.{digits}f}"
     return f"{shown} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
-def show(runs: dict[str, list[SinkRun]]) -> None:
-    """Print the contestants, and Headrace's ratios within each round."""
-    for name, each in runs.items():
+def show(found: SinkFigures) -> None:
+    """Print the contestants, Headrace's ratios within each round, and what is measured once."""
+    for name, each in found.runs.items():
         print(f"{name}: {_spread([run.rate for run in each], 0)} records/s")
         print(
             f"    CPU {_spread([run.cpu_us for run in each], 2)} us a record, broker "
@@ -199,10 +288,15 @@ def show(runs: dict[str, list[SinkRun]]) -> None:
             f"{statistics.median(run.requests for run in each):.1f} requests an object"
         )
     for other in ("plain script", "bare consumer"):
-        pairs = list(zip(runs["Headrace"], runs[other], strict=True))
-        rate = _spread([mine.rate / theirs.rate for mine, theirs in pairs], 2)
+        pairs = zip(found.runs["Headrace"], found.runs[other], strict=True)
+        rate = _spread(found.ratios(other), 2)
         cpu = _spread([mine.cpu_us / theirs.cpu_us for mine, theirs in pairs], 2)
         print(f"Headrace by the {other}: {rate} of the rate, {cpu} of the CPU")
+    if found.delays_ms:
+        p99 = found.delays_ms[min(len(found.delays_ms) - 1, int(len(found.delays_ms) * 0.99))]
+        print(f"produced to visible: p50 {statistics.median(found.delays_ms):.0f} ms, p99 {p99:.0f} ms")
+    if found.groups_mib is not None:
+        print(f"a worker with {GROUPS:,} open groups: {found.groups_mib:.0f} MiB at most")
 
 
 def main() -> None:
@@ -213,26 +307,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--delays", type=int, default=30, help="records of the delay, one a second; 0: none")
+    parser.add_argument("--groups", action="store_true", help=f"a worker's memory at {GROUPS} open groups")
     asked = parser.parse_args()
     with stage("sink") as on_stage:
-        on_stage.make_bucket(_BUCKET)
-        topic = filled(on_stage, asked.records)
-        contestants: dict[str, Callable[[], SinkRun]] = {
-            "Headrace": lambda: headrace(on_stage, topic, asked.records),
-            "plain script": lambda: plain(on_stage, topic, asked.records, _PER_OBJECT),
-            "bare consumer": lambda: plain(on_stage, topic, asked.records, 0),
-        }
-        contestants["bare consumer"]()  # the broker's page cache and compiled code, not measured
-        runs: dict[str, list[SinkRun]] = {name: [] for name in contestants}
-        for number in range(asked.rounds):
-            for name, contestant in contestants.items():
-                runs[name].append(contestant())
-                print(f"round {number + 1}, {name}: {runs[name][-1].rate:,.0f} records/s", flush=True)
-        show(runs)
-        if asked.delays:
-            found = delays(on_stage, asked.delays)
-            p99 = found[min(len(found) - 1, int(len(found) * 0.99))]
-            print(f"produced to visible: p50 {statistics.median(found):.0f} ms, p99 {p99:.0f} ms")
+        show(
+            measured(
+                on_stage,
+                rounds=asked.rounds,
+                records=asked.records,
+                delays_of=asked.delays,
+                has_groups=asked.groups,
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from bench.contestants import Run
 from bench.delays import Delays
 from bench.plain_formats import LOOPS
 from bench.results import Results
+from bench.sink import SinkFigures, SinkRun
 from bench.tables import aims_table, groups, rates_table
 from bench.workloads import MORE_WORKLOADS, WORKLOADS
 
@@ -49,6 +50,24 @@ def test_medians_ratios_and_aims(results: Results) -> None:
         ("jsonl", "CPU a record, all our processes"): (pytest.approx(1.3), False),
         ("memory", "the JVM"): (1.0, True),
     }
+
+
+def test_figures_of_the_sink() -> None:
+    """Ratios are those of each round; what was not measured has no aim."""
+
+    def runs(*rates: float) -> list[SinkRun]:
+        return [SinkRun(rate=one, cpu_us=2.0, broker_us=0.5, s3_us=1.0, requests=3.0) for one in rates]
+
+    found = SinkFigures(
+        runs={"Headrace": runs(300, 100, 200), "plain script": runs(100, 100, 100)}, delays_ms=[90, 160, 170]
+    )
+    made = Results(rounds=3, scale=1.0, sink=found.figures())
+    reached = {one.aim.what: (one.reached, one.is_met) for one in outcomes(made.medians())}
+    assert reached["JSON Lines of 200 bytes, of the plain script"] == (2.0, True)
+    assert reached["CPU a record, all our processes"] == (2.0, False)
+    assert reached["p50, produced to visible, rotate.records=1"] == (160, False)
+    assert "a worker with 1,000 open groups" not in reached
+    assert made.as_dict()["sink"]["plain_script_cpu_us"] == 2.0
 
 
 def test_the_file_that_is_written(results: Results) -> None:
@@ -102,4 +121,4 @@ def test_the_plain_loops_find_the_rows_that_are_there(name: str) -> None:
 
 def test_every_aim_has_a_workload_or_a_group() -> None:
     """A misspelt one would silently never be spoken of."""
-    assert {aim.workload for aim in AIMS} <= BY_NAME.keys() | {"latency", "memory"}
+    assert {aim.workload for aim in AIMS} <= BY_NAME.keys() | {"latency", "memory", "sink"}
