@@ -5,6 +5,9 @@ from typing import Any, Final
 
 import typer
 
+from ingest.checks.takeover_findings import TakeoverFacts
+from ingest.cli.takeover import takeover_facts
+from ingest.model.sink_entries import TopicPartition
 from ingest.probes.ledger_reader import open_ledger_reader
 from ingest.probes.sink_topics import Backlog, backlog_of, survey_topics
 from ingest.sanitize import json_text
@@ -18,17 +21,27 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
     """Print what `run` would read. Blocks; reads the ledger if there is one, and no record."""
     reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
-        backlog = backlog_of(survey_topics(settings), None if reading is None else reading.cache)
+        cache = None if reading is None else reading.cache
+        survey = survey_topics(settings)
+        taken = takeover_facts(settings, survey.partitions, () if cache is None else cache.controls())
+        earlier = {
+            TopicPartition(each.topic, each.partition): each.offset
+            for each in taken
+            if each.offset is not None
+        }
+        backlog = backlog_of(survey, cache, earlier=earlier)
     finally:
         if reading is not None:
             reading.close()
     if as_json:
-        typer.echo(json_text(shape_of(settings, backlog, has_ledger=reading is not None)))
+        typer.echo(json_text(shape_of(settings, backlog, taken, has_ledger=reading is not None)))
     else:
-        typer.echo("\n".join(lines_of(settings, backlog, has_ledger=reading is not None)))
+        typer.echo("\n".join(lines_of(settings, backlog, taken, has_ledger=reading is not None)))
 
 
-def shape_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool) -> dict[str, Any]:
+def shape_of(
+    settings: Settings, backlog: Sequence[Backlog], taken: Sequence[TakeoverFacts] = (), *, has_ledger: bool
+) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
         "bucket": settings.s3.bucket,
@@ -49,10 +62,27 @@ def shape_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool
             }
             for part in backlog
         ],
+        "takeover": [_taken_shape(each) for each in taken],
     }
 
 
-def lines_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool) -> Iterator[str]:
+def _taken_shape(each: TakeoverFacts) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "lock": each.offset,
+        "group": each.group_offset,
+        "begin": None if each.problem is not None else each.begin,
+        "values": each.groups,
+        "to_finish": list(each.finished),
+        "to_drop": list(each.dropped),
+        "problem": each.problem,
+    }
+
+
+def lines_of(
+    settings: Settings, backlog: Sequence[Backlog], taken: Sequence[TakeoverFacts] = (), *, has_ledger: bool
+) -> Iterator[str]:
     """What people are shown."""
     yield (
         f"ledger {settings.kafka.ledger_topic}: "
@@ -65,6 +95,12 @@ def lines_of(settings: Settings, backlog: Sequence[Backlog], *, has_ledger: bool
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     if len(backlog) > _MAX_PLACES:
         yield f".. {len(backlog) - _MAX_PLACES} more partitions are in the total; --json shows all"
+    if taken:
+        yield ""
+        yield "taken over by the locks of Lenses' sink, at the first start; nothing was changed now:"
+        yield from (f"  {each.sentence}" for each in taken[:_MAX_PLACES])
+    if len(taken) > _MAX_PLACES:
+        yield f"  .. and {len(taken) - _MAX_PLACES} more; --json shows all"
 
 
 def _row(part: Backlog) -> tuple[str, ...]:

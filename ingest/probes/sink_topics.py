@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from ingest.checks.finding import Cause, Refused
 from ingest.checks.sink_topic_findings import ReadFacts, TopicsFacts
@@ -18,6 +20,8 @@ from ingest.model.sink_entries import (
     is_sink_key,
 )
 from ingest.settings import Settings
+
+_NONE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +76,13 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
     )
 
 
-def backlog_of(found: Survey, cache: LedgerCache | None) -> list[Backlog]:
-    """What is behind by topic and partition. The ledger wins over the group, whose offsets expire."""
+def backlog_of(
+    found: Survey, cache: LedgerCache | None, *, earlier: Mapping[TopicPartition, int] = _NONE
+) -> list[Backlog]:
+    """What is behind by topic and partition. The ledger wins over the group, whose offsets expire.
+
+    `earlier` are the offsets that another sink's own files say, of partitions that the ledger does not know.
+    """
     entries = list(_entries(cache))
     checkpoints = {entry.partition_of: entry for entry in entries if isinstance(entry, PartitionCheckpoint)}
     objects = [entry for entry in entries if isinstance(entry, SealedObject)]
@@ -83,7 +92,7 @@ def backlog_of(found: Survey, cache: LedgerCache | None) -> list[Backlog]:
             partition=part.partition,
             begin=part.begin,
             end=part.end,
-            archived=_archived(part, checkpoints),
+            archived=_archived(part, checkpoints, earlier),
             pending=_count(objects, part, ObjectState.PENDING),
             quarantined=_count(objects, part, ObjectState.QUARANTINED),
         )
@@ -113,11 +122,15 @@ def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:
 
 
 def _archived(
-    part: SurveyedPartition, checkpoints: Mapping[TopicPartition, PartitionCheckpoint]
+    part: SurveyedPartition,
+    checkpoints: Mapping[TopicPartition, PartitionCheckpoint],
+    earlier: Mapping[TopicPartition, int],
 ) -> int | None:
-    checkpoint = checkpoints.get(TopicPartition(part.topic, part.partition))
+    place = TopicPartition(part.topic, part.partition)
+    checkpoint = checkpoints.get(place)
     if checkpoint is None:
-        return part.group_offset
+        known = [offset for offset in (part.group_offset, earlier.get(place)) if offset is not None]
+        return max(known, default=None)
     # Offsets of a topic that had this name before say nothing of this one.
     return checkpoint.offset if checkpoint.topic_id == part.topic_id else None
 

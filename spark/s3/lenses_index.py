@@ -51,6 +51,15 @@ class IndexedOffsets:
     groups: tuple[tuple[Values, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What is pending in a lock, and whether it can be finished; else the records are read again."""
+
+    lock: str
+    offset: int
+    is_finished: bool
+
+
 class _Bytes(Protocol):
     def read(self) -> bytes: ...
 
@@ -58,13 +67,17 @@ class _Bytes(Protocol):
 class LensesIndex:
     """The index files in one bucket. Blocks; raises classes of `ingest.errors` only.
 
-    InvalidConfiguration names a file that cannot be what it should, or that somebody else writes.
+    InvalidConfiguration names a file that cannot be what it should, or that somebody else writes. With
+    `is_preview` nothing is changed: the offsets are those that finishing would give, and `foreseen` has what
+    would be finished.
     """
 
-    def __init__(self, client: Any, calls: S3Calls, bucket: str) -> None:
+    def __init__(self, client: Any, calls: S3Calls, bucket: str, *, is_preview: bool = False) -> None:
         self._client = client
         self._calls = calls
         self._bucket = bucket
+        self._is_preview = is_preview
+        self.foreseen: list[Foreseen] = []
 
     def offsets(self, place: IndexPlace) -> IndexedOffsets:
         """How far the partition is, once what was pending is finished."""
@@ -118,10 +131,31 @@ class LensesIndex:
                 f"{self._url(key)} is no lock of Lenses' sink ({error}): repair or delete it, or set "
                 "takeover.indexes=none to begin at the group's offsets."
             ) from error
+        if self._is_preview:
+            return self._foresee(key, lock)
         while lock.pending is not None:
             lock = self._step(key, lock, lock.pending)
             etag = self._write(key, lock, etag)
         return lock
+
+    def _foresee(self, key: str, lock: Lock) -> Lock:
+        """What the lock would say with nothing pending any more; the bucket stays as it is."""
+        pending = lock.pending
+        if pending is None:
+            return lock
+        is_finished = all(map(self._can_be_done, pending.operations))
+        self.foreseen.append(Foreseen(lock=self._url(key), offset=pending.offset, is_finished=is_finished))
+        return Lock(owner=lock.owner, committed=pending.offset if is_finished else lock.committed)
+
+    def _can_be_done(self, operation: Operation) -> bool:
+        """What `_is_done` would come to."""
+        if isinstance(operation, UploadOperation):
+            return False
+        if isinstance(operation, DeleteOperation):
+            return True
+        return self._exists(operation.source, bucket=operation.bucket, etag=operation.etag) or self._exists(
+            operation.destination, bucket=operation.bucket
+        )
 
     def _step(self, key: str, lock: Lock, pending: PendingCommit) -> Lock:
         """What the lock says after the first of its pending operations."""
@@ -198,16 +232,17 @@ class LensesIndex:
         except (ObjectForbidden, AccessDenied) as error:
             raise self._denied(error) from error
 
-    def _exists(self, key: str, *, bucket: str | None = None) -> bool:
+    def _exists(self, key: str, *, bucket: str | None = None, etag: str | None = None) -> bool:
+        """Whether it is there; with `etag` as that content."""
         try:
-            self._calls.head(bucket or self._bucket, key)
+            found = self._calls.head(bucket or self._bucket, key)
         except ObjectMissing:
             return False
         except (ObjectForbidden, AccessDenied) as error:
             raise self._denied(error) from error
         except ObjectError:
             return True
-        return True
+        return etag is None or found.id.etag == etag.strip('"')
 
     def _denied(self, error: Exception) -> AccessDenied:
         arn = f"arn:aws:s3:::{self._bucket}"
@@ -221,8 +256,8 @@ class LensesIndex:
         return f"s3://{self._bucket}/{key}"
 
 
-def new_lenses_index(settings: S3Settings, bucket: str) -> LensesIndex:
+def new_lenses_index(settings: S3Settings, bucket: str, *, is_preview: bool = False) -> LensesIndex:
     """The index files in the bucket, asked for through a client of its own."""
     client = new_s3_client(settings, uploads=True).client
     calls = S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
-    return LensesIndex(client, calls, bucket)
+    return LensesIndex(client, calls, bucket, is_preview=is_preview)

@@ -10,6 +10,7 @@ import pytest
 
 from ingest.checks.archive_findings import ArchiveSample
 from ingest.checks.finding import misconfigured
+from ingest.checks.takeover_findings import TakeoverFacts
 from ingest.cli.explain import explained
 from ingest.cli.lint import shape_of as lint_shape_of
 from ingest.cli.object_command import CommandRequest, shape_of
@@ -112,7 +113,14 @@ def _explain() -> Any:
 def _sink_plan() -> Any:
     settings = configured({"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"})
     backlog = Backlog(topic="t", partition=3, begin=0, end=100, archived=42, pending=1)
-    return sink_plan_shape_of(settings, [backlog], has_ledger=True)
+    taken = TakeoverFacts(
+        topic="t",
+        partition=4,
+        offset=10,
+        group_offset=9,
+        finished=("s3://b/.indexes/c/.locks/Topic(t)/4.lock",),
+    )
+    return sink_plan_shape_of(settings, [backlog], [taken], has_ledger=True)
 
 
 def _sink_explain() -> Any:

@@ -133,3 +133,37 @@ def test_plan_finds_topics_by_their_pattern(tmp_path: Path) -> None:
     assert topic in topics
     assert other not in topics
     assert found["ledger"] not in topics
+
+
+def test_plan_and_check_show_what_lenses_locks_say(tmp_path: Path) -> None:
+    """Where partitions would begin, and what would be finished; the bucket stays as it is."""
+    bucket, topic = aws.new_bucket(), _topic(30)
+    file = _config(tmp_path, bucket, topics=topic, takeover_indexes=".indexes")
+    etag = aws.s3().put_object(Bucket=bucket, Key=".temp-upload/a", Body=b"a")["ETag"]
+    copy = {"type": "copy", "bucket": bucket, "source": ".temp-upload/a", "destination": "a", "eTag": etag}
+    lock = f".indexes/{json.loads(file.read_text())['name']}/.locks/Topic({topic})/0.lock"
+    text = {
+        "owner": "o",
+        "committedOffset": 9,
+        "pendingState": {"pendingOffset": 19, "pendingOperations": [copy]},
+    }
+    aws.s3().put_object(Bucket=bucket, Key=lock, Body=json.dumps(text).encode())
+    aws.s3().put_object(Bucket=bucket, Key=lock.replace("0.lock", "1.lock"), Body=b"no lock")
+
+    (found,) = _run(plan, file)
+    (stopped, begun) = [each for each in _run(check, file, code=2) if each["name"] == "takeover"]
+
+    assert [(each["partition"], each["begin"], each["lock"]) for each in found["takeover"]] == [
+        (0, 20, 20),
+        (1, None, None),
+    ]
+    assert found["takeover"][0]["to_finish"] == [f"s3://{bucket}/{lock}"]
+    assert [(part["archived"], part["lag"]) for part in found["partitions"]] == [(20, 10), (None, 0)]
+    assert f"{topic}-1 does not begin" in stopped["sentence"]
+    assert f"{topic}-0 begins at offset 20, behind its lock, 1 pending commit to finish" in begun["sentence"]
+    assert {each["Key"] for each in aws.s3().list_objects_v2(Bucket=bucket)["Contents"]} == {
+        ".temp-upload/a",
+        lock,
+        lock.replace("0.lock", "1.lock"),
+    }
+    assert json.loads(aws.s3().get_object(Bucket=bucket, Key=lock)["Body"].read()) == text

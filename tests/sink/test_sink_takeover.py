@@ -1,5 +1,6 @@
 """A sink that goes on where another maker's connector of its name has stopped, on real parts."""
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ _AIVEN: Final[dict[str, Any]] = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
     "aws.s3.region": "us-east-1",
-    "file.compression.type": "none",
+    "file.compression.type": "gzip",
     "file.max.records": 10,
     "format.output.type": "jsonl",
     "format.output.fields": "offset,key,value",
@@ -34,6 +35,8 @@ _AIVEN: Final[dict[str, Any]] = {
 _COUNT: Final = 100
 _LEFT: Final = {0: 40, 1: 20}
 """Where the other connector has stopped."""
+_BEYOND: Final = 10
+"""What it had written of partition 0 and not committed."""
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def _consumer(group: str, host: str) -> Consumer:
 
 
 def _write_what_was_archived(archive: Archive) -> None:
-    """The objects of the other connector, up to the offsets that it has left."""
+    """The other connector's objects up to the offsets that it has left, and one more; packed otherwise."""
     records = [
         Record(
             topic=archive.topic,
@@ -72,11 +75,13 @@ def _write_what_was_archived(archive: Archive) -> None:
             headers=(),
         )
         for partition, end in _LEFT.items()
-        for offset in range(end)
+        for offset in range(end + (0 if partition else _BEYOND))
     ]
     config = {**_AIVEN, "aws.s3.bucket.name": archive.bucket, "topics": archive.topic}
     for key, (body, _) in written_objects(config, records).items():
-        aws.s3().put_object(Bucket=archive.bucket, Key=key, Body=body)
+        packed = gzip.compress(gzip.decompress(body), 1)
+        assert packed != body
+        aws.s3().put_object(Bucket=archive.bucket, Key=key, Body=packed)
 
 
 def _archived(archive: Archive) -> Iterator[tuple[int, int]]:
@@ -116,3 +121,4 @@ def test_it_is_refused_while_the_other_runs_and_goes_on_where_that_stops(archive
         (partition, offset) for partition in _LEFT for offset in range(_COUNT)
     )
     assert group_offsets(f"connect-{name}", archive.topic, 2) == dict.fromkeys(_LEFT, _COUNT)
+    assert sink.log.read_text().count("object_found_complete") == 1

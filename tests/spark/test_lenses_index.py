@@ -221,3 +221,30 @@ def test_a_lock_that_somebody_else_writes_is_refused(bucket: _Bucket) -> None:
     with pytest.raises(InvalidConfiguration, match="was written by somebody else meanwhile: stop Lenses"):
         bucket.offsets(_Raced(bucket.client))
     assert bucket.offsets().committed == 9
+
+
+@pytest.mark.parametrize(
+    ("operations", "is_there", "committed", "is_finished"),
+    [
+        (("upload", "copy", "delete"), True, 4, False),
+        (("copy", "delete"), True, 9, True),
+        (("copy", "delete"), False, 4, False),
+        (("delete",), True, 9, True),
+        (("delete",), False, 9, True),
+    ],
+)
+def test_a_preview_foresees_what_finishing_gives(
+    *, bucket: _Bucket, operations: tuple[str, ...], is_there: bool, committed: int, is_finished: bool
+) -> None:
+    """And changes nothing; then it is done, with the same end."""
+    bucket.pending(_LOCK, *operations)
+    if not is_there:
+        bucket.client.delete_object(Bucket=bucket.name, Key=_TEMPORARY)
+    before = bucket.objects()
+    calls = S3Calls(bucket.client, backoff=_BACKOFF, requester_pays=False)
+    preview = LensesIndex(bucket.client, calls, bucket.name, is_preview=True)
+
+    assert preview.offsets(_PLACE) == IndexedOffsets(committed=committed)
+    assert [(each.offset, each.is_finished) for each in preview.foreseen] == [(9, is_finished)]
+    assert bucket.objects() == before
+    assert bucket.offsets() == IndexedOffsets(committed=committed)
