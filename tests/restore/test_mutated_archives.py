@@ -1,45 +1,17 @@
 """Archives that were cut short, renamed or mixed: a sentence, and never a wrong record."""
 
-from collections.abc import Iterator
-from typing import Any, Final
-
 import pytest
 
 from ingest.errors import InvalidObject, ObjectCorrupt, ObjectError
 from ingest.model.objects import Route
 from ingest.object_selection import object_filter_of
-from layouts.content import RowFormat, row_format
-from layouts.names import ArchiveName, ObjectKind
+from layouts.names import ArchiveName
 from spark.rows import RowBatch
 from tests.layouts.archive import NAMES, Archive, archive
-from tests.layouts.decoding import plain
-from tests.layouts.restoring import enveloped, wanted_format
-from tests.layouts.test_archive_names import name_of
 from tests.restore.archive_bucket import settings_of
 from tests.restore.archive_options import restore_config
+from tests.restore.mutated_objects import ENVELOPED, Record, ends_are_told, records_of, values_in
 from tests.restore.one_object import batches_of, decoded, values_of
-
-Record = tuple[Any, ...]
-
-
-def _values(source: Archive) -> Iterator[ArchiveName]:
-    for key in source.objects:
-        name = name_of(source, key)
-        if name is not None and name.kind is ObjectKind.VALUES and not name.tombstones:
-            yield name
-
-
-def _records(batches: list[RowBatch]) -> list[Record]:
-    return [
-        (
-            None if batch.keys is None else batch.keys.get(row),
-            batch.values.get(row),
-            () if batch.headers is None else batch.headers[row],
-            -1 if batch.timestamps_ms is None else int(batch.timestamps_ms[row]),
-        )
-        for batch in batches
-        for row in range(len(batch))
-    ]
 
 
 def _read(source: Archive, key: str, content: bytes) -> tuple[list[Record], bool]:
@@ -48,52 +20,25 @@ def _read(source: Archive, key: str, content: bytes) -> tuple[list[Record], bool
     try:
         found.extend(batches_of(restore_config(source), key, content))
     except ObjectError:
-        return _records(found), True
-    return _records(found), any(batch.bad for batch in found)
-
-
-def _ends_are_told(source: Archive, name: ArchiveName) -> bool:
-    """False where the sink puts nothing behind the last value: what is left of it is a value as well."""
-    content = plain(source.objects[name.key])
-    found = wanted_format(source) or row_format(name, content)
-    if found is RowFormat.WHOLE:
-        return False
-    if source.vendor != "aiven" or found not in {RowFormat.LINES, RowFormat.JSONL}:
-        return True
-    # Texts, numbers and base64 without an envelope, and columns whose last one may be shorter.
-    return found is RowFormat.JSONL and enveloped(source)
+        return records_of(found), True
+    return records_of(found), any(batch.bad for batch in found)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_cut_short_gives_no_other_record(name: str) -> None:
     """Records from the beginning on, as they were, and a sentence unless nothing but whole rows is left."""
     source = archive(name)
-    for each in _values(source):
+    for each in values_in(source):
         content = source.objects[each.key]
         whole, _ = _read(source, each.key, content)
         for cut in sorted({1, 2, 5, *(len(content) * part // 12 for part in range(1, 12)), len(content) - 1}):
             records, is_said = _read(source, each.key, content[:cut])
-            if _ends_are_told(source, each):
+            if ends_are_told(source, each):
                 assert records == whole[: len(records)]
                 assert is_said or len(records) < len(whole) or content[cut:].strip() == b""
             else:
                 # All but the last, which may be the beginning of what it was.
                 assert records[:-1] == whole[: max(0, len(records) - 1)]
-
-
-_ENVELOPED: Final = [
-    name
-    for name in NAMES
-    if name.startswith("lenses-envelope")
-    or name
-    in {
-        "lenses-multi_topic",
-        "aiven-csv_all",
-        "aiven-jsonl_all",
-        "aiven-json_array",
-        "aiven-avro_snappy_none",
-    }
-]
 
 
 def _renamed(name: ArchiveName, what: str) -> str:
@@ -112,7 +57,7 @@ def _renamed(name: ArchiveName, what: str) -> str:
     return "/".join([*directories, *changed])
 
 
-@pytest.mark.parametrize("name", _ENVELOPED)
+@pytest.mark.parametrize("name", ENVELOPED)
 @pytest.mark.parametrize("what", ["topic", "partition", "offset"])
 def test_an_object_that_was_renamed_gives_no_record(name: str, what: str) -> None:
     """Where rows say their own place, all that the name says otherwise is bad, for that reason."""
@@ -120,17 +65,17 @@ def test_an_object_that_was_renamed_gives_no_record(name: str, what: str) -> Non
     if source.vendor == "aiven" and what != "offset":
         return  # its rows hold offsets alone
     refused = 0
-    for each in _values(source):
-        whole = _records(decoded(restore_config(source), each.key, source.objects[each.key]))
+    for each in values_in(source):
+        whole = records_of(decoded(restore_config(source), each.key, source.objects[each.key]))
         batches = decoded(restore_config(source), _renamed(each, what), source.objects[each.key])
         bad = [row for batch in batches for row in batch.bad]
         assert all(row.reason == "other_place" for row in bad)
         refused += len(bad)
         if what != "offset" or source.vendor == "aiven":
-            assert _records(batches) == []
+            assert records_of(batches) == []
         else:
             # Offset 0 is not behind an object that ends with it.
-            assert len(_records(batches)) == len(whole) - len(bad) <= 1
+            assert len(records_of(batches)) == len(whole) - len(bad) <= 1
     assert refused
 
 
@@ -147,7 +92,7 @@ def test_of_two_archives_in_one_bucket_one_is_restored(told: str, other: str) ->
     chosen = object_filter_of(settings_of(archive(told), topic=None))
 
     assert not [key for key in archive(other).objects if isinstance(chosen.route_or_reason(key), Route)]
-    assert all(isinstance(chosen.route_or_reason(name.key), Route) for name in _values(archive(told)))
+    assert all(isinstance(chosen.route_or_reason(name.key), Route) for name in values_in(archive(told)))
 
 
 def test_where_two_layouts_would_write_the_key_the_rows_decide() -> None:
