@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ingest.columns import Column
 from layouts.records import RecordColumns
@@ -28,6 +28,18 @@ class TextReader(Protocol):
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows. Rows that fit nothing are faults of it; nothing is raised."""
+
+
+@runtime_checkable
+class LineReader(TextReader, Protocol):
+    """Reads lines of JSON, which it can check and take up in one."""
+
+    def fit(self, lines: Column, /) -> bool:
+        """True when each line is one row that fits, and so one value of JSON. Batches of them are quick.
+
+        Nothing but white space may stand between the lines, each in UTF-8, and no value may go on from one
+        into the next. False may still mean that all of them fit.
+        """
 
 
 class ArrowReader(Protocol):

@@ -67,6 +67,9 @@ class Faults:
     def __contains__(self, row: int) -> bool:
         return row in self._found
 
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
     def add(self, row: int, reason: str, message: str) -> None:
         """Notes that the row gives no record."""
         self._found.setdefault(row, RowFault(row, reason, message))

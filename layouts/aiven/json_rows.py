@@ -8,11 +8,12 @@ from ingest.columns import Column
 from layouts.bare_rows import BareRows
 from layouts.encodings import numbers
 from layouts.header_lists import header_rows
-from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.json_members import NULL, as_bytes
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, Faults, RecordColumns
+from layouts.row_lines import RowLines
 from layouts.times import iso_times
 
 # What `format.output.fields` may name.
@@ -27,6 +28,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     headers: msgspec.Raw = NULL
 
 
+_MEMBERS: Final = ("key", "value", "offset", "timestamp")
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -57,17 +59,22 @@ class EnvelopeRows:
     def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         self._options = options
         self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Aiven's envelope", _MEMBERS)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
-        found = decoded_rows(rows, _ROW, _EMPTY, "Aiven's envelope", faults)
-        stamps = as_bytes(joined([row.timestamp for row in found]), Form.STRING, "timestamp", faults)
-        offsets = numbers(joined([row.offset for row in found]), "offset", faults, missing=NO_OFFSET)
+        found = self._lines.read(rows, faults)
+        stamps = as_bytes(found.columns["timestamp"], Form.STRING, "timestamp", faults)
+        offsets = numbers(found.columns["offset"], "offset", faults, missing=NO_OFFSET)
         return faults.records(
-            as_bytes(joined([row.value for row in found]), options.value, "value", faults),
-            keys=as_bytes(joined([row.key for row in found]), options.key, "key", faults),
-            headers=header_rows([row.headers for row in found], options.header, faults),
+            as_bytes(found.columns["value"], options.value, "value", faults),
+            keys=as_bytes(found.columns["key"], options.key, "key", faults),
+            headers=header_rows(found.headers, options.header, faults),
             timestamps_ms=iso_times(stamps, faults),
             offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 
 from ingest.model.positions import Position
-from spark.formats.json_check import are_all_json, fault
+from layouts.readers import LineReader
+from spark.formats.json_check import are_all_json, are_all_rows, fault
 from spark.formats.lines import LineBlock
 from spark.records.decode_options import DecodeOptions
 from spark.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
@@ -43,7 +44,10 @@ def json_batches(
     buffer = block.buffer if bare is None else bare
     if count < len(block.starts):
         buffer = buffer[: int(block.nexts[count - 1])]
-    if not are_all_json(buffer, trimmed_starts[filled], trimmed_lengths[filled]):
+    if not (
+        (buffer is block.buffer and _are_all_records(block, options))
+        or are_all_json(buffer, trimmed_starts[filled], trimmed_lengths[filled])
+    ):
         faults = _faults(block.buffer, starts, ends, np.flatnonzero(filled & ~large))
     for row in np.flatnonzero(large).tolist():
         size = int(ends[row] - starts[row]) + options.overhead_bytes
@@ -63,6 +67,19 @@ def json_batches(
     for first in range(0, count, BATCH_ROWS):
         part = slice(first, min(first + BATCH_ROWS, count))
         yield row_batch(block, part, lengths, good, faults, position)
+
+
+def _are_all_records(block: LineBlock, options: DecodeOptions) -> bool:
+    """True when an archive's reader of rows has taken up all of the block's lines: they are parsed once.
+
+    False, too, where there is no such reader, or where lines are blank or have white space around.
+    """
+    reader = None if options.archive is None else options.archive.text
+    lengths = block.ends - block.starts
+    if not isinstance(reader, LineReader) or not bool((lengths > 0).all()):
+        return False
+    lines = Column(buffer=block.buffer, starts=block.starts, lengths=lengths)
+    return are_all_rows(block.buffer, lines, reader.fit)
 
 
 def trimmed(block: LineBlock, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from spark.rows import Numbers
+from spark.rows import Column, Numbers
 
 Octets = bytes | bytearray | memoryview
 
@@ -43,8 +43,7 @@ def are_all_json(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
         return False
     if len(values) != len(lengths):
         return False
-    octets = np.frombuffer(buffer, np.uint8)
-    if (octets[starts] == _OPENS).all() and (octets[starts + (lengths - 1)] == _CLOSES).all():
+    if _are_enclosed(buffer, starts, lengths):
         return True
     found = np.fromiter(map(len, values), np.int64, len(values))
     return bool(np.array_equal(found, lengths))
@@ -54,6 +53,24 @@ def _is_ascii(buffer: Octets) -> bool:
     if isinstance(buffer, memoryview):
         return not len(buffer) or int(np.frombuffer(buffer, np.uint8).max()) < _BEYOND_ASCII
     return buffer.isascii()
+
+
+def are_all_rows(buffer: bytes, lines: Column, fit: Callable[[Column], bool]) -> bool:
+    """True when `fit` says so of these lines of `buffer`, and each holds one row of it (see `are_all_json`).
+
+    None may be blank, and nothing may stand between them. False may still mean that every line is good.
+    """
+    if not buffer.isascii():
+        try:
+            buffer.decode()
+        except UnicodeDecodeError:
+            return False
+    return _are_enclosed(buffer, lines.starts, lines.lengths) and fit(lines)
+
+
+def _are_enclosed(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
+    octets = np.frombuffer(buffer, np.uint8)
+    return bool((octets[starts] == _OPENS).all() and (octets[starts + (lengths - 1)] == _CLOSES).all())
 
 
 def fault(line: bytes) -> tuple[str, str] | None:

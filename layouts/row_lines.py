@@ -1,0 +1,118 @@
+"""Lines of JSON as columns of their members' own text, each line parsed once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from ingest.columns import Column, Numbers, picked
+from layouts.json_members import decoded_rows, with_nulls
+from layouts.records import Faults
+
+# Structures of more rows leave the processor's cache before they are looked at, and take twice the time.
+_ROWS_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The JSON texts of rows' members, a column each; `null` is a null. `headers` are those of each row."""
+
+    columns: Mapping[str, Column]
+    headers: Sequence[msgspec.Raw]
+
+    def part(self, begin: int, end: int) -> "Members":
+        """Those of the rows [begin, end)."""
+        rows = np.arange(begin, end)
+        columns = {name: picked(column, rows) for name, column in self.columns.items()}
+        return Members(columns, self.headers[begin:end])
+
+
+class RowLines:
+    """Reads rows as structures of `decoder`, and lines that it was asked to check not once more.
+
+    Their `members` have to be of Raw, and are wanted as texts; the structures have `headers` besides. `empty`
+    and `what` are as `decoded_rows` has them.
+    """
+
+    def __init__(
+        self, decoder: msgspec.json.Decoder[Any], empty: Any, what: str, members: Sequence[str]
+    ) -> None:
+        self._decoder = decoder
+        self._empty = empty
+        self._what = what
+        self._members = tuple(members)
+        self._kept: tuple[Column, Members] | None = None
+
+    def fit(self, lines: Column) -> bool:
+        """True when each line is a row, where nothing but white space stands between them; they are kept.
+
+        That no value goes on in the next line has to be known. False may still mean that all of them fit.
+        """
+        self._kept = None
+        gathered = _Gathered(self._members)
+        ends, view = lines.starts + lines.lengths, memoryview(lines.buffer)
+        for begin in range(0, len(lines), _ROWS_AT_ONCE):
+            end = min(begin + _ROWS_AT_ONCE, len(lines))
+            try:
+                found = self._decoder.decode_lines(view[int(lines.starts[begin]) : int(ends[end - 1])])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return False
+            if len(found) != end - begin:
+                return False
+            gathered.add(found)
+        self._kept = lines, gathered.members()
+        return True
+
+    def read(self, rows: Column, faults: Faults) -> Members:
+        """The members of the rows; those of a row that does not fit are null, and it is a fault."""
+        return self._known(rows) or self._parsed(rows, faults)
+
+    def _known(self, rows: Column) -> Members | None:
+        """What was kept of these rows, if they stand side by side among the lines that were kept."""
+        if self._kept is None or not len(rows) or rows.buffer is not self._kept[0].buffer:
+            return None
+        lines, members = self._kept
+        begin = int(np.searchsorted(lines.starts, rows.starts[0]))
+        part = slice(begin, begin + len(rows))
+        is_there = np.array_equal(lines.starts[part], rows.starts)
+        if not is_there or not np.array_equal(lines.lengths[part], rows.lengths):
+            return None
+        return members if len(rows) == len(lines) else members.part(begin, begin + len(rows))
+
+    def _parsed(self, rows: Column, faults: Faults) -> Members:
+        gathered = _Gathered(self._members)
+        for begin in range(0, len(rows), _ROWS_AT_ONCE):
+            part, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
+            some = Column(buffer=rows.buffer, starts=rows.starts[part], lengths=rows.lengths[part])
+            gathered.add(decoded_rows(some, self._decoder, self._empty, self._what, own))
+            for row in range(len(some) if own else 0):
+                own.move(range(row, row + 1), begin + row, faults)
+        return gathered.members()
+
+
+class _Gathered:
+    """Takes the texts out of structures, which need live no longer than that."""
+
+    def __init__(self, members: Sequence[str]) -> None:
+        self._getters = tuple((name, attrgetter(name)) for name in members)
+        self._texts: dict[str, list[bytes]] = {name: [] for name in members}
+        self._lengths: dict[str, list[Numbers]] = {name: [np.zeros(0, np.int64)] for name in members}
+        self._headers: list[msgspec.Raw] = []
+
+    def add(self, found: Sequence[Any]) -> None:
+        for name, get in self._getters:
+            texts = list(map(get, found))
+            self._lengths[name].append(np.fromiter(map(len, texts), np.int64, len(texts)))
+            self._texts[name].append(b"".join(texts))
+        self._headers += [row.headers for row in found]
+
+    def members(self) -> Members:
+        return Members({name: self._column(name) for name in self._texts}, self._headers)
+
+    def _column(self, name: str) -> Column:
+        lengths = np.concatenate(self._lengths[name])
+        starts = np.cumsum(lengths) - lengths
+        return with_nulls(Column(buffer=b"".join(self._texts[name]), starts=starts, lengths=lengths))
