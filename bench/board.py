@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench import million, sink
 from bench.aims import outcomes
 from bench.chart import bar_chart
-from bench.contestants import Run, bare_gets, headrace, plain_script, produce_only
+from bench.contestants import Run, bare_gets, headrace, plain_script, produce_only, without_layout
 from bench.delays import Delays, Uploading, uploading
 from bench.results import Results
 from bench.stage import Stage, StageError, stage
@@ -61,6 +61,8 @@ class Asked:
 
 def contestants(workload: Workload) -> dict[str, Contestant]:
     """Who measures this workload, in the order of a round."""
+    if workload.plain_format:
+        return {"headrace": headrace, "without_layout": without_layout}
     found: dict[str, Contestant] = {"headrace": headrace, "plain_script": plain_script}
     if workload.counts_objects:
         found["bare_gets"] = bare_gets

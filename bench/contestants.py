@@ -49,6 +49,11 @@ def headrace(on_stage: Stage, workload: Workload) -> Run:
     return run
 
 
+def without_layout(on_stage: Stage, workload: Workload) -> Run:
+    """Headrace on the rows of an archive as values: neither key nor timestamp is made of them."""
+    return headrace(on_stage, workload.without_layout())
+
+
 @contextmanager
 def serving(on_stage: Stage, topic: str, workload: Workload) -> Iterator[Service]:
     """Headrace on this workload, ready; stopped afterwards."""

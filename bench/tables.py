@@ -14,6 +14,7 @@ LABELS = {
     "produce_only_1": "produce(), 1 process",
     "produce_only_2": "produce(), 2 processes",
     "bare_gets": "bare GETs",
+    "without_layout": "the same, no layout",
 }
 
 BESIDE = {

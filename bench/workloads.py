@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from bench.archive_rows import CSV_FIELDS, aiven_csv, aiven_jsonl
 from bench.delays import put_in_parts
 from bench.lines import lines
 from bench.stage import Stage
@@ -37,6 +38,8 @@ class Workload:
     """True when objects a second are what matters, and bare GETs the ceiling."""
     parts: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
+    plain_format: str = ""
+    """Where rows are those of an archive: how they are read without a layout, as values and no more."""
     most_rounds: int = 1_000
     """Fewer than the others where a round takes minutes."""
 
@@ -59,6 +62,10 @@ class Workload:
     def bucket(self) -> str:
         """The bucket that holds its objects."""
         return f"headrace-bench-{self.name}"
+
+    def without_layout(self) -> "Workload":
+        """The same rows as they stand in the objects of an archive, which is not known to be one."""
+        return replace(self, input_format=self.plain_format, options={})
 
     def scaled(self, scale: float) -> "Workload":
         """The same with fewer objects (a smaller one), for a quick look at the benchmark itself."""
@@ -161,7 +168,35 @@ WORKLOADS: Final = (
         name="small", title="5,000 small objects", objects=5_000, rows=10, body=lines, counts_objects=True
     ),
 )
+_OF_AIVEN: Final = {
+    "input__layout": "aiven",
+    # As in an archive, all records of an object are of one partition.
+    "file__name__template": "in/{{partition:padding=false}}",
+    "restore__partition": "modulo",
+}
+RESTORES: Final = (
+    Workload(
+        name="restore-jsonl",
+        title="restore of Aiven's JSON Lines",
+        objects=60,
+        rows=50_000,
+        body=aiven_jsonl,
+        options=_OF_AIVEN,
+        plain_format="jsonl",
+    ),
+    Workload(
+        name="restore-csv",
+        title="restore of Aiven's csv",
+        objects=60,
+        rows=50_000,
+        body=aiven_csv,
+        input_format="csv",
+        options=_OF_AIVEN | {"format__output__fields": CSV_FIELDS},
+        plain_format="text",
+    ),
+)
 MORE_WORKLOADS: Final = (
+    *RESTORES,
     Workload(name="zstd", title="JSON Lines, zstd", objects=20, rows=50_000, body=_zstd),
     Workload(name="avro", title="Avro to JSON", objects=20, rows=50_000, body=_avro, input_format="avro"),
     Workload(

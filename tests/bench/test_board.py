@@ -6,14 +6,17 @@ import pytest
 from rich.console import Console
 
 from bench.aims import AIMS, outcomes
+from bench.board import contestants
 from bench.chart import bar_chart
 from bench.contestants import Run
+from bench.decode import Memory
 from bench.delays import Delays
 from bench.plain_formats import LOOPS
+from bench.restore import restored
 from bench.results import Results
 from bench.sink import SinkFigures, SinkRun
 from bench.tables import aims_table, groups, rates_table
-from bench.workloads import MORE_WORKLOADS, WORKLOADS
+from bench.workloads import MORE_WORKLOADS, RESTORES, WORKLOADS, Workload
 
 
 @pytest.fixture
@@ -122,3 +125,12 @@ def test_the_plain_loops_find_the_rows_that_are_there(name: str) -> None:
 def test_every_aim_has_a_workload_or_a_group() -> None:
     """A misspelt one would silently never be spoken of."""
     assert {aim.workload for aim in AIMS} <= BY_NAME.keys() | {"latency", "memory", "sink"}
+
+
+@pytest.mark.parametrize("workload", RESTORES, ids=lambda workload: workload.name)
+def test_an_archive_is_restored_beside_its_rows_as_they_stand(workload: Workload) -> None:
+    """All of its records come back, and the others are the same objects without a layout."""
+    assert restored(workload, Memory(workload.body(0, 50)))() == 50
+    assert contestants(workload).keys() == {"headrace", "without_layout"}
+    plain = workload.without_layout()
+    assert (plain.options, plain.bucket, plain.records) == ({}, workload.bucket, workload.records)
