@@ -11,7 +11,8 @@ from ingest.kafka.group_metadata import parse_group_metadata
 from ingest.kafka.kafka_clients import Properties, new_consumer
 from ingest.threads import start_thread
 
-_POLL_SECONDS: Final = 0.1
+# How late it may notice that it is to leave; whatever the group says wakes it at once.
+_POLL_SECONDS: Final = 0.5
 
 # After one of these the member is no more, whatever the consumer does next.
 _ENDS: Final = frozenset(

@@ -21,7 +21,8 @@ from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
-_POLL_SECONDS: Final = 0.2
+# How late it may notice that it is to close; a record wakes it at once.
+_POLL_SECONDS: Final = 0.5
 _CALL_SECONDS: Final = 10.0
 # How soon a wait notices that nobody waits for its end any more.
 _WAIT_SECONDS: Final = 0.5

@@ -56,6 +56,8 @@ from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady, Slo
 _log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 0.25
+# Where nothing happens there is little to show: a worker may have hundreds of such connectors.
+_QUIET_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +115,10 @@ class EventLoop:
     def run(self, publish: Callable[[SlotStates], None]) -> None:
         """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
 
-        `publish` is called about four times a second to show what is going on.
+        `publish` is called about four times a second to show what is going on, once while nothing is.
         """
-        published = 0.0
+        looked = published = 0.0
+        has_news = True
         while not self._is_over and not self._stop.asked.is_set():
             self._failures.raise_first()
             try:
@@ -123,13 +126,17 @@ class EventLoop:
             except queue.Empty:
                 pass
             else:
+                has_news = True
                 self._handle_waiting(self._handle)
             self._plan()
             now = time.monotonic()
-            if now - published >= _IDLE_SECONDS:
-                published = now
+            if now - looked < _IDLE_SECONDS:
+                continue
+            looked = now
+            if has_news or now - published >= _QUIET_SECONDS:
+                published, has_news = now, False
                 publish(self._supervisor.slots)
-                self._check_deadlines(now)
+            self._check_deadlines(now)
 
     def drain(self, is_over: Callable[[], bool]) -> None:
         """Take what still comes, planning nothing new, until `is_over`; for the time of stopping."""

@@ -27,7 +27,6 @@ from spark.s3.upload_calls import UploadCalls
 _log = structlog.get_logger(__name__)
 
 _THREADS: Final = 8
-_LOOK_SECONDS: Final = 0.5
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _PART: Final = "completion"
@@ -53,24 +52,25 @@ class Completer:
         self._expiry_ms = expiry_ms
         self._entry_of = entry_of
         self._closing = threading.Event()
-        self._waiting: queue.SimpleQueue[SealedObject] = queue.SimpleQueue()
-        for number in range(_THREADS):
-            start_thread(self._run, name=f"completer-{number}")
+        self._waiting: queue.SimpleQueue[SealedObject | None] = queue.SimpleQueue()
+        self._threads = 0
 
     def submit(self, sealed: SealedObject) -> None:
-        """Complete the object's uploads in their order. Does not block."""
+        """Complete the object's uploads in their order. Does not block; called by one thread."""
+        # Most leaders are left nothing: a worker with many sinks has no threads for it.
+        if self._threads < _THREADS:
+            start_thread(self._run, name=f"completer-{self._threads}")
+            self._threads += 1
         self._waiting.put(sealed)
 
     def close(self) -> None:
         """Begin nothing more; the next leader completes what is left."""
         self._closing.set()
+        for _ in range(self._threads):
+            self._waiting.put(None)
 
     def _run(self) -> None:
-        while not self._closing.is_set():
-            try:
-                sealed = self._waiting.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                continue
+        while (sealed := self._waiting.get()) is not None and not self._closing.is_set():
             self._complete(sealed)
 
     def _complete(self, sealed: SealedObject) -> None:

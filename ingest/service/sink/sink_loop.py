@@ -45,6 +45,8 @@ from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotR
 _log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 0.25
+# Where nothing happens there is little to show: a worker may have hundreds of such connectors.
+_QUIET_SECONDS: Final = 1.0
 _TICK_SECONDS: Final = 1.0
 _SURVEY_SECONDS: Final = 5.0
 
@@ -90,18 +92,22 @@ class SinkLoop:
 
     def run(self, publish: Callable[[], None]) -> None:
         """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot go on."""
-        published = 0.0
+        looked = published = 0.0
+        has_news = True
         self.apply(self._parts.archive.begin())
         while not self._stop.asked.is_set():
             self._failures.raise_first()
-            self._take(self._wait_seconds())
+            has_news |= self._take(self._wait_seconds())
             self._act()
             now = time.monotonic()
-            if now - published >= _IDLE_SECONDS:
-                published = now
+            if now - looked < _IDLE_SECONDS:
+                continue
+            looked = now
+            if has_news or now - published >= _QUIET_SECONDS:
+                published, has_news = now, False
                 publish()
-                if self._until is not None and self._is_over(self._until, now):
-                    return
+            if self._until is not None and self._is_over(self._until, now):
+                return
 
     def drain(self, is_over: Callable[[], bool]) -> None:
         """Take what still comes, granting nothing new, until `is_over`; for the time of stopping."""
@@ -119,13 +125,18 @@ class SinkLoop:
         now = time.monotonic()
         return min(_IDLE_SECONDS, max(0.0, self._tick_at - now), max(0.0, self._survey_at - now))
 
-    def _take(self, seconds: float) -> None:
+    def _take(self, seconds: float) -> bool:
+        """Whether there was anything."""
         try:
             self._handle(self._inbox.get(timeout=max(0.001, seconds)))
+        except queue.Empty:
+            return False
+        try:
             for _ in range(1000):
                 self._handle(self._inbox.get_nowait())
         except queue.Empty:
-            return
+            pass
+        return True
 
     def _act(self) -> None:
         now = time.monotonic()
