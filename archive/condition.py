@@ -87,8 +87,8 @@ def problems_of(
         problems.append(active_members(group, members))
     if counts.pending_objects > max_pending:
         problems.append(
-            f"{counts.pending_objects} sealed objects wait to be completed, more than {max_pending}: nothing "
-            "more is filled until S3 completes uploads again."
+            f"{counts.pending_objects} sealed objects wait to be completed, more than {max_pending}: S3 "
+            "completes uploads more slowly than they are sealed, or not at all."
         )
     if counts.oldest_pending_ms is not None and counts.oldest_pending_ms > max_pending_age_ms:
         problems.append(

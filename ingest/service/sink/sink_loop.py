@@ -37,7 +37,7 @@ from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
-from ingest.service.sink.until_archived import UntilArchived
+from ingest.service.sink.until_archived import SinkPatience, UntilArchived
 from ingest.service.stop import Stop
 from ingest.threads import ThreadFailures
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
@@ -81,8 +81,7 @@ class SinkLoop:
         self._stop = stop
         self._failures = failures
         self._until = until
-        self._patience_seconds = patience_seconds
-        self._active_at = time.monotonic()
+        self._patience = SinkPatience(patience_seconds, time.monotonic())
         self._tick_at = self._survey_at = 0.0
         self._has_surveyed = False
         self.slots: SinkSlots | None = None
@@ -231,13 +230,12 @@ class SinkLoop:
             )
         if self._has_surveyed and (effects := until.advance(now)) is not None:
             self.apply(effects)
-        if parts.archive.problems(clock.wall_ms()) or parts.statistics.problems:
-            if now - self._active_at > self._patience_seconds:
-                raise Unavailable(
-                    f"--until-idle: what is left waits for something outside: {self._first_problem()}"
-                )
-        else:
-            self._active_at = now
+        has_problem = bool(parts.archive.problems(clock.wall_ms()) or parts.statistics.problems)
+        progress = (parts.statistics.records, parts.statistics.objects)
+        if self._patience.is_over(now, has_problem=has_problem, progress=progress):
+            raise Unavailable(
+                f"--until-idle: what is left waits for something outside: {self._first_problem()}"
+            )
         return until.is_over
 
     def _first_problem(self) -> str:
