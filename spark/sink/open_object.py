@@ -16,6 +16,7 @@ from spark.s3.upload_errors import UploadEnded
 from spark.sink.in_flight import InFlight
 from spark.sink.part_buffer import Part, PartBuffer
 from spark.sink.send_pool import SendPool
+from spark.sink.spill import SpillLost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class OpenObject:
         self._unanswered = 0
         self._is_abandoned = False
         self.failure: BaseException | None = None
-        """Why it cannot be sealed any more: UploadEnded."""
+        """Why it cannot be sealed any more: UploadEnded, SpillLost."""
 
     @property
     def object_id(self) -> str:
@@ -95,11 +96,17 @@ class OpenObject:
         self._changed(self, True)
 
     def spill(self) -> None:
-        """Write to disk what is in memory; blocks. OSError when the disk refuses it: nothing is lost then."""
+        """Write to disk what is in memory; blocks. OSError when the disk refuses it: nothing is lost then.
+
+        What was written before and is not there any more is this object's failure.
+        """
         self._append(self._encoder.drain(end_block=True))
-        for part in self._held:
-            part.spill(self._buffer.directory)
-        self._buffer.spill()
+        try:
+            for part in self._held:
+                part.spill(self._buffer.directory)
+            self._buffer.spill()
+        except SpillLost as error:
+            self.failure = self.failure or error
 
     def seal(self, *, key: str | None = None, tags: Mapping[str, str] | None = None) -> "Future[Upload]":
         """What the ledger needs, once all parts are answered: the last one is sent beside.

@@ -47,7 +47,7 @@ class Part:
         return self._tail if self._spilled is None else self
 
     def open(self) -> BinaryIO:
-        """A new reader at the first byte, which can seek; OSError when the file is not there."""
+        """A new reader at the first byte, which can seek; SpillLost when the file is not there any more."""
         if self._spilled is None:
             return io.BytesIO(self._tail)
         return io.BufferedReader(_Joined(self._spilled.open(), self._spilled.size, self._tail), _READ_BYTES)
@@ -55,9 +55,9 @@ class Part:
     def spill(self, directory: SpillDirectory) -> None:
         """Write to disk what is in memory; OSError leaves it where it was."""
         if self._tail:
-            if self._spilled is None:
-                self._spilled = directory.new_file()
-            self._spilled.append(self._tail)
+            file = self._spilled or directory.new_file()
+            file.append(self._tail)
+            self._spilled = file
             self._tail = b""
 
     def release(self) -> None:

@@ -14,6 +14,7 @@ import structlog
 from ingest.errors import HeadraceError
 from ingest.threads import start_thread
 from spark.s3.upload_errors import UploadEnded
+from spark.sink.spill import SpillLost
 
 _log = structlog.get_logger(__name__)
 
@@ -50,8 +51,8 @@ class SendPool:
     def submit(self, call: Callable[[], T], *, after: "Future[Any] | None" = None) -> "Future[T]":
         """The answer to come. `call` is made beside, when `after` is done, again and again until it succeeds.
 
-        UploadEnded, and errors that are nobody's but ours, end it. A future that is cancelled is not called
-        again; a call that is under way is finished, and its answer dropped.
+        UploadEnded, SpillLost, and errors that are nobody's but ours, end it. A future that is cancelled is
+        not called again; a call that is under way is finished, and its answer dropped.
         """
         queued = _Call(call)
         if after is None:
@@ -108,7 +109,7 @@ class SendPool:
             return
         try:
             answer = queued.call()
-        except UploadEnded as error:
+        except (UploadEnded, SpillLost) as error:
             self._settle(queued, error=error)
         except (HeadraceError, OSError) as error:
             # OSError: a part's file in buffer.dir cannot be read now.

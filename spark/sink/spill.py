@@ -16,6 +16,16 @@ _NEW: Final = ".headrace-new-"
 _LOCK: Final = "lock"
 
 
+class SpillLost(OSError):
+    """Somebody has removed a file in `buffer.dir`: what it held has to be read from Kafka again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} was removed by somebody else: its records are read again. Keep what cleans old files "
+            "away from buffer.dir."
+        )
+
+
 class SpillFile:
     """Bytes in a file, in order. Appended by one thread; read by any when no more is appended."""
 
@@ -26,8 +36,11 @@ class SpillFile:
         self.crc32 = 0
 
     def append(self, data: bytes) -> None:
-        """Write at the end; blocks. OSError leaves what was there before, and nothing of `data`."""
-        number = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+        """Write at the end; blocks. OSError leaves what was there before, and nothing of `data`.
+
+        SpillLost when that is not there.
+        """
+        number = self._opened_to_write()
         try:
             written = 0
             while written < len(data):
@@ -43,8 +56,11 @@ class SpillFile:
         self._directory.add_bytes(len(data))
 
     def open(self) -> BinaryIO:
-        """A reader at the first byte."""
-        return self._path.open("rb")
+        """A reader at the first byte; SpillLost."""
+        try:
+            return self._path.open("rb")
+        except FileNotFoundError as error:
+            raise SpillLost(self._path) from error
 
     def remove(self) -> None:
         """Give the place on disk back; a second time nothing happens."""
@@ -52,6 +68,15 @@ class SpillFile:
         if size:
             self._directory.add_bytes(-size)
         self._path.unlink(missing_ok=True)
+
+    def _opened_to_write(self) -> int:
+        if not self.size:
+            return os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            # Not made again: it would begin with a hole.
+            return os.open(self._path, os.O_WRONLY)
+        except FileNotFoundError as error:
+            raise SpillLost(self._path) from error
 
 
 class SpillDirectory:
@@ -73,7 +98,7 @@ class SpillDirectory:
 
     def new_file(self) -> SpillFile:
         """An empty file; OSError when the folder cannot be made."""
-        if self._folder is None:
+        if self._folder is None or not self._folder.is_dir():
             self._folder = self._made()
         self._files += 1
         return SpillFile(self, self._folder / f"{self._files}.part")
@@ -88,18 +113,28 @@ class SpillDirectory:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def _made(self) -> Path:
+        # Of a folder that somebody has removed, or of an attempt that has failed.
+        self._unlock()
         self.parent.mkdir(parents=True, exist_ok=True)
         # Nobody else may enter it. It gets the name that `remove_stale` knows when it is locked.
         made = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.parent))
-        # Held as long as the process lives: the kernel gives it back also after kill -9.
-        self._lock = (made / _LOCK).open("wb")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
+        try:
+            # Held as long as the process lives: the kernel gives it back also after kill -9.
+            self._lock = (made / _LOCK).open("wb")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
+        except OSError:
+            # It is tried again: no folder is left behind by each attempt.
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
 def remove_stale(parent: Path) -> None:

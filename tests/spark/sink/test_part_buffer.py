@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
@@ -80,3 +81,23 @@ def test_parts_hold_what_was_put_in(steps: list[bytes | str], sizes: list[int]) 
         assert directory.bytes == 0
         directory.close()
         assert list(Path(folder).iterdir()) == []
+
+
+def test_a_part_whose_spilling_failed_is_sent_from_memory(tmp_path: Path) -> None:
+    """Though its file could not even be made: it is not asked for."""
+    parent = tmp_path / "buffer"
+    directory = SpillDirectory(parent)
+    kept = directory.new_file()
+    buffer = PartBuffer(directory, lambda _: 100)
+    buffer.append(b"content")
+    part = buffer.last_part()
+    assert part is not None
+    (folder,) = parent.iterdir()
+    # Its name, where a file is to be, is a folder's.
+    (folder / "2.part").mkdir()
+    with pytest.raises(IsADirectoryError):
+        part.spill(directory)
+    assert (part.body(), part.memory_bytes) == (b"content", 7)
+    assert content(part) == b"content"
+    kept.remove()
+    directory.close()

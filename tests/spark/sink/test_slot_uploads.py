@@ -11,6 +11,7 @@ from ingest.model.sink_entries import SealedObject, Upload
 from spark.s3.completion import CompletionState
 from spark.s3.upload_errors import UploadEnded
 from spark.sink.slot_uploads import SlotUploads
+from spark.sink.spill import SpillLost
 from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
@@ -202,6 +203,25 @@ def test_a_disk_that_refuses_is_a_problem_that_passes(tmp_path: Path) -> None:
     uploads.balance()
     assert (uploads.problems(), uploads.is_full) == ({}, False)
     assert (uploads.buffered_bytes, uploads.spilled_bytes, opened.size) == (0, 1800, 1800)
+    uploads.close()
+
+
+def test_an_object_whose_spilled_bytes_are_gone_has_failed(tmp_path: Path) -> None:
+    """Whether more is to be spilled or it is to be sent; the slot goes on, and reads its records again."""
+    calls = upload_calls("nobody", endpoint="http://127.0.0.1:1")
+    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=1000, directory=tmp_path)
+    opened = uploads.open(BytesEncoder(), object_id="id", bucket="nobody", key=None)
+    opened.add(as_records(bytes(1800)))
+    uploads.balance()
+    assert (uploads.spilled_bytes, opened.failure) == (1800, None)
+    for path in tmp_path.glob("*/*.part"):
+        path.unlink()
+    opened.add(as_records(bytes(1800)))
+    uploads.balance()
+    assert isinstance(opened.failure, SpillLost)
+    assert uploads.problems() == {}
+    opened.abandon()
+    assert (uploads.buffered_bytes, uploads.spilled_bytes) == (0, 0)
     uploads.close()
 
 

@@ -3,12 +3,13 @@
 import errno
 import multiprocessing
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from spark.sink.spill import SpillDirectory, SpillFile, remove_stale
+from spark.sink.spill import SpillDirectory, SpillFile, SpillLost, remove_stale
 
 
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
@@ -30,6 +31,36 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
     file.remove()
     file.remove()
     assert directory.bytes == 0
+
+
+def test_a_file_that_somebody_removed_is_said_to_be_lost(tmp_path: Path) -> None:
+    """It is not made again with a hole where its first bytes were, and cannot be read."""
+    directory = SpillDirectory(tmp_path)
+    file = directory.new_file()
+    file.append(b"content")
+    (path,) = tmp_path.glob("*/1.part")
+    path.unlink()
+    with pytest.raises(SpillLost, match=r"1\.part was removed by somebody else: its records are read again"):
+        file.append(b"more")
+    with pytest.raises(SpillLost):
+        file.open()
+    assert list(tmp_path.glob("*/*.part")) == []
+    directory.close()
+
+
+def test_a_folder_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    """For the files that come."""
+    directory = SpillDirectory(tmp_path / "buffer")
+    directory.new_file().append(b"content")
+    shutil.rmtree(tmp_path / "buffer")
+    file = directory.new_file()
+    file.append(b"again")
+    with file.open() as reader:
+        assert reader.read() == b"again"
+    (folder,) = (tmp_path / "buffer").iterdir()
+    assert (folder / "lock").exists()
+    directory.close()
+    assert list((tmp_path / "buffer").iterdir()) == []
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
