@@ -22,6 +22,7 @@ from ingest.model.slot_protocol import BatchOutcome, Finished
 from spark.consumer.partition_reader import PartitionReader
 from spark.consumer.reader_events import LostOffsets, PartitionFault
 from spark.formats.stored_content import has_content
+from spark.kafka_records import KafkaRecords
 from spark.producer import SlotRevoked, TransactionalProducer
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import new_upload_calls
@@ -37,6 +38,8 @@ from spark.task.driver_connection import DriverConnection
 _log = structlog.get_logger(__name__)
 
 _FETCH_RECORDS: Final = 10_000
+# What is fetched at once is there several times while it is decoded, grouped and encoded.
+_FETCH_BYTES: Final = 4 * 1024 * 1024
 # The longest wait for records: how soon an end, a void slot and a finished upload are noticed.
 _FETCH_SECONDS: Final = 0.2
 _FULL_SECONDS: Final = 0.1
@@ -101,6 +104,7 @@ class SinkRun:
         self._progress_at = 0.0
         self._quiet_commit_at = time.monotonic()
         self._problems: dict[str, str] = {}
+        self._fetch_records = _FETCH_RECORDS
 
     def run(self) -> Finished:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
@@ -167,7 +171,8 @@ class SinkRun:
 
     def _fetch(self, seconds: float) -> None:
         try:
-            for records in self._reader.poll(_FETCH_RECORDS, self._patience(seconds)):
+            for records in self._reader.poll(self._fetch_records, self._patience(seconds)):
+                self._measure(records)
                 work = self._work[TopicPartition(records.topic, records.partition)]
                 work.add(records, wall_ms())
                 self._note_stop(work)
@@ -184,6 +189,11 @@ class SinkRun:
                 self._work[partition].read_to(position)
         for event in self._reader.drain_events():
             self._on_event(event)
+
+    def _measure(self, records: KafkaRecords) -> None:
+        """The next fetch is of as many records like these as fit."""
+        bytes_each = max(records.payload_bytes() // len(records), 1)
+        self._fetch_records = min(max(_FETCH_BYTES // bytes_each, 1), _FETCH_RECORDS)
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""
