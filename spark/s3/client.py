@@ -1,6 +1,6 @@
 """A botocore client of S3, made in one place: its connections, its credentials, and no retries of its own."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from botocore import UNSIGNED
 from botocore.config import Config
@@ -9,6 +9,9 @@ from ingest.aws_credentials import SigningCredentials, is_anonymous, session_wit
 from ingest.settings.proxy import proxy_config
 from ingest.settings.settings import S3Settings
 from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
+
+# A proxy that keeps a part until it is whole takes it at once, and answers when S3 has it.
+UPLOAD_ANSWER_SECONDS: Final = 120
 
 
 class S3Client(NamedTuple):
@@ -32,7 +35,7 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
         # Retries are `spark.s3.retries`; two layers of them would multiply.
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
+        read_timeout=UPLOAD_ANSWER_SECONDS if uploads else READ_SECONDS,
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
         s3=s3_config,
