@@ -48,7 +48,8 @@ sink that ends by itself.
 
 **{kills} kills, {harms} faults in all; {rows:,} records in {objects:,} objects: {lost} in no object,
 {duplicated} in two.** The sink ended by itself {ended}. The time to recover runs from the fault (one that
-lasts: from its end) to the next completed object.
+lasts: from its end) to the next completed object; with two instances the one that was killed or stopped is
+started again within it, and Spark with it.
 """
 
 
