@@ -129,6 +129,8 @@ class SourceTraces:
         steps += [_read_span(read, end) for read in way.reads]
         if way.commit is not None:
             begin, acknowledged = way.commit
+            # A transaction has rows of several objects: before the first of this one it was about others.
+            begin = max(begin, min(first_ns, acknowledged))
             attributes = {trace.TRANSACTIONS: way.transactions}
             steps.append(Span(name="commit", start_ns=begin, end_ns=acknowledged, attributes=attributes))
         error = printable(entry.error or "") if entry.state is State.QUARANTINED else None

@@ -90,6 +90,7 @@ def test_random_keys_that_arrive_while_it_lists(route: Route, service: Service) 
 
 def test_globs_leave_out_and_leave_no_trace(route: Route, service: Service) -> None:
     """What include and exclude leave out has no entry; its neighbours of the same second are read."""
+    until_sync(lambda: service.status()["pending_objects"] == 0, seconds=10, what="all before it shown")
     before = service.status()["objects"]
     left_out = ["in/x/left-out-1.jsonl", "in/x/other.csv"]
     upload_all(route, {key: rows(key, 1) for key in left_out}, counts=False)
@@ -98,6 +99,7 @@ def test_globs_leave_out_and_leave_no_trace(route: Route, service: Service) -> N
     await_full_listing(service)
 
     assert route.account() == (0, 0)
+    until_sync(lambda: service.status()["objects"] != before, seconds=10, what="what has changed, shown")
     now = service.status()["objects"]
     assert {state: count - before[state] for state, count in now.items() if count != before[state]} == {
         "done": 1
@@ -132,6 +134,7 @@ def test_five_thousand_random_keys(route: Route, service: Service) -> None:
 def arrive(route: Route, service: Service, count: int) -> None:
     """Upload so many objects in ten parts, with listings between them, and account for every row."""
     await_all(service, route, seconds=90)
+    until_sync(lambda: service.status()["pending_objects"] == 0, seconds=10, what="all before it shown")
     done = service.status()["objects"]["done"]
     part = count // 10
     for begin in range(0, count, part):
@@ -146,6 +149,10 @@ def arrive(route: Route, service: Service, count: int) -> None:
     await_all(service, route, seconds=30 + count / 50)
 
     assert route.account() == (0, 0)
+    # What is shown follows what is in Kafka by moments.
+    until_sync(
+        lambda: service.status()["objects"]["done"] - done >= count, seconds=10, what="all of them shown"
+    )
     assert service.status()["objects"]["done"] - done == count
 
 

@@ -101,6 +101,21 @@ def test_an_objects_way_through_a_source() -> None:
     }
 
 
+def test_a_transaction_that_began_before_the_read_is_shown_from_there() -> None:
+    """Until then it was about the objects before."""
+
+    def act(statistics: Statistics, clock: _Clock) -> None:
+        clock.seconds = 1_002
+        statistics.granted(1, 4, [_split()])
+        clock.seconds = 1_005
+        statistics.committed(_committed(1, ONE, seconds=4.0))
+        statistics.ended([_ended(DONE)], at(1_005_000))
+
+    (trace,) = _source(act)
+
+    assert _spans(trace)[-2:] == [("read", 1_002, 1_005), ("commit", 1_002, 1_005)]
+
+
 def test_an_object_of_last_year_begins_when_it_was_listed() -> None:
     """LastModified is no part of its way."""
 
