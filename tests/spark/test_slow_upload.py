@@ -13,9 +13,9 @@ from spark.s3 import client
 from tests.spark.sink.upload_settings import upload_calls
 
 _BODY = bytes(16 * 1024 * 1024)
-_TIMEOUT = 1.0
+_TIMEOUT = 2.0
 # The kernel holds some MiB, which are taken after the last byte was sent.
-_ANSWER_TIMEOUT = 3.0
+_ANSWER_TIMEOUT = 8.0
 _ANSWER = b'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
 
 
@@ -92,7 +92,7 @@ def test_a_part_may_take_longer_than_the_timeout_while_it_flows() -> None:
         began = time.monotonic()
         upload_calls("b", endpoint=server.url, retries=0).part("b", "k", "u", 1, _BODY)
 
-        assert time.monotonic() - began > 2 * _TIMEOUT
+        assert time.monotonic() - began > _TIMEOUT
         assert server.requests == 1
 
 
