@@ -1,17 +1,14 @@
 """What is known of the objects of archives that are cut, damaged, renamed or mixed."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from layouts.content import RowFormat, row_format
 from layouts.names import ArchiveName, ObjectKind
-from spark.rows import RowBatch
 from tests.layouts.archive import NAMES, Archive
 from tests.layouts.decoding import plain
 from tests.layouts.restoring import enveloped, wanted_format
 from tests.layouts.test_archive_names import name_of
-
-Record = tuple[Any, ...]
 
 
 def values_in(source: Archive) -> Iterator[ArchiveName]:
@@ -20,20 +17,6 @@ def values_in(source: Archive) -> Iterator[ArchiveName]:
         name = name_of(source, key)
         if name is not None and name.kind is ObjectKind.VALUES and not name.tombstones:
             yield name
-
-
-def records_of(batches: list[RowBatch]) -> list[Record]:
-    """Key, value, headers and time of each row, the bad ones left out."""
-    return [
-        (
-            None if batch.keys is None else batch.keys.get(row),
-            batch.values.get(row),
-            () if batch.headers is None else batch.headers[row],
-            -1 if batch.timestamps_ms is None else int(batch.timestamps_ms[row]),
-        )
-        for batch in batches
-        for row in range(len(batch))
-    ]
 
 
 def ends_are_told(source: Archive, name: ArchiveName) -> bool:

@@ -10,8 +10,9 @@ from spark.rows import RowBatch
 from tests.layouts.archive import NAMES, Archive, archive
 from tests.restore.archive_bucket import settings_of
 from tests.restore.archive_options import restore_config
-from tests.restore.mutated_objects import ENVELOPED, Record, ends_are_told, records_of, values_in
+from tests.restore.mutated_objects import ENVELOPED, ends_are_told, values_in
 from tests.restore.one_object import batches_of, decoded, values_of
+from tests.support.batch_records import Record, records_of
 
 
 def _read(source: Archive, key: str, content: bytes) -> tuple[list[Record], bool]:

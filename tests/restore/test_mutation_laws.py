@@ -15,8 +15,9 @@ from spark.rows import RowBatch
 from tests.layouts.archive import NAMES, archive
 from tests.restore.archive_bucket import settings_of
 from tests.restore.archive_options import restore_config
-from tests.restore.mutated_objects import ENVELOPED, ends_are_told, records_of, values_in
+from tests.restore.mutated_objects import ENVELOPED, ends_are_told, values_in
 from tests.restore.one_object import batches_of
+from tests.support.batch_records import records_of
 
 _GZIP: Final = b"\x1f\x8b"
 _EXAMPLES: Final = settings(max_examples=40, deadline=None)

@@ -1,10 +1,9 @@
 """What a client of a running sink's REST interface asks."""
 
-import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
+
+from tests.support import rest_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +15,7 @@ class RestCalls:
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the answer's JSON, None where it has none."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/connectors/{self.name}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server
-                raw, status = answer.read(), answer.status
-        except urllib.error.HTTPError as error:
-            with error:
-                raw, status = error.read(), error.code
-        return status, json.loads(raw) if raw else None
+        return rest_request.ask(f"http://127.0.0.1:{self.port}/connectors/{self.name}{path}", method, body)
 
     def offset(self) -> int:
         """The sum of all partitions' offsets."""

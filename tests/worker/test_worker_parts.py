@@ -3,7 +3,6 @@
 import json
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ from tests.worker.both_ways import BothWays
 from tests.worker.worker_process import WorkerProcess, source_config
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[list[WorkerProcess]]:
-    """Two workers of one group, not started; killed at the end if they still run."""
-    group = aws.unique("group")
-    made = [WorkerProcess(folder=tmp_path, group=group) for _ in range(2)]
-    yield made
-    for one in made:
-        one.kill()
 
 
 def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(

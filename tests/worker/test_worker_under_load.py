@@ -23,16 +23,6 @@ _BY_REGION = "region={{value:region}}/{{topic}}/{{partition}}/{{start_offset}}{{
 _REGIONS = ("eu", "us", "ap")
 
 
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[list[WorkerProcess]]:
-    """Two workers of one group, not started; killed at the end if they still run."""
-    group = aws.unique("group")
-    made = [WorkerProcess(folder=tmp_path, group=group) for _ in range(2)]
-    yield made
-    for one in made:
-        one.kill()
-
-
 @contextmanager
 def repeated(act: Callable[[int], None], *, pause: float) -> Iterator[None]:
     """Do it again and again, with the number of the turn, as long as the block lasts."""

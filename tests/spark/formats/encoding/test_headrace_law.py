@@ -18,6 +18,7 @@ from tests.ingest.settings.loading import load_with
 from tests.spark.formats.encoding.outputs import converted, encoded, fetched, output
 from tests.spark.formats.encoding.records import RECORDS, kafka_records
 from tests.spark.formats.memory_source import MemorySource
+from tests.support.batch_records import Record, records_of
 
 _PACKED: Final = [
     *((OutputFormat.JSONL, each) for each in (Compression.NONE, Compression.GZIP, Compression.ZSTD)),
@@ -54,18 +55,9 @@ def _restored(content: bytes, records: KafkaRecords, name: str) -> list[RowBatch
     )
 
 
-def _parts(batches: list[RowBatch]) -> list[tuple[object, ...]]:
+def _parts(batches: list[RowBatch]) -> list[Record]:
     assert [bad for batch in batches for bad in batch.bad] == []
-    return [
-        (
-            None if batch.keys is None else batch.keys.get(row),
-            batch.values.get(row),
-            () if batch.headers is None else batch.headers[row],
-            -1 if batch.timestamps_ms is None else int(batch.timestamps_ms[row]),
-        )
-        for batch in batches
-        for row in range(len(batch))
-    ]
+    return records_of(batches)
 
 
 @pytest.mark.parametrize(("wanted", "compression"), _PACKED)
