@@ -40,13 +40,14 @@ from ingest.worker.assignment import assign
 from ingest.worker.changes import ConnectorChanges
 from ingest.worker.configuration_topic import ConfigurationTopic
 from ingest.worker.connector_files import ConnectorFiles
+from ingest.worker.forwarding import forward
 from ingest.worker.hosted_connector import HostedConnector, LoadSettings
 from ingest.worker.hosted_connectors import HostedConnectors
 from ingest.worker.liveness import Liveness
 from ingest.worker.shared_slots import SharedSpark
 from ingest.worker.worker_directory import WorkerDirectory
 from ingest.worker.worker_pages import WorkerPages
-from ingest.worker.worker_routes import Membership, WorkerRoutes, changing_acts, forward, refused_acts
+from ingest.worker.worker_routes import Membership, WorkerRoutes, changing_acts, refused_acts
 from ingest.worker.worker_settings import WorkerSettings
 
 _log = structlog.get_logger(__name__)

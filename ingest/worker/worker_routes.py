@@ -1,12 +1,11 @@
 """Connect's REST interface of a worker: what it answers itself, and what it passes to another one."""
 
-import http.client
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
 from ingest.http import Request, Response
 from ingest.model.connector_records import ConnectorRecord, WorkersRecord
@@ -14,14 +13,12 @@ from ingest.rest.rest_routes import RestRoutes, info_of
 from ingest.rest.router import Acts, Call, Refused, refusing
 from ingest.rest.shapes import error_response
 from ingest.worker.changes import ConnectorChanges, texts_of
+from ingest.worker.forwarding import FORWARDED, WorkerSilent, forward
 from ingest.worker.worker_directory import WorkerDirectory
 
-FORWARDED: Final = "Headrace-Forwarded"
-_FORWARD_SECONDS: Final = 100.0
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _CONNECTOR_PARTS: Final = 2
-_PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +133,8 @@ class WorkerRoutes:
     def _forward(self, url: str, request: Request) -> Response:
         try:
             return forward(url, request)
+        except WorkerSilent as error:
+            return _silent(url, request.method, error)
         except OSError as error:
             if request.method in {"GET", "HEAD"}:
                 # What the configuration topic says, and that nobody runs it.
@@ -212,32 +211,22 @@ def is_change(method: str, parts: list[str]) -> bool:
             return False
 
 
-def forward(url: str, request: Request, *, seconds: float = _FORWARD_SECONDS) -> Response:
-    """Another worker's answer to this request; OSError when it does not answer."""
-    where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=seconds)
-    headers = {name: str(request.headers[name]) for name in _PASSED_ON if request.headers[name] is not None}
-    path = f"{request.path}?{request.query}" if request.query else request.path
-    try:
-        connection.request(request.method, path, body=request.body, headers=headers | {FORWARDED: "1"})
-        answer = connection.getresponse()
-        body = answer.read()
-        location = answer.getheader("Location")
-        return Response(
-            HTTPStatus(answer.status),
-            answer.getheader("Content-Type"),
-            body,
-            headers=() if location is None else (("Location", location),),
-        )
-    except http.client.HTTPException as error:
-        raise OSError(f"it answered {error!r}") from error
-    finally:
-        connection.close()
-
-
 def _conflict(why: str) -> Response:
     return error_response(
         HTTPStatus.CONFLICT, f"Cannot complete request momentarily due to a rebalance: {why}; try again"
+    )
+
+
+def _silent(url: str, method: str, error: OSError) -> Response:
+    """As Connect words a request that it could not pass on."""
+    unknown = (
+        "" if method in {"GET", "HEAD"} else " Whether it was carried out is not known: read it back first."
+    )
+    return error_response(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        f"IO Error trying to forward REST request: the worker at {url} is the one to ask, and {error}. If "
+        "its process is stopped or hangs, restart it; once its session.timeout.ms is over another worker "
+        f"takes its place, and the request may be repeated.{unknown}",
     )
 
 
