@@ -85,6 +85,11 @@ class ConvertedColumn(ABC):
     def texts(self) -> Column:
         """The bytes or text of each value; of typed values their JSON. A null is a null."""
 
+    @property
+    def has_array(self) -> bool:
+        """Whether `arrow` gives the values: of typed values whose JSON is wanted it does not."""
+        return True
+
     @abstractmethod
     def arrow(self) -> Any:
         """The values as one Arrow array: binary, strings, or of the schema's type."""

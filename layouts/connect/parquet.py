@@ -53,8 +53,13 @@ class Difference:
 def parquet_schema(tree: Tree) -> Any:
     """The Arrow schema, with the metadata of the file, of rows of an Avro record.
 
-    Raises InvalidSchema for what Parquet cannot hold: a record without fields, a bare null.
+    Raises InvalidSchema for what Parquet cannot hold: a record without fields, a bare null, a union as a row.
     """
+    if isinstance(tree, list):
+        raise InvalidSchema(
+            "a row of Parquet is a record, and the value is a union of several types; write "
+            "output.format=avro or jsonl"
+        )
     metadata = {"parquet.avro.schema": avro_text(tree), "writer.model.name": "avro"}
     return pa.schema(list(_kind(tree)), metadata=metadata)
 

@@ -71,6 +71,8 @@ class _Writer:
         self._options = options
         self._known: dict[ConnectSchema, Tree] = {}
         self._unnamed = 0
+        # Where the field is that is being written.
+        self._path: list[str] = []
 
     def of(self, schema: ConnectSchema, *, bare: bool = False) -> Tree:
         """The tree of a schema; `bare`: without the null that an optional one may be."""
@@ -79,6 +81,7 @@ class _Writer:
             members = [
                 self.of(each.schema.as_optional(optional=False), bare=True) for each in required.fields
             ]
+            self._check_members(members)
             return ["null", *members] if schema.optional else members
         tree = self._known.get(required)
         if tree is None:
@@ -88,6 +91,20 @@ class _Writer:
         # A default is a value of the first member. AvroData puts null first for structs in any case.
         is_first = schema.default is not None and schema.type is not Type.STRUCT
         return [tree, "null"] if is_first else ["null", tree]
+
+    def _check_members(self, members: list[Tree]) -> None:
+        """InvalidSchema where Avro takes two types of a union for one, such as text and an enum as text."""
+        kinds = [
+            f"{each.get('namespace')}.{each['name']}" if "name" in each else str(each["type"])
+            for each in members
+        ]
+        twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
+        if twice is not None:
+            where = f"the field {'.'.join(self._path)}" if self._path else "it"
+            raise InvalidSchema(
+                f"{where} is a union with two types that both are {twice} in the Avro schema of an object; "
+                "change one of them, or write output.format=jsonl"
+            )
 
     def _tree(self, schema: ConnectSchema) -> Tree:
         tree = self._body(schema)
@@ -124,10 +141,10 @@ class _Writer:
         return record(name, space, fields, **({} if doc is None else {"doc": doc}))
 
     def _field(self, name: str, schema: ConnectSchema, doc: str | None) -> Tree:
-        field: dict[str, Any] = {
-            "name": scrubbed(name) if self._options.scrub_names else name,
-            "type": self.of(schema),
-        }
+        self._path.append(name)
+        shown = scrubbed(name) if self._options.scrub_names else name
+        field: dict[str, Any] = {"name": shown, "type": self.of(schema)}
+        self._path.pop()
         if doc is not None:
             field["doc"] = doc
         if schema.default is None:

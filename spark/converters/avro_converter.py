@@ -1,5 +1,6 @@
 """Keys and values in the schema registry's framing: a zero byte, the schema's id, the Avro datum."""
 
+from enum import Enum, auto
 from typing import Any, Final
 
 import numpy as np
@@ -23,14 +24,37 @@ _NO_ID: Final = -1
 _NULLS: Final = ColumnSchema(arrow=pa.null(), avro='"null"')
 
 
+class AvroUse(Enum):
+    """What the output makes of the values."""
+
+    TEXTS = auto()
+    """Their JSON, in Headrace's own form."""
+    DATA = auto()
+    """Their data, copied; columns where the schema has them."""
+    COLUMNS = auto()
+    """Columns, which unions of several types and types that refer to themselves do not have."""
+    CONNECT = auto()
+    """Columns as Kafka Connect has them: a union of several types is a struct with a field for each."""
+    CONNECT_TEXTS = auto()
+    """The same, to be shown as JSON: what has no columns is as TEXTS."""
+
+
+_OF_CONNECT: Final = frozenset({AvroUse.CONNECT, AvroUse.CONNECT_TEXTS})
+_OF_COLUMNS: Final = frozenset({AvroUse.COLUMNS, AvroUse.CONNECT})
+
+
 class _Version:
     """One schema of the registry, as far as it can be read."""
 
-    def __init__(self, number: int, text: str, style: JsonFormat, *, wants_texts: bool) -> None:
-        self.reader = AvroReader(parse_schema(text), style, wants_texts=wants_texts)
-        self.schema = ColumnSchema(
-            arrow=self.reader.type, avro=text, version=number, connect=_connect_schema(text)
-        )
+    def __init__(self, number: int, text: str, style: JsonFormat, use: AvroUse) -> None:
+        node, connect = parse_schema(text), _connect_schema(text)
+        has_branches = use in _OF_CONNECT
+        self.wants_texts = use is AvroUse.TEXTS
+        self.reader = AvroReader(node, style, wants_texts=self.wants_texts, has_branches=has_branches)
+        if use is AvroUse.CONNECT_TEXTS and not self.reader.has_columns:
+            self.wants_texts = True
+            self.reader = AvroReader(node, style, wants_texts=True)
+        self.schema = ColumnSchema(arrow=self.reader.type, avro=text, version=number, connect=connect)
 
 
 def _connect_schema(text: str) -> ConnectSchema | None:
@@ -41,25 +65,13 @@ def _connect_schema(text: str) -> ConnectSchema | None:
 
 
 class AvroConverter:
-    """Avro by the schemas of a registry. `wants_texts`: the output shows values as JSON.
+    """Avro by the schemas of a registry, for keys or values (`what`)."""
 
-    `wants_columns`: it has no place for data that fit no columns (unions of several types, recursion).
-    """
-
-    def __init__(
-        self,
-        registry: RegistrySettings,
-        what: str,
-        style: JsonFormat,
-        *,
-        wants_texts: bool,
-        wants_columns: bool,
-    ) -> None:
+    def __init__(self, registry: RegistrySettings, what: str, style: JsonFormat, use: AvroUse) -> None:
         self._schemas = RegistrySchemas(registry)
         self._what = what
         self._style = style
-        self._wants_texts = wants_texts
-        self._wants_columns = wants_columns
+        self._use = use
         self._versions: dict[int, _Version | NoSchema] = {}
         self._last: dict[str, int] = {}
 
@@ -74,7 +86,7 @@ class AvroConverter:
         segments = []
         for number in dict.fromkeys(owners[owners != _NO_ID].tolist()):
             rows = np.flatnonzero(owners == number)
-            segments += self._segment(number, column, rows, is_null, faults)
+            segments += self._segment(number, column, topic, rows, is_null, faults)
         unowned = np.flatnonzero(is_null & (owners == _NO_ID))
         if len(unowned):
             segments.append(Segment(unowned, _nulls(len(unowned))))
@@ -95,13 +107,19 @@ class AvroConverter:
         return ids
 
     def _segment(
-        self, number: int, column: Column, rows: Numbers, is_null: np.ndarray, faults: RowFaults
+        self,
+        number: int,
+        column: Column,
+        topic: str,
+        rows: Numbers,
+        is_null: np.ndarray,
+        faults: RowFaults,
     ) -> list[Segment]:
         version = self._version(number)
         filled = rows[~is_null[rows]]
         if isinstance(version, NoSchema):
             for row in filled.tolist():
-                faults.add(row, version.reason, version.message)
+                faults.add(row, version.reason, f"the {self._what} of topic {topic}: {version.message}")
             nulls = rows[is_null[rows]]
             return [Segment(nulls, _nulls(len(nulls)))] if len(nulls) else []
         data = Column(
@@ -126,7 +144,7 @@ class AvroConverter:
         if nulls.any():
             places = np.where(nulls, 0, np.searchsorted(good, kept))
             found = found.take(pa.array(places, mask=nulls))
-        if self._wants_texts:
+        if version.wants_texts:
             return TypedColumn(version.schema, texts=column_of_arrow(found), data=data, style=self._style)
         return TypedColumn(version.schema, array=found, data=data, style=self._style)
 
@@ -143,14 +161,15 @@ class AvroConverter:
 
     def _made(self, number: int, text: str) -> _Version | NoSchema:
         try:
-            version = _Version(number, text, self._style, wants_texts=self._wants_texts)
+            version = _Version(number, text, self._style, self._use)
         except SchemaError as error:
             return NoSchema("schema_unsupported", f"the schema with the id {number} cannot be read: {error}")
-        if self._wants_columns and not version.reader.has_columns:
+        if self._use in _OF_COLUMNS and not version.reader.has_columns:
             return NoSchema(
                 "schema_unsupported",
-                f"the schema with the id {number} has a union of several types, an empty record, or refers "
-                "to itself, which the output's format has no columns for",
+                f"in the schema with the id {number} {version.reader.lack}, which the output has no columns "
+                f"for; change the type, or archive the bytes as they are with {self._what}.converter="
+                "org.apache.kafka.connect.converters.ByteArrayConverter",
             )
         return version
 

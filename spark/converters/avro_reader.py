@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from ingest.columns import Column, Numbers, picked
 from ingest.settings.choices import JsonFormat
 from layouts.arrow import arrow_binary
+from spark.converters.avro_branches import side_by_side, without_columns
 from spark.converters.avro_types import typed, typed_type
 from spark.converters.segments import RowFaults
 from spark.formats.avro_columns import ColumnReader
@@ -30,16 +31,22 @@ _WRONG: Final = (ValueFault, pa.ArrowException, OverflowError)
 
 
 class AvroReader:
-    """Reads the data of one schema."""
+    """Reads the data of one schema; with `has_branches` unions of several types become columns too."""
 
-    def __init__(self, node: Node, style: JsonFormat, *, wants_texts: bool) -> None:
+    def __init__(
+        self, node: Node, style: JsonFormat, *, wants_texts: bool, has_branches: bool = False
+    ) -> None:
         self._node = node
         self._style = style
         self._wants_texts = wants_texts
-        self.has_columns = not is_recursive(node) and has_columns(node)
+        is_plain = not is_recursive(node) and has_columns(node)
+        self.lack = None if is_plain else without_columns(node, has_branches=has_branches)
+        """Which field of the schema has no columns, and why."""
+        self.has_columns = self.lack is None
+        self._branches = side_by_side(node) if self.has_columns and not is_plain else None
         self.type = typed_type(node) if self.has_columns else None
         marked = Node(kind="record", fields=[("datum", node), ("mark", Node(kind="fixed", size=len(_MARK)))])
-        self._columns = ColumnReader(marked) if self.has_columns and ColumnReader.serves(marked) else None
+        self._columns = ColumnReader(marked) if is_plain and ColumnReader.serves(marked) else None
         self._data = DatumReader(node, limit=_DATUM_BYTES, is_strict=has_unions(node))
 
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
@@ -57,11 +64,11 @@ class AvroReader:
         return None if kind is None else pa.array([], kind)
 
     def _read(self, data: Column, rows: Numbers, faults: RowFaults) -> list[tuple[Numbers, Any]]:
-        if self._columns is not None:
-            array = self._at_once(data)
-            if array is not None:
-                return [(rows, array)]
-        if self._columns is None or len(rows) <= _SINGLY:
+        is_divisible = self._columns is not None or self._branches is not None
+        array = self._at_once(data) if self._columns is not None else self._one_by_one(data)
+        if array is not None:
+            return [(rows, array)]
+        if not is_divisible or len(rows) <= _SINGLY:
             return self._singly(data, rows, faults)
         middle = len(rows) // 2
         first, last = np.arange(middle), np.arange(middle, len(rows))
@@ -78,6 +85,16 @@ class AvroReader:
         try:
             return self._shown(pc.struct_field(found, [0]))
         except _WRONG:
+            return None
+
+    def _one_by_one(self, data: Column) -> Any | None:
+        """The columns of data that only the slower reader understands; None where one of them is wrong."""
+        if self._branches is None:
+            return None
+        try:
+            values = [self._value(data.get(index) or b"") for index in range(len(data))]
+            return self._shown(pa.array(values, arrow_type(self._node)))
+        except (*_WRONG, ContainerError, DatumError):
             return None
 
     def _shown(self, raw: Any) -> Any:
@@ -103,7 +120,7 @@ class AvroReader:
         (datum,) = self._data.read(content, 1)
         if datum.fault is not None:
             raise ValueFault(datum.fault)
-        return datum.value
+        return datum.value if self._branches is None else self._branches(datum.value)
 
 
 def _all_marked(marks: Any) -> bool:

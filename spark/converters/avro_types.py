@@ -40,7 +40,10 @@ _PLAIN: Final = {
 
 
 def typed_type(node: Node) -> Any:
-    """The Arrow type of the data of a schema, which `has_columns`."""
+    """The Arrow type of the data of a schema, which `has_columns`.
+
+    A union of several types is a struct with a field for each branch, as Kafka Connect has it.
+    """
     inner = node.nullable or node
     match inner.kind:
         case "record":
@@ -49,17 +52,29 @@ def typed_type(node: Node) -> Any:
             return pa.list_(_item("item", inner.content))
         case "map":
             return pa.map_(pa.string(), _item("value", inner.content))
+        case "union":
+            names = zip(branch_names(inner), inner.filled, strict=True)
+            return pa.struct([pa.field(name, typed_type(branch)) for name, branch in names])
         case _:
             return _scalar_type(inner)
 
 
+def branch_names(node: Node) -> list[str]:
+    """What Kafka Connect calls the branches of a union: by their types, or by their names without a space."""
+    return [(each.name or each.kind).rpartition(".")[2] for each in node.filled]
+
+
 def _field(name: str, node: Node, record: Node) -> Any:
     default = {DEFAULT: json.dumps(record.defaults[name])} if name in record.defaults else None
-    return pa.field(name, typed_type(node), node.nullable is not None, default)
+    return pa.field(name, typed_type(node), _is_optional(node), default)
 
 
 def _item(name: str, node: Node) -> Any:
-    return pa.field(name, typed_type(node), node.nullable is not None)
+    return pa.field(name, typed_type(node), _is_optional(node))
+
+
+def _is_optional(node: Node) -> bool:
+    return len(node.filled) < len(node.branches)
 
 
 def _scalar_type(node: Node) -> Any:
@@ -97,6 +112,11 @@ def typed(array: Any, node: Node) -> Any:
             return pa.MapArray.from_arrays(
                 list_offsets(array), keys.cast(pa.string()), values, type=kind, mask=array.is_null()
             )
+        case "union":
+            below = [
+                typed(pc.struct_field(array, [index]), branch) for index, branch in enumerate(inner.filled)
+            ]
+            return pa.StructArray.from_arrays(below, fields=list(kind), mask=array.is_null())
         case "enum":
             return _symbols(array, inner)
         case _:

@@ -10,7 +10,7 @@ from ingest.settings.sink_settings import (
     OutputSettings,
 )
 from layouts.names import LayoutName
-from spark.converters.avro_converter import AvroConverter
+from spark.converters.avro_converter import AvroConverter, AvroUse
 from spark.converters.json_converter import JsonConverter
 from spark.converters.number_converter import NumberConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
@@ -73,15 +73,21 @@ def _of_avro(
     settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool
 ) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: Avro has a registry"
-    by_schema = _writes_by_schema(output)
-    is_typed = part in output.fields and (makes_columns(output) or by_schema)
-    return AvroConverter(
-        settings.registry,
-        part,
-        output.json_format,
-        wants_texts=not is_typed and not is_transformed,
-        wants_columns=is_transformed or (is_typed and (by_schema or output.format is not OutputFormat.AVRO)),
-    )
+    use = _avro_use(output, is_written=part in output.fields, is_transformed=is_transformed)
+    return AvroConverter(settings.registry, part, output.json_format, use)
+
+
+def _avro_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> AvroUse:
+    if not (is_written or is_transformed):
+        return AvroUse.TEXTS
+    if output.layout in _OF_BYTES and output.format in _JSON | _TYPED:
+        is_shown = output.layout is LayoutName.AIVEN and output.format in _JSON
+        return AvroUse.CONNECT_TEXTS if is_shown and not is_transformed else AvroUse.CONNECT
+    if is_transformed:
+        return AvroUse.COLUMNS
+    if not makes_columns(output):
+        return AvroUse.TEXTS
+    return AvroUse.DATA if output.format is OutputFormat.AVRO else AvroUse.COLUMNS
 
 
 def _writes_by_schema(output: OutputSettings) -> bool:

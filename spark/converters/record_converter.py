@@ -93,7 +93,7 @@ class RecordConverter:
         if self._output.layout in _BY_VALUE and not self._holds_all:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
-            values = [each for each in values if self._is_writable(each, faults)]
+            values = [each for each in values if self._is_writable(each, records.topic, faults)]
         if self._headers is not None:
             self._headers.check(records, faults)
         if not self._holds_all:
@@ -137,9 +137,9 @@ class RecordConverter:
                 faults.add(row, *FAILING_NULL)
         return rows if self._nulls is NullValues.IGNORE else np.zeros(0, np.int64)
 
-    def _is_writable(self, segment: Segment, faults: RowFaults) -> bool:
+    def _is_writable(self, segment: Segment, topic: str, faults: RowFaults) -> bool:
         """Whether the layout's rows can have this schema; else its rows are faults."""
-        problem = schema_problem(self._output, segment.column)
+        problem = schema_problem(self._output, segment.column, topic)
         if problem is not None:
             for row in segment.rows[~segment.column.nulls()].tolist():
                 faults.add(row, *problem)
@@ -159,14 +159,14 @@ NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for
 """Reason and sentence of a record without a key, where there are objects of keys."""
 
 
-def schema_problem(output: OutputSettings, value: ConvertedColumn) -> tuple[str, str] | None:
+def schema_problem(output: OutputSettings, value: ConvertedColumn, topic: str) -> tuple[str, str] | None:
     """Reason and sentence of values whose schema the layout's rows cannot have; None where they can."""
     if output.layout not in _BY_VALUE or output.envelope:
         return None
     why = unwritable(output.format, output.rows.avro, PartSchema(value.form, value.schema))
     if why is None:
         return None
-    return "schema_unfit", f"output.format={output.format} cannot hold the value: {why}"
+    return "schema_unfit", f"output.format={output.format} cannot hold the values of topic {topic}: {why}"
 
 
 def null_problem(

@@ -58,7 +58,8 @@ class WritableRuns:
             return True
         problem = self._problem(schema_of(self._output, run))
         if problem is not None:
-            message = f"output.format={self._output.format} cannot hold the record: {problem}"
+            form, topic = self._output.format, run.records.topic
+            message = f"output.format={form} cannot hold records of topic {topic}: {problem}"
             faults += _faults(run.records.offsets, _SCHEMA, message)
         return problem is None
 

@@ -95,7 +95,7 @@ def reading_schema(node: Node) -> Any:
 
 
 def arrow_type(node: Node) -> Any:
-    """The Arrow type of data read so; only where `has_columns`."""
+    """The Arrow type of data read so; only where `has_columns`, or of a union's branches side by side."""
     if node.nullable is not None:
         return arrow_type(node.nullable)
     match node.kind:
@@ -107,5 +107,7 @@ def arrow_type(node: Node) -> Any:
             return pa.list_(arrow_type(node.content))
         case "map":
             return pa.list_(pa.struct([(KEY, pa.string()), (VALUE, arrow_type(node.content))]))
+        case "union":
+            return pa.struct([(f"f{index}", arrow_type(each)) for index, each in enumerate(node.filled)])
         case kind:
             return _ARROW[kind]

@@ -77,6 +77,11 @@ class Node:
         return None
 
     @property
+    def filled(self) -> "list[Node]":
+        """The branches of a union that are not null's."""
+        return [each for each in self.branches if each.kind != "null"]
+
+    @property
     def children(self) -> list["Node"]:
         """The nodes directly below."""
         below = [node for _, node in self.fields] + self.branches

@@ -98,7 +98,7 @@ class TransformedRecords:
 
     def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
         """Whether the layout's rows can have the schema of the values; else the records are faults."""
-        problem = schema_problem(self._output, run.value)
+        problem = schema_problem(self._output, run.value, run.records.topic)
         if problem is not None:
             faults += _faults(run, ~run.value.nulls(), *problem)
         return problem is None

@@ -16,6 +16,7 @@ from layouts.aiven.written_rows import (
     known_texts,
     text_json,
 )
+from layouts.connect.json_text import connect_json
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.json_members import NULL, base64_texts, copied, quoted
 from spark.formats.encoding.row_texts import Pieces, binary, decimal_texts, joined, text_of
@@ -68,7 +69,9 @@ class AivenJsonRows:
 
 
 def value_pieces(column: ConvertedColumn) -> Pieces:
-    """Each key or value as JSON: bytes as base64, text as a string, JSON and typed values as they are."""
+    """Each key or value as JSON: bytes as base64, text as a string, JSON as it is, typed ones by schema."""
+    if column.form is Form.TYPED and column.has_array and column.connect is not None:
+        return [binary(connect_json(column.arrow(), column.connect))]
     texts = column.texts()
     if column.form is Form.TEXT:
         return quoted(texts)

@@ -34,6 +34,10 @@ def encoded(array: Any, node: Node) -> Any:
     if node.nullable is not None:
         null = [branch.kind for branch in node.branches].index("null")
         return optional(array, node.nullable, null=varint(null), prefix=varint(1 - null))
+    return _branches(array, node) if node.kind == "union" else _filled(array, node)
+
+
+def _filled(array: Any, node: Node) -> Any:
     if array.null_count and node.kind != "null":
         raise UnfitData("a value is null whose type does not allow it")
     match node.kind:
@@ -72,6 +76,29 @@ def with_nulls(array: Any, filled: Any, null: bytes) -> Any:
     return scattered(
         len(array), [(np.flatnonzero(~is_null), filled), (nulls, pa.array([null] * len(nulls), pa.binary()))]
     )
+
+
+def _branches(array: Any, node: Node) -> Any:
+    """A union's data from a struct with a field for each branch, of which the first that is filled counts."""
+    if not pa.types.is_struct(array.type) or array.type.num_fields != len(node.filled):
+        raise UnfitData("columns tell no branch of a union")
+    is_left, parts, index = np.ones(len(array), np.bool_), [], 0
+    null = None
+    for number, branch in enumerate(node.branches):
+        if branch.kind == "null":
+            null = number
+            continue
+        values = pc.struct_field(array, [index])
+        index += 1
+        rows = np.flatnonzero(is_left & values.is_valid().to_numpy(zero_copy_only=False))
+        is_left[rows] = False
+        data = encoded(values.take(pa.array(rows)), branch)
+        parts.append((rows, joined([varint(number), data], len(rows))))
+    rest = np.flatnonzero(is_left)
+    if len(rest) and null is None:
+        raise UnfitData("a union holds none of its branches")
+    parts.append((rest, pa.array([varint(null or 0)] * len(rest), pa.binary())))
+    return scattered(len(array), parts)
 
 
 def sized(values: Any) -> Any:
@@ -135,8 +162,6 @@ def _scalar(array: Any, node: Node) -> Any:
             return varints(np.asarray(found.to_numpy(zero_copy_only=False), np.int64))
         case "fixed":
             return _of_fixed(array, node)
-        case "union":
-            raise UnfitData("columns tell no branch of a union")
         case _:
             return sized(_decimals(array) if pa.types.is_decimal(array.type) else array.cast(pa.binary()))
 
