@@ -8,7 +8,7 @@ from ingest.kcql.statements import EVERY_TOPIC
 from ingest.settings.vendors.connect_options import translate_connect
 from ingest.settings.vendors.lenses_names import Side
 from ingest.settings.vendors.lenses_options import OPTIONS
-from ingest.settings.vendors.lenses_statements import StatementOptions
+from ingest.settings.vendors.lenses_statements import StatementOptions, unwritten_codec
 from ingest.settings.vendors.translation import Translation
 from ingest.settings.vendors.vendor import Fate, Vendor
 from layouts.names import LayoutName
@@ -144,7 +144,7 @@ def _translate_statements(given: Translation) -> None:
     first = next((each for each in statements if each.topic == EVERY_TOPIC), statements[0])
     others = [each for each in statements if each is not first]
     _translate_topics(given, statements)
-    codec, padding = _codec(given), _padding(given)
+    codec, padding = _codec(given, statements), _padding(given)
     read = {
         id(each): StatementOptions(each, source, lambda text: given.refuse(_KCQL, text))
         for each in statements
@@ -208,8 +208,11 @@ def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> 
         given.refuse("topics.regex", f"matches no topic of a statement in {_KCQL}; add a statement of `*`")
 
 
-def _codec(given: Translation) -> str:
+def _codec(given: Translation, statements: tuple[Statement, ...]) -> str:
     codec = given.choice(_CODEC, {name: name for name in _CODECS}, "UNCOMPRESSED")
+    for problem in filter(None, (unwritten_codec(each, codec) for each in statements)):
+        given.refuse(_CODEC, problem)
+        return "UNCOMPRESSED"
     level = given.integer(_LEVEL, -1, low=-1, high=22)
     if level < 0 and codec in _NEED_LEVELS:
         given.refuse(_LEVEL, f"is missing; Lenses needs one for {codec}")

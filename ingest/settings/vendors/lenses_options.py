@@ -62,7 +62,8 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
     _needless("connect.s3.retry.interval", _ENDLESS),
     _kept(
         "connect.s3.compression.codec",
-        "`file.compression.type`; codecs that the format of a statement does not have are refused, and "
+        "`file.compression.type`; codecs that the format of a statement does not have are refused (the "
+        "sentence lists those that it has), and "
         "`LZ0`, which is LZO, and `BROTLI`",
     ),
     _kept("connect.s3.compression.level", "`file.compression.level`, for codecs that have one"),

@@ -35,6 +35,19 @@ _METADATA: Final = ("topic", "partition", "offset", "timestamp")
 Refuse = Callable[[str], None]
 
 
+def unwritten_codec(statement: Statement, codec: str) -> str | None:
+    """Why the statement's format is not written with this codec, in Lenses' words; None where it is."""
+    form = statement.store_as or "JSON"
+    known = ("UNCOMPRESSED", *_CODECS.get(form, ()))
+    if codec in known:
+        return None
+    what = "LZ0 is LZO, which" if codec == "LZ0" else codec
+    return (
+        f"{what} is not written in {form}, which the statement of {statement.topic} stores; "
+        f"expected one of {', '.join(known)}"
+    )
+
+
 class StatementOptions:
     """Reads one statement's clauses and properties; a problem is told by `refuse`, with a caret under it."""
 
@@ -54,7 +67,7 @@ class StatementOptions:
             "aws.s3.prefix": f"{prefix}/" if prefix and not prefix.endswith("/") else prefix,
             "file.name.template": template(statement, self._names(padding, _extension(form, codec))),
             "output.format": _FORMATS[form],
-            "file.compression.type": self._codec(form, codec),
+            "file.compression.type": _OWN_CODECS.get(codec, codec.lower()),
             **self._rows(form),
             **self._flushing(form),
         }
@@ -138,14 +151,6 @@ class StatementOptions:
         if not fields:
             self._wrong("an envelope without any field would be empty", self._given["store.envelope"])
         return {"output.envelope": "true", "output.fields": ",".join(fields or ["value"])}
-
-    def _codec(self, form: str, codec: str) -> str:
-        if codec != "UNCOMPRESSED" and codec not in _CODECS.get(form, ()):
-            known = ", ".join(["UNCOMPRESSED", *_CODECS.get(form, ())])
-            what = "LZ0 is LZO, which" if codec == "LZ0" else codec
-            self._refuse(f"{what} is not written in {form}, which this statement stores; it takes {known}")
-            return "none"
-        return _OWN_CODECS.get(codec, codec.lower())
 
     # -- closing ---------------------------------------------------------------------------------------------
 

@@ -207,7 +207,10 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str]) -> None:
         ({"connect.s3.kcql": f"{_B} PARTITIONBY _header.a.b"}, "_header takes a header's name"),
         ({"connect.s3.compression.codec": "SNAPPY"}, "SNAPPY is not written in JSON"),
         ({"connect.s3.compression.codec": "LZ0"}, "LZ0 is LZO, which is not written in JSON"),
-        ({"connect.s3.compression.codec": "ZSTD"}, "Lenses needs one for ZSTD"),
+        (
+            {"connect.s3.kcql": f"{_B} STOREAS AVRO", "connect.s3.compression.codec": "ZSTD"},
+            "Lenses needs one for ZSTD",
+        ),
         ({"connect.s3.error.policy": "NOOP"}, "set errors.tolerance=all"),
         ({"connect.s3.aws.auth.mode": "Credentials"}, "connect.s3.aws.access.key: is missing"),
         ({"connect.s3.schema.change.rollover": "false"}, "could not be written into the same object"),
