@@ -5,11 +5,13 @@ records an object. Printed for each: records/s, CPU a record of its own processe
 S3, and the requests that an object cost; medians of the rounds and their range, and ratios to the script
 as they are within each round, since the machine's speed changes between them. Headrace is measured from
 its first commit on, the others from their first record on. Then, with `rotate.records` 1, from before
-`produce` until an object is listed.
+`produce` until an object is listed. With `--groups` a worker's most memory: exit code 1 when it exceeds the
+promise.
 """
 
 import argparse
 import statistics
+import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +23,7 @@ from confluent_kafka import Producer
 from bench import processes
 from bench.contestants import PARTITIONS, idle_cpu, script
 from bench.lines import lines
+from bench.memory import PROMISE_MIB
 from bench.stage import Stage, StageError, stage
 
 _BUCKET: Final = "headrace-bench-sink"
@@ -296,11 +299,12 @@ def show(found: SinkFigures) -> None:
         p99 = found.delays_ms[min(len(found.delays_ms) - 1, int(len(found.delays_ms) * 0.99))]
         print(f"produced to visible: p50 {statistics.median(found.delays_ms):.0f} ms, p99 {p99:.0f} ms")
     if found.groups_mib is not None:
-        print(f"a worker with {GROUPS:,} open groups: {found.groups_mib:.0f} MiB at most")
+        most = f"{found.groups_mib:.0f} MiB at most, promised {PROMISE_MIB} MiB"
+        print(f"a worker with {GROUPS:,} open groups: {most}")
 
 
-def main() -> None:
-    """Run what is asked for."""
+def main() -> int:
+    """Run what is asked for; 1 when a promise of memory does not hold."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -310,16 +314,16 @@ def main() -> None:
     parser.add_argument("--groups", action="store_true", help=f"a worker's memory at {GROUPS} open groups")
     asked = parser.parse_args()
     with stage("sink") as on_stage:
-        show(
-            measured(
-                on_stage,
-                rounds=asked.rounds,
-                records=asked.records,
-                delays_of=asked.delays,
-                has_groups=asked.groups,
-            )
+        found = measured(
+            on_stage,
+            rounds=asked.rounds,
+            records=asked.records,
+            delays_of=asked.delays,
+            has_groups=asked.groups,
         )
+    show(found)
+    return 1 if found.groups_mib is not None and found.groups_mib > PROMISE_MIB else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -6,6 +6,9 @@ from typing import Any, Final
 _KIB: Final = 1024
 _LARGEST_FETCH: Final = 50 * _KIB * _KIB
 _DEFAULT_MESSAGE_BYTES: Final = 1_000_000
+# A record of 200 bytes with what librdkafka keeps of each beside its bytes, and does not count: the queue
+# stops at so many records, too.
+_SMALL_RECORD_BYTES: Final = 512
 
 
 def reader_properties(
@@ -26,6 +29,7 @@ def reader_properties(
         "enable.partition.eof": True,
         "check.crcs": True,
         "queued.max.messages.kbytes": max(budget_bytes // 2 // _KIB, 1),
+        "queued.min.messages": max(budget_bytes // 2 // _SMALL_RECORD_BYTES, 1),
         "fetch.max.bytes": fetch_bytes,
         "max.partition.fetch.bytes": min(_KIB * _KIB, fetch_bytes),
         # Behind a full queue; a second, the default, would be a pause at every turn.

@@ -50,7 +50,9 @@ _OBJECTS_AT_ONCE: Final = 500
 _MAX_PENDING: Final = 2_000
 # Offsets that moved without an object (records that are not written) are committed this often.
 _QUIET_COMMIT_SECONDS: Final = 10.0
-_FETCH_BUDGET_BYTES: Final = 32 * 1024 * 1024
+# Of buffer.max.bytes: what the allocator loses between the pieces of a thousand open objects.
+_LOST_SHARE: Final = 8
+_FETCH_BUDGET_BYTES: Final = 16 * 1024 * 1024
 
 
 class SinkRun:
@@ -72,7 +74,7 @@ class SinkRun:
         self._uploads = SlotUploads(
             new_upload_calls(settings.s3, sink.upload, has_content=has_content),
             part_bytes=sink.upload.part_bytes,
-            max_bytes=sink.buffer.max_bytes,
+            max_bytes=sink.buffer.max_bytes - sink.buffer.max_bytes // _LOST_SHARE,
             directory=sink.buffer.directory,
             is_direct=not settings.kafka.exactly_once,
             threads=sink.upload.connections,

@@ -72,6 +72,20 @@ def test_the_workers_parent_starts_no_thread() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
 
 
+def test_a_worker_loads_no_pandas() -> None:
+    """Which pyarrow takes up at its first array where it finds it, and no task uses: it has 33 MiB."""
+    code = (
+        "import sys, spark.daemon; spark.daemon.preload();"
+        "import numpy as np, pyarrow as pa;"
+        "assert pa.array([1, None]).to_pylist() == [1, None];"
+        "assert pa.array(np.array([1, 2])).to_numpy().sum() == 3;"
+        "assert pa.RecordBatch.from_pydict({'a': ['x']}).num_rows == 1;"
+        "assert 'pandas' not in sys.modules, 'pandas is loaded'"
+    )
+
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
 def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
     """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only."""
     code = """
