@@ -191,13 +191,12 @@ class OpenObject:
         self._await(part, put)
 
     def _await(self, part: Part, call: Callable[[], str], *, after: "Future[str] | None" = None) -> None:
-        size = part.memory_bytes
         with self._lock:
             self._unanswered += 1
-        self._in_flight.begin(size)
+        number = self._in_flight.begin(part.memory_bytes)
         sent = self._pool.submit(call, after=after)
         self._sent.append(sent)
-        sent.add_done_callback(lambda answered: self._on_answer(answered, part, size))
+        sent.add_done_callback(lambda answered: self._on_answer(answered, part, number))
 
     def _begin(self, key: str) -> "Future[str]":
         if self._begun is None:
@@ -219,9 +218,9 @@ class OpenObject:
             tags=self._tags,
         )
 
-    def _on_answer(self, sent: "Future[str]", part: Part, size: int) -> None:
+    def _on_answer(self, sent: "Future[str]", part: Part, number: int) -> None:
         part.release()
-        self._in_flight.end(size)
+        self._in_flight.end(number)
         if not sent.cancelled() and (error := sent.exception()) is not None:
             self.failure = self.failure or error
         with self._lock:

@@ -1,6 +1,7 @@
 """The open objects of one slot: what they hold in memory and on disk, and what is on its way to S3."""
 
 import functools
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,6 +22,10 @@ from spark.sink.spill import SpillDirectory
 _log = structlog.get_logger(__name__)
 
 THREADS: Final = 8
+_MIB: Final = 1024 * 1024
+# A part that S3 takes at an ordinary pace is answered sooner, however many wait before it.
+_SLOW_SECONDS: Final = 20.0
+_SLOW_LOG_SECONDS: Final = 60.0
 
 
 class SlotUploads:
@@ -39,12 +44,14 @@ class SlotUploads:
         directory: Path,
         threads: int = THREADS,
         is_direct: bool = False,
+        slow_seconds: float = _SLOW_SECONDS,
     ) -> None:
         self.is_direct = is_direct
         """At least once: objects are visible before the transaction with their offsets."""
         self._calls = calls
         self._size_of = functools.partial(part_size, part_bytes)
         self._max_bytes = max_bytes
+        self._most_in_flight = max(max_bytes // 2, 1)
         self._directory = SpillDirectory(directory)
         self._pool = SendPool(threads)
         self._in_flight = InFlight()
@@ -52,6 +59,9 @@ class SlotUploads:
         self._open: dict[OpenObject, int] = {}
         self._open_bytes = 0
         self._disk_problem: str | None = None
+        self._slow_seconds = slow_seconds
+        self._slow_problem: str | None = None
+        self._slow_logged_until = 0.0
 
     @property
     def buffered_bytes(self) -> int:
@@ -66,7 +76,7 @@ class SlotUploads:
     @property
     def is_full(self) -> bool:
         """Whether fetching has to pause: S3 takes the parts too slowly, or the disk takes nothing."""
-        if self._in_flight.bytes >= max(self._max_bytes // 2, 1):
+        if self._in_flight.bytes >= self._most_in_flight:
             return True
         return self._disk_problem is not None and self.buffered_bytes > self._max_bytes
 
@@ -116,14 +126,18 @@ class SlotUploads:
         if problem is not None and problem != self._disk_problem:
             _log.warning("spill_delayed", error=problem)
         self._disk_problem = problem
+        self._note_slow()
 
     def wait(self, seconds: float) -> None:
         """Block until a part is answered, or the time is over: while `is_full`."""
         self._in_flight.wait(seconds)
 
     def problems(self) -> dict[str, str]:
-        """What keeps parts from being sent (`s3`) or memory from being spilled (`disk`) at the moment."""
-        found = {"s3": self._pool.problem(), "disk": self._disk_problem}
+        """What keeps parts from being sent (`s3`) or memory from being spilled (`disk`) at the moment.
+
+        An S3 that takes parts so slowly that fetching waits for it is one too.
+        """
+        found = {"s3": self._pool.problem() or self._slow_problem, "disk": self._disk_problem}
         return {part: sentence for part, sentence in found.items() if sentence is not None}
 
     def complete(self, sealed: SealedObject) -> "Future[Completion]":
@@ -170,6 +184,21 @@ class SlotUploads:
             finally:
                 self._recount(opened)
         return None
+
+    def _note_slow(self) -> None:
+        """Find out whether fetching waits for an S3 that takes parts slowly."""
+        seconds = self._in_flight.oldest_seconds
+        self._slow_problem = None
+        if seconds < self._slow_seconds or self._in_flight.bytes < self._most_in_flight:
+            return
+        self._slow_problem = (
+            f"S3 takes parts slowly: {self._in_flight.bytes // _MIB} MiB are on their way, the first of them "
+            f"for {seconds:.0f} s, and fetching waits until there are fewer."
+        )
+        # Each part that is answered lets the next records be fetched for a moment.
+        if time.monotonic() >= self._slow_logged_until:
+            self._slow_logged_until = time.monotonic() + _SLOW_LOG_SECONDS
+            _log.warning("uploads_slow", detail=self._slow_problem)
 
     def _on_change(self, changed: OpenObject, is_open: bool) -> None:  # noqa: FBT001  # a callback
         self._open_bytes -= self._open.pop(changed, 0)

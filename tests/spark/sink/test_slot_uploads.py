@@ -90,24 +90,32 @@ def is_part(request: Request) -> bool:
 
 @pytest.mark.parts
 def test_a_slow_s3_bounds_what_waits_for_it(tmp_path: Path, proxy: Proxy) -> None:
-    """1 MiB a second: the slot is asked to pause, memory stays below its bound, and nothing is lost."""
+    """1 MiB a second: the slot is asked to pause and told why, memory is bounded, and nothing is lost."""
     bucket, max_bytes, step = aws.new_bucket(), 10 * MIB, 256 * 1024
     calls = upload_calls(bucket, endpoint=proxy.url)
-    uploads = SlotUploads(calls, part_bytes=5 * MIB, max_bytes=max_bytes, directory=tmp_path, threads=2)
+    uploads = SlotUploads(
+        calls, part_bytes=5 * MIB, max_bytes=max_bytes, directory=tmp_path, threads=2, slow_seconds=2.0
+    )
     proxy.on(Slow(request_bytes_per_second=MIB), when=is_part)
     content = random.Random(2).randbytes(12 * MIB)
     opened = uploads.open(BytesEncoder(), object_id="id", bucket=bucket, key="slow")
-    pauses, most = 0, 0
+    pauses, most, sentences = 0, 0, set[str]()
     for begin in range(0, len(content), step):
         while uploads.is_full:
             pauses += 1
             uploads.wait(0.2)
+            uploads.balance()
+            sentences.add(uploads.problems().get("s3", ""))
         opened.add(as_records(content[begin : begin + step]))
         uploads.balance()
         most = max(most, uploads.buffered_bytes)
     upload = opened.seal().result(60)
     assert pauses > 5
     assert most <= max_bytes + step
+    # Neither at once, nor any more.
+    assert "" in sentences
+    assert any(sentence.startswith("S3 takes parts slowly: 5 MiB are on their way") for sentence in sentences)
+    uploads.balance()
     assert uploads.problems() == {}
     assert uploads.complete(sealed_object(bucket, "id", upload)).result(30).state is CompletionState.COMPLETED
     assert aws.s3().get_object(Bucket=bucket, Key="slow")["Body"].read() == content
