@@ -1,9 +1,9 @@
-"""Lines of JSON as columns of their members' own text, each line parsed once."""
+"""Lines of JSON as columns of their members, each line parsed once."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -16,34 +16,52 @@ from layouts.records import Faults
 _ROWS_AT_ONCE: Final = 256
 
 
+# What fits into a column of numbers; a row with another one is none of its layout.
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which members of a structure are wanted, and as what.
+
+    `texts` and `raws` are members of Raw, the one as columns and the other one by one; `numbers` say of a
+    structure what its number is.
+    """
+
+    texts: Sequence[str]
+    numbers: Mapping[str, Callable[[Any], int]] = field(default_factory=dict)
+    raws: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The JSON texts of rows' members, a column each; `null` is a null. `headers` are those of each row."""
+    """The members of rows: JSON texts as columns, in which `null` is a null, numbers, and Raw one by one."""
 
-    columns: Mapping[str, Column]
-    headers: Sequence[msgspec.Raw]
+    texts: Mapping[str, Column]
+    numbers: Mapping[str, Numbers]
+    raws: Mapping[str, Sequence[Any]]
 
     def part(self, begin: int, end: int) -> "Members":
         """Those of the rows [begin, end)."""
         rows = np.arange(begin, end)
-        columns = {name: picked(column, rows) for name, column in self.columns.items()}
-        return Members(columns, self.headers[begin:end])
+        return Members(
+            {name: picked(column, rows) for name, column in self.texts.items()},
+            {name: column[begin:end] for name, column in self.numbers.items()},
+            {name: each[begin:end] for name, each in self.raws.items()},
+        )
 
 
 class RowLines:
     """Reads rows as structures of `decoder`, and lines that it was asked to check not once more.
 
-    Their `members` have to be of Raw, and are wanted as texts; the structures have `headers` besides. `empty`
-    and `what` are as `decoded_rows` has them.
+    `empty` and `what` are as `decoded_rows` has them; an `empty` structure has all that is wanted.
     """
 
-    def __init__(
-        self, decoder: msgspec.json.Decoder[Any], empty: Any, what: str, members: Sequence[str]
-    ) -> None:
+    def __init__(self, decoder: msgspec.json.Decoder[Any], empty: Any, what: str, wanted: Wanted) -> None:
         self._decoder = decoder
         self._empty = empty
         self._what = what
-        self._members = tuple(members)
+        self._wanted = wanted
         self._kept: tuple[Column, Members] | None = None
 
     def fit(self, lines: Column) -> bool:
@@ -52,7 +70,7 @@ class RowLines:
         That no value goes on in the next line has to be known. False may still mean that all of them fit.
         """
         self._kept = None
-        gathered = _Gathered(self._members)
+        gathered = _Gathered(self._wanted)
         ends, view = lines.starts + lines.lengths, memoryview(lines.buffer)
         for begin in range(0, len(lines), _ROWS_AT_ONCE):
             end = min(begin + _ROWS_AT_ONCE, len(lines))
@@ -83,7 +101,7 @@ class RowLines:
         return members if len(rows) == len(lines) else members.part(begin, begin + len(rows))
 
     def _parsed(self, rows: Column, faults: Faults) -> Members:
-        gathered = _Gathered(self._members)
+        gathered = _Gathered(self._wanted)
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             part, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
             some = Column(buffer=rows.buffer, starts=rows.starts[part], lengths=rows.lengths[part])
@@ -94,25 +112,38 @@ class RowLines:
 
 
 class _Gathered:
-    """Takes the texts out of structures, which need live no longer than that."""
+    """Takes what is wanted out of structures, which need live no longer than that."""
 
-    def __init__(self, members: Sequence[str]) -> None:
-        self._getters = tuple((name, attrgetter(name)) for name in members)
-        self._texts: dict[str, list[bytes]] = {name: [] for name in members}
-        self._lengths: dict[str, list[Numbers]] = {name: [np.zeros(0, np.int64)] for name in members}
-        self._headers: list[msgspec.Raw] = []
+    def __init__(self, wanted: Wanted) -> None:
+        self._getters = tuple((name, attrgetter(name)) for name in wanted.texts)
+        self._wanted = wanted
+        self._texts: dict[str, list[bytes]] = {name: [] for name in wanted.texts}
+        self._lengths = _empties(wanted.texts)
+        self._numbers = _empties(wanted.numbers)
+        self._raws: dict[str, list[Any]] = {name: [] for name in wanted.raws}
 
     def add(self, found: Sequence[Any]) -> None:
         for name, get in self._getters:
             texts = list(map(get, found))
             self._lengths[name].append(np.fromiter(map(len, texts), np.int64, len(texts)))
             self._texts[name].append(b"".join(texts))
-        self._headers += [row.headers for row in found]
+        for name, number in self._wanted.numbers.items():
+            self._numbers[name].append(np.fromiter(map(number, found), np.int64, len(found)))
+        for name, raw in self._wanted.raws.items():
+            self._raws[name] += map(raw, found)
 
     def members(self) -> Members:
-        return Members({name: self._column(name) for name in self._texts}, self._headers)
+        return Members(
+            {name: self._column(name) for name in self._texts},
+            {name: np.concatenate(each) for name, each in self._numbers.items()},
+            self._raws,
+        )
 
     def _column(self, name: str) -> Column:
         lengths = np.concatenate(self._lengths[name])
         starts = np.cumsum(lengths) - lengths
         return with_nulls(Column(buffer=b"".join(self._texts[name]), starts=starts, lengths=lengths))
+
+
+def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:
+    return {name: [np.zeros(0, np.int64)] for name in names}

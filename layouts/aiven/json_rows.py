@@ -1,5 +1,6 @@
 """Rows of Aiven's json and jsonl: its envelope, or a bare value."""
 
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -13,7 +14,7 @@ from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, Faults, RecordColumns
-from layouts.row_lines import RowLines
+from layouts.row_lines import RowLines, Wanted
 from layouts.times import iso_times
 
 # What `format.output.fields` may name.
@@ -28,7 +29,9 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     headers: msgspec.Raw = NULL
 
 
-_MEMBERS: Final = ("key", "value", "offset", "timestamp")
+_WANTED: Final = Wanted(
+    texts=("key", "value", "offset", "timestamp"), raws={"headers": attrgetter("headers")}
+)
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -59,7 +62,7 @@ class EnvelopeRows:
     def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         self._options = options
         self._place = place
-        self._lines = RowLines(_ROW, _EMPTY, "Aiven's envelope", _MEMBERS)
+        self._lines = RowLines(_ROW, _EMPTY, "Aiven's envelope", _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
         """As a LineReader has it."""
@@ -69,12 +72,12 @@ class EnvelopeRows:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
         found = self._lines.read(rows, faults)
-        stamps = as_bytes(found.columns["timestamp"], Form.STRING, "timestamp", faults)
-        offsets = numbers(found.columns["offset"], "offset", faults, missing=NO_OFFSET)
+        stamps = as_bytes(found.texts["timestamp"], Form.STRING, "timestamp", faults)
+        offsets = numbers(found.texts["offset"], "offset", faults, missing=NO_OFFSET)
         return faults.records(
-            as_bytes(found.columns["value"], options.value, "value", faults),
-            keys=as_bytes(found.columns["key"], options.key, "key", faults),
-            headers=header_rows(found.headers, options.header, faults),
+            as_bytes(found.texts["value"], options.value, "value", faults),
+            keys=as_bytes(found.texts["key"], options.key, "key", faults),
+            headers=header_rows(found.raws["headers"], options.header, faults),
             timestamps_ms=iso_times(stamps, faults),
             offsets=self._place.checked_offsets(offsets, faults),
         )

@@ -1,6 +1,7 @@
 """Rows of Headrace's own JSON: every byte of a record comes back (docs/layouts.md has the form)."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -10,11 +11,12 @@ from ingest.columns import NULL_LENGTH, Column
 from layouts.bare_rows import BareRows
 from layouts.encodings import from_base64
 from layouts.header_lists import read_headers
-from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.json_members import NULL, as_bytes, joined
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
+from layouts.row_lines import Int64, RowLines, Wanted
 
 MEMBERS: Final = frozenset(
     {
@@ -41,8 +43,8 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     topic: msgspec.Raw = NULL
     partition: msgspec.Raw = NULL
-    offset: int = NO_OFFSET
-    timestamp: int = NO_TIMESTAMP
+    offset: Int64 = NO_OFFSET
+    timestamp: Int64 = NO_TIMESTAMP
     timestamp_type: msgspec.Raw = NULL
     key: msgspec.Raw = NULL
     key_base64: msgspec.Raw = NULL
@@ -53,6 +55,11 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
+_WANTED: Final = Wanted(
+    texts=("key", "value"),
+    numbers={name: attrgetter(name) for name in ("offset", "timestamp")},
+    raws={name: attrgetter(name) for name in ("topic", "partition", "key_base64", "value_base64", "headers")},
+)
 _HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -78,42 +85,44 @@ class EnvelopeRows:
 
     def __init__(self, place: OwnPlace = ANYWHERE) -> None:
         self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Headrace's envelope", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
         faults = Faults()
-        found = decoded_rows(rows, _ROW, _EMPTY, "Headrace's envelope", faults)
-        keys = as_bytes(_strings([row.key for row in found], "key", faults), Form.STRING, "key", faults)
-        key_bytes = [row.key_base64 for row in found]
-        value_bytes = [row.value_base64 for row in found]
-        self._place.check_texts([row.topic for row in found], [row.partition for row in found], faults)
-        offsets = np.array([row.offset for row in found], np.int64)
+        found = self._lines.read(rows, faults)
+        raws = found.raws
+        keys = as_bytes(_strings(found.texts["key"], "key", faults), Form.STRING, "key", faults)
+        self._place.check_texts(raws["topic"], raws["partition"], faults)
         return faults.records(
-            _with_base64(joined([row.value for row in found]), value_bytes, "value", faults),
-            keys=_with_base64(keys, key_bytes, "key", faults),
-            headers=read_headers([row.headers for row in found], _header_list, faults),
-            timestamps_ms=np.array([row.timestamp for row in found], np.int64),
-            offsets=self._place.checked_offsets(offsets, faults),
+            _with_base64(found.texts["value"], raws["value_base64"], "value", faults),
+            keys=_with_base64(keys, raws["key_base64"], "key", faults),
+            headers=read_headers(raws["headers"], _header_list, faults),
+            timestamps_ms=found.numbers["timestamp"],
+            offsets=self._place.checked_offsets(found.numbers["offset"], faults),
         )
 
 
-def _strings(texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+def _strings(texts: Column, what: str, faults: Faults) -> Column:
     """The texts, each of which has to be a string or null."""
-    column = joined(texts)
-    octets = np.frombuffer(column.buffer, np.uint8)
-    present = np.flatnonzero(column.lengths != NULL_LENGTH)
-    for row in present[octets[column.starts[present]] != ord('"')].tolist():
+    octets = np.frombuffer(texts.buffer, np.uint8)
+    present = np.flatnonzero(texts.lengths != NULL_LENGTH)
+    for row in present[octets[texts.starts[present]] != ord('"')].tolist():
         faults.add(row, "not_an_envelope", f"the {what} is no text")
-    return column
+    return texts
 
 
-def _with_base64(plain: Column, texts: list[msgspec.Raw], what: str, faults: Faults) -> Column:
+def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
     """The column with the bytes behind base64 in the rows that have such a member."""
     if texts.count(NULL) == len(texts):
         return plain
     rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
     own = Faults()
-    marked = _strings([texts[row] for row in rows.tolist()], what, own)
+    marked = _strings(joined([texts[row] for row in rows.tolist()]), what, own)
     decoded = from_base64(as_bytes(marked, Form.STRING, what, own), what, own)
     for index, row in enumerate(rows.tolist()):
         own.move(range(index, index + 1), row, faults)

@@ -1,6 +1,7 @@
 """Rows of Lenses' JSON: its envelope with the marks of bytes, or a bare value."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -10,11 +11,12 @@ from ingest.columns import Column, picked
 from layouts.bare_rows import BareRows
 from layouts.encodings import from_base64
 from layouts.header_lists import header_rows
-from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.json_members import NULL, as_bytes
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
+from layouts.row_lines import Int64, RowLines, Wanted
 
 MEMBERS: Final = frozenset({"key", "value", "headers", "metadata", "keyIsArray", "valueIsArray"})
 # One of these says that it is an envelope and not a value that happens to have a key.
@@ -22,10 +24,10 @@ TELLING: Final = frozenset({"metadata", "keyIsArray", "valueIsArray"})
 
 
 class _Metadata(msgspec.Struct, gc=False):
-    timestamp: int | None = None
+    timestamp: Int64 | None = None
     topic: msgspec.Raw = NULL
     partition: msgspec.Raw = NULL
-    offset: int | None = None
+    offset: Int64 | None = None
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -42,6 +44,33 @@ _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _NO_METADATA: Final = _Metadata()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _metadata(row: _Row) -> _Metadata:
+    return row.metadata or _NO_METADATA
+
+
+def _timestamp(row: _Row) -> int:
+    timestamp = _metadata(row).timestamp
+    return NO_TIMESTAMP if timestamp is None else timestamp
+
+
+def _offset(row: _Row) -> int:
+    offset = _metadata(row).offset
+    return NO_OFFSET if offset is None else offset
+
+
+_WANTED: Final = Wanted(
+    texts=("key", "value"),
+    numbers={"timestamp": _timestamp, "offset": _offset},
+    raws={
+        "topic": lambda row: _metadata(row).topic,
+        "partition": lambda row: _metadata(row).partition,
+        "headers": attrgetter("headers"),
+        "key_is_bytes": lambda row: row.key_is_bytes,
+        "value_is_bytes": lambda row: row.value_is_bytes,
+    },
+)
 
 
 def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
@@ -69,49 +98,34 @@ class EnvelopeRows:
     def __init__(self, options: RestoreOptions, place: OwnPlace) -> None:
         self._options = options
         self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Lenses' envelope", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
-        found = decoded_rows(rows, _ROW, _EMPTY, "Lenses' envelope", faults)
-        metadata = [row.metadata or _NO_METADATA for row in found]
-        stamps = [NO_TIMESTAMP if each.timestamp is None else each.timestamp for each in metadata]
-        offsets = np.array([NO_OFFSET if each.offset is None else each.offset for each in metadata], np.int64)
-        topics, partitions = [each.topic for each in metadata], [each.partition for each in metadata]
-        self._place.check_texts(topics, partitions, faults)
+        found = self._lines.read(rows, faults)
+        raws = found.raws
+        self._place.check_texts(raws["topic"], raws["partition"], faults)
         return faults.records(
-            _marked(
-                [row.value for row in found],
-                [row.value_is_bytes is not NULL for row in found],
-                options.value,
-                "value",
-                faults,
-            ),
-            keys=_marked(
-                [row.key for row in found],
-                [row.key_is_bytes is not NULL for row in found],
-                options.key,
-                "key",
-                faults,
-            ),
-            headers=header_rows([row.headers for row in found], options.header, faults),
-            timestamps_ms=np.maximum(np.array(stamps, np.int64), NO_TIMESTAMP),
-            offsets=self._place.checked_offsets(offsets, faults),
+            _marked(found.texts["value"], raws["value_is_bytes"], options.value, "value", faults),
+            keys=_marked(found.texts["key"], raws["key_is_bytes"], options.key, "key", faults),
+            headers=header_rows(raws["headers"], options.header, faults),
+            timestamps_ms=np.maximum(found.numbers["timestamp"], NO_TIMESTAMP),
+            offsets=self._place.checked_offsets(found.numbers["offset"], faults),
         )
 
 
-def _marked(
-    texts: Sequence[msgspec.Raw], is_bytes: Sequence[bool], form: Form, what: str, faults: Faults
-) -> Column:
+def _marked(texts: Column, marks: Sequence[msgspec.Raw], form: Form, what: str, faults: Faults) -> Column:
     """What the texts become; with `auto` those that the layout marks are base64."""
-    column = joined(texts)
+    plain = as_bytes(texts, form, what, faults)
     if form is not Form.AUTO:
-        return as_bytes(column, form, what, faults)
-    marked = np.array(is_bytes, bool)
-    plain = as_bytes(column, Form.AUTO, what, faults)
-    if not marked.any():
         return plain
-    return _replaced(plain, marked, what, faults)
+    marked = np.array([mark is not NULL for mark in marks], bool)
+    return _replaced(plain, marked, what, faults) if marked.any() else plain
 
 
 def _replaced(plain: Column, marked: np.ndarray, what: str, faults: Faults) -> Column:

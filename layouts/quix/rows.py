@@ -10,10 +10,11 @@ import pyarrow as pa
 from ingest.columns import NULL_LENGTH, Column
 from layouts.arrow_members import as_column, int_column, json_column, member, structs_of
 from layouts.encodings import from_base64, numbers
-from layouts.json_members import NULL, as_bytes, decoded_rows, joined
+from layouts.json_members import NULL, as_bytes
 from layouts.options import Form, RestoreOptions
 from layouts.readers import RowShape, ToJson
 from layouts.records import NO_TIMESTAMP, Faults, RecordColumns
+from layouts.row_lines import RowLines, Wanted
 
 # What the sink writes for a key that is no bytes: the text of an object, and not even the same one twice.
 _DUMP: Final = re.compile(rb"<quixstreams\.[A-Za-z0-9_.]+ object at 0x[0-9a-fA-F]+>")
@@ -35,6 +36,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row(timestamp=NULL, key=NULL, value=NULL)
+_WANTED: Final = Wanted(texts=("timestamp", "key", "value"))
 
 
 class JsonRows:
@@ -42,16 +44,20 @@ class JsonRows:
 
     def __init__(self, options: RestoreOptions) -> None:
         self._options = options
+        self._lines = RowLines(_ROW, _EMPTY, "Quix's rows", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
 
     def __call__(self, rows: Column, /) -> RecordColumns:
         """The records of a batch of rows; keys that are dumps of objects are null, and counted."""
         options, faults = self._options, Faults()
-        found = decoded_rows(rows, _ROW, _EMPTY, "Quix's rows", faults)
-        stamps = numbers(joined([row.timestamp for row in found]), "timestamp", faults, missing=NO_TIMESTAMP)
-        texts = as_bytes(joined([row.key for row in found]), _key_text(options), "key", faults)
-        keys, dumped = without_dumps(texts)
+        texts = self._lines.read(rows, faults).texts
+        stamps = numbers(texts["timestamp"], "timestamp", faults, missing=NO_TIMESTAMP)
+        keys, dumped = without_dumps(as_bytes(texts["key"], _key_text(options), "key", faults))
         return faults.records(
-            as_bytes(joined([row.value for row in found]), options.value, "value", faults),
+            as_bytes(texts["value"], options.value, "value", faults),
             keys=from_base64(keys, "key", faults) if options.key is Form.BASE64 else keys,
             timestamps_ms=np.maximum(stamps, NO_TIMESTAMP),
             inexact=_counts({DUMPED_KEYS: dumped}),

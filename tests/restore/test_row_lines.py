@@ -1,6 +1,7 @@
-"""Lines of Aiven's envelope that are checked and read in one: the records of lines read by themselves."""
+"""Lines of envelopes that are checked and read in one: the records of lines read by themselves."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 
 from ingest.columns import Column
 from layouts.aiven.json_rows import EnvelopeRows
+from layouts.headrace.json_rows import EnvelopeRows as HeadraceRows
+from layouts.lenses.json_rows import EnvelopeRows as LensesRows
 from layouts.options import RestoreOptions
+from layouts.own_place import OwnPlace
+from layouts.quix.rows import JsonRows
+from layouts.readers import LineReader
 from layouts.records import RecordColumns
 from spark.formats.json_check import are_all_json, are_all_rows
 from spark.formats.lines import line_block
@@ -22,6 +28,42 @@ _GOOD: Final = (
     b"{}",
     '{"value":"ä","timestamp":"2024-01-01T00:00:00.001Z","offset":4}'.encode(),
 )
+_HUGE: Final = 10**30
+_PLACE: Final = OwnPlace(topic="t", partition=3, first=0, last=9)
+_READERS: Final[dict[str, tuple[Callable[[], LineReader], tuple[bytes, ...]]]] = {
+    "aiven": (lambda: EnvelopeRows(RestoreOptions()), _GOOD),
+    "headrace": (
+        lambda: HeadraceRows(_PLACE),
+        (
+            b'{"topic":"t","partition":3,"offset":4,"timestamp":5,"key":"k","value":{"a":[1]}}',
+            b'{"offset":0,"key_base64":"AAE=","value_base64":"/w==","headers":[{"key":"h","value":"v"}]}',
+            b'{"topic":"other","offset":99,"value":null}',
+            b'{"key":7,"value":"a\\"b"}',
+            b'{"value":1,"value_base64":"YQ=="}',
+            b'{"offset":%d}' % (2**63 - 1),
+            b'{"timestamp":%d}' % _HUGE,
+            b"{}",
+        ),
+    ),
+    "lenses": (
+        lambda: LensesRows(RestoreOptions(), _PLACE),
+        (
+            b'{"key":"k","headers":{"h":"v"},"metadata":{"timestamp":5,"topic":"t","partition":3,"offset":4}}',
+            b'{"key":"AAE=","keyIsArray":true,"value":"?","valueIsArray":null,"metadata":null}',
+            b'{"value":"text","metadata":{"offset":%d}}' % _HUGE,
+            b'{"value":"text","metadata":{"offset":99,"more":[{}]}}',
+            b"{}",
+        ),
+    ),
+    "quix": (
+        lambda: JsonRows(RestoreOptions()),
+        (
+            b'{"_timestamp":5,"_key":"k","_value":{"a":1}}',
+            b'{"_timestamp":%d,"_key":null,"_value":null}' % _HUGE,
+            b'{"_timestamp":5,"_key":"<quixstreams.a.B object at 0x7f>","_value":"v"}',
+        ),
+    ),
+}
 _NOT_ROWS: Final = (
     b'{"strange":1}',
     b'{"key":1}{"key":2}',
@@ -50,36 +92,51 @@ def _lines(texts: list[bytes]) -> Column:
 def _shown(columns: RecordColumns) -> object:
     keys = columns.keys
     assert keys is not None
-    assert columns.timestamps_ms is not None
-    assert columns.offsets is not None
     records = [(keys.get(row), columns.values.get(row)) for row in range(len(columns))]
-    numbers = (columns.timestamps_ms.tolist(), columns.offsets.tolist(), columns.rows.tolist())
+    numbers = [None if each is None else each.tolist() for each in (columns.timestamps_ms, columns.offsets)]
     headers = columns.headers or ((),) * len(columns)
-    return records, numbers, headers, columns.faults
+    return records, numbers, columns.rows.tolist(), headers, columns.faults, columns.inexact
 
 
-def _fit(lines: Column, reader: EnvelopeRows) -> bool:
+def _fit(lines: Column, reader: LineReader) -> bool:
     return are_all_rows(bytes(lines.buffer), lines, reader.fit)
 
 
-_TEXTS: Final = st.lists(
-    st.one_of(st.sampled_from(_GOOD), st.sampled_from(_GOOD + _NOT_ROWS)), min_size=1, max_size=12
-)
+def _texts(good: tuple[bytes, ...]) -> Any:
+    """Of good rows alone, or of any."""
+    return st.lists(st.sampled_from(good), min_size=1, max_size=12) | st.lists(
+        st.sampled_from(good + _NOT_ROWS), min_size=1, max_size=12
+    )
 
 
-@given(_TEXTS, st.integers(1, 100), st.data())
-def test_lines_read_in_one_are_the_rows_read_one_by_one(
-    texts: list[bytes], times: int, data: st.DataObject
-) -> None:
+@pytest.mark.parametrize("layout", _READERS)
+@given(data=st.data(), times=st.integers(1, 100))
+def test_lines_read_in_one_are_the_rows_read_one_by_one(layout: str, data: st.DataObject, times: int) -> None:
     """Whether they fit or not, in batches of any size; and lines that fit are JSON."""
-    lines, reader = _lines(texts * times), EnvelopeRows(RestoreOptions())
+    new, good = _READERS[layout]
+    lines, reader = _lines(data.draw(_texts(good)) * times), new()
     if len(lines) and bool((lines.lengths > 0).all()) and _fit(lines, reader):
         assert are_all_json(bytes(lines.buffer), lines.starts, lines.lengths)
-        assert not EnvelopeRows(RestoreOptions())(lines).faults
+        assert not any("is not one of" in fault.message for fault in new()(lines).faults)
     begin = data.draw(st.integers(0, len(lines) - 1))
     part = slice(begin, data.draw(st.integers(begin + 1, len(lines))))
     rows = Column(buffer=lines.buffer, starts=lines.starts[part], lengths=lines.lengths[part])
-    assert _shown(reader(rows)) == _shown(EnvelopeRows(RestoreOptions())(rows))
+    assert _shown(reader(rows)) == _shown(new()(rows))
+
+
+@pytest.mark.parametrize("layout", ["headrace", "lenses"])
+@pytest.mark.parametrize("member", ["offset", "timestamp"])
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, _HUGE])
+def test_a_number_that_kafka_cannot_have_is_a_fault_of_its_row(layout: str, member: str, number: int) -> None:
+    """And of no other."""
+    new, good = _READERS[layout]
+    inner = b'{"%b":%d}' % (member.encode(), number)
+    bad = inner if layout == "headrace" else b'{"metadata":%b}' % inner
+    lines, reader = _lines([good[0], bad, good[0]]), new()
+    assert not _fit(lines, reader)
+    found = reader(lines)
+    assert [(fault.row, fault.reason) for fault in found.faults] == [(1, "not_an_envelope")]
+    assert found.rows.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("text", _NOT_ROWS, ids=range(len(_NOT_ROWS)))
