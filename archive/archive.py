@@ -85,6 +85,11 @@ class Archive:
         self._request += 1
         return self._request
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every partition has begun and none is refused: no commit of the group decides anything."""
+        return all(state.checkpoint is not None and state.refused is None for state in self._states)
+
     def on_topics(self, topics: FoundTopics) -> SinkEffects:
         """Take up what Kafka has; what a later answer has said already stays."""
         effects = SinkEffectsBuilder()

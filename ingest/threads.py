@@ -20,10 +20,22 @@ class ThreadFailures:
 
     def __init__(self) -> None:
         self.first: BaseException | None = None
+        self._wakes: list[Callable[[], object]] = []
 
     def add(self, error: BaseException) -> None:
         """Keep the error unless there is one already: what follows a first failure is mostly its echo."""
         self.first = self.first or error
+        for wake in tuple(self._wakes):
+            wake()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Have `wake` called when a thread fails, as long as the block lasts: it must not block."""
+        self._wakes.append(wake)
+        try:
+            yield
+        finally:
+            self._wakes.remove(wake)
 
     def raise_first(self) -> None:
         """Raise the first failure, if there is one."""

@@ -16,15 +16,15 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
-    AdminClient,
     ConfigResource,
     NewTopic,
     OffsetSpec,
 )
 
 from ingest.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
+from ingest.kafka.admin_connection import shared_admin
 from ingest.kafka.group_metadata import assigned_topics
-from ingest.kafka.kafka_clients import Properties, new_admin, new_consumer
+from ingest.kafka.kafka_clients import Properties, new_consumer
 from ingest.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 class KafkaAdmin:
-    """Every call blocks for `timeout` seconds at most.
+    """Every call blocks for `timeout` seconds at most. Its client is shared with all that connect alike.
 
     Raises Unavailable when the brokers do not answer, AccessDenied when they refuse, TopicMissing for a topic
     that is not there.
@@ -74,11 +74,11 @@ class KafkaAdmin:
 
     def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
         self._properties = properties
-        self._client: AdminClient = new_admin(properties, on_error=self._on_error)
+        self._connection = shared_admin(properties)
+        self._client = self._connection.client
         self._timeout = timeout
-        # What connections last failed with, and whether none is left: a question only times out.
-        self._trouble: KafkaError | None = None
-        self._is_alone = False
+        # When the question under way was asked: what connections failed with before is not its trouble.
+        self._asked_at = 0.0
 
     def cluster_id(self) -> str:
         """The id that the cluster was given when its storage was formatted."""
@@ -360,24 +360,23 @@ class KafkaAdmin:
 
     def _await(self, future: "Future[Any]", seconds: float, what: str) -> Any:
         """The future's result, unless brokers refuse every connection: that is raised at once."""
-        self._client.poll(0)
-        self._trouble, self._is_alone = None, False
-        deadline = time.monotonic() + seconds
+        connection = self._connection
+        connection.poll()
+        self._asked_at = time.monotonic()
+        deadline = self._asked_at + seconds
         while True:
             try:
-                return future.result(_POLL_SECONDS)
+                answer = future.result(_POLL_SECONDS)
             except FutureTimeout:
-                self._client.poll(0)
-                if self._is_alone and self._trouble is not None and is_log_in(self._trouble):
-                    raise translate(self._trouble, what=what) from None
+                connection.poll()
+                trouble = connection.trouble_since(self._asked_at)
+                if connection.is_alone and trouble is not None and is_log_in(trouble):
+                    raise translate(trouble, what=what) from None
                 if time.monotonic() > deadline:
                     raise self._unanswered(what) from None
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - how the library names local codes
-            self._is_alone = True
-        else:
-            self._trouble = error
+            else:
+                connection.answered()
+                return answer
 
     def _translated(self, error: KafkaException, what: str) -> HeadraceError:
         """Ours for Kafka's; a time-out with what is known of the connections."""
@@ -385,9 +384,10 @@ class KafkaAdmin:
         return self._unanswered(what) if is_late else translate(error, what=what)
 
     def _unanswered(self, what: str) -> HeadraceError:
-        if self._trouble is not None:
-            return translate(self._trouble, what=f"{what}: the brokers did not answer")
-        if self._is_alone:
+        trouble = self._connection.trouble_since(self._asked_at)
+        if trouble is not None:
+            return translate(trouble, what=f"{what}: the brokers did not answer")
+        if self._connection.is_alone:
             # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
             return Unavailable(
                 f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "

@@ -96,10 +96,11 @@ class GroupMember:
         try:
             while not self._stop.is_set():
                 # A record can only have been fetched before the pause took hold: this consumer never reads.
-                message = self._consumer.poll(_POLL_SECONDS)
-                error = None if message is None else message.error()
-                if error is not None:
-                    self._judge(error)
+                # Not `poll`: it wakes five times a second to see whether Python has a signal.
+                for message in self._consumer.consume(1, _POLL_SECONDS):
+                    error = message.error()
+                    if error is not None:
+                        self._judge(error)
         except BaseException as error:
             # Whatever ends this thread ends the lead: nobody would notice a loss any more.
             self._end(f"the group's consumer failed: {error!r}")

@@ -166,10 +166,11 @@ class Follower:
 
     def _step(self) -> None:
         """Wait for something, then take all that is there."""
-        first = self._consumer.poll(_POLL_SECONDS)
-        if first is None:
+        # Not `poll`: it wakes five times a second to see whether Python has a signal.
+        first = self._consumer.consume(1, _POLL_SECONDS)
+        if not first:
             return
-        records, position, is_end = self._sorted_out([first, *self._consumer.consume(_RECORDS_AT_ONCE, 0)])
+        records, position, is_end = self._sorted_out([*first, *self._consumer.consume(_RECORDS_AT_ONCE, 0)])
         now = time.monotonic()
         if records or position != self._position or (is_end and now - self._noted > _NOTE_SECONDS):
             self._noted = now

@@ -1,14 +1,23 @@
 """What the brokers have of the topics that a sink reads: partitions, offsets, and the sink's own group."""
 
 import re
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import Properties
 
 # What Kafka keeps for itself is no data of anybody's.
 _INTERNAL = re.compile(r"__.*")
+
+# How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
+# own each time (see KafkaAdmin.committed).
+_COMMITTED_SECONDS: Final = 30.0
+
+_Place = tuple[str, int]
+_Committed = dict[_Place, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +58,7 @@ class TopicSurvey:
         self._names = names
         self._pattern = None if pattern is None else re.compile(pattern)
         self._ignored = ignored
+        self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
@@ -67,8 +77,10 @@ class TopicSurvey:
         """
         return self._admin.describe_topics(names)
 
-    def ask(self) -> Survey:
+    def ask(self, *, is_settled: bool = False) -> Survey:
         """The present state. Blocks; Unavailable, AccessDenied.
+
+        `is_settled`: what the group has committed decides nothing now, and may be half a minute old.
 
         Topics are described first: offsets and commits are of those lives, or of later ones. Members are
         asked for before offsets: what a group without members has committed is its last word.
@@ -77,7 +89,7 @@ class TopicSurvey:
         places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
         ranges = self._admin.offset_ranges(places)
         members = tuple(sorted(self._admin.members(self._group)))
-        committed = self._admin.committed(self._group, places)
+        committed = self._known_commits(places, is_settled=is_settled)
         nothing: tuple[int | None, str] = (None, "")
         return Survey(
             partitions=tuple(
@@ -94,3 +106,13 @@ class TopicSurvey:
             ),
             members=members,
         )
+
+    def _known_commits(self, places: Sequence[_Place], *, is_settled: bool) -> _Committed:
+        """The group's commits: of a moment ago, or those of before that will do."""
+        asked_at, asked, known = self._committed
+        now = time.monotonic()
+        if is_settled and asked == frozenset(places) and now - asked_at < _COMMITTED_SECONDS:
+            return known
+        found = self._admin.committed(self._group, places)
+        self._committed = (now, frozenset(places), found)
+        return found

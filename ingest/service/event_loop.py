@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 0.25
 # Where nothing happens there is little to show: a worker may have hundreds of such connectors.
-_QUIET_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +115,22 @@ class EventLoop:
     def run(self, publish: Callable[[SlotStates], None]) -> None:
         """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
 
-        `publish` is called about four times a second to show what is going on, once while nothing is.
+        `publish` is called about four times a second to show what is going on, every two while nothing is.
         """
+        with self._stop.waking(self._wake), self._failures.waking(self._wake):
+            self._run(publish)
+
+    def _wake(self) -> None:
+        """Have the loop turn, from whatever thread."""
+        self.inbox.put(RunInServiceThread(_nothing))
+
+    def _run(self, publish: Callable[[SlotStates], None]) -> None:
         looked = published = 0.0
         has_news = True
         while not self._is_over and not self._stop.asked.is_set():
             self._failures.raise_first()
             try:
-                self._handle(self.inbox.get(timeout=self._wait_seconds()))
+                self._handle(self.inbox.get(timeout=self._wait_seconds(has_news=has_news)))
             except queue.Empty:
                 pass
             else:
@@ -162,11 +170,14 @@ class EventLoop:
             except queue.Empty:
                 return
 
-    def _wait_seconds(self) -> float:
+    def _wait_seconds(self, *, has_news: bool) -> float:
+        """Until something is due. Whatever happens wakes the loop: it only has to show that nothing does."""
+        is_quiet = not has_news and self._until_idle is None and self._is_idle()
+        longest = _QUIET_SECONDS if is_quiet else _IDLE_SECONDS
         due_ms = self._parts.planner.next_due_ms()
         if due_ms is None:
-            return _IDLE_SECONDS
-        return min(_IDLE_SECONDS, max(0.001, (due_ms - clock.now().steady_ms) / 1000))
+            return longest
+        return min(longest, max(0.001, (due_ms - clock.now().steady_ms) / 1000))
 
     def _handle(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
         match event:
@@ -338,3 +349,7 @@ class EventLoop:
         if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
         return found
+
+
+def _nothing() -> None:
+    """What the loop does when it is only woken."""

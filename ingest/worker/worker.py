@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -27,6 +28,7 @@ from ingest.model.connector_records import (
     encode,
     workers_record,
 )
+from ingest.model.ledger_entry import ControlKey
 from ingest.rest.auth import first_account, read_accounts
 from ingest.rest.loggers import Loggers
 from ingest.rest.port import NotLeading
@@ -84,6 +86,8 @@ class Worker:
         self._url: str | None = None
         self._liveness = Liveness(self._id, session_seconds=settings.session_timeout_ms / 1000)
         self._leads_since: float | None = None
+        self._looking = threading.Lock()
+        self._controls: Mapping[ControlKey, bytes] = {}
         self._records: Mapping[str, ConnectorRecord] = {}
         self._workers: WorkersRecord | None = None
         self._problem: str | None = None
@@ -168,9 +172,16 @@ class Worker:
         self._hosted.reconcile({name: self._records[name] for name in names if name in self._records})
 
     def _look(self) -> None:
-        controls = self._topic.controls()
-        self._workers = workers_record(controls)
-        self._records = connector_records(controls) if self._files is None else self._files.records()
+        with self._looking:
+            controls = self._topic.controls()
+            # Four times a second, and hardly ever others: decoding hundreds of records is what costs.
+            if controls != self._controls:
+                self._workers = workers_record(controls)
+                if self._files is None:
+                    self._records = connector_records(controls)
+                self._controls = controls
+            if self._files is not None:
+                self._records = self._files.records()
 
     def _spread(self) -> None:
         """Give every connector to a worker that lives; written only when something changes."""

@@ -79,6 +79,20 @@ class TestStart:
         one.topics(*found({0: 10}))
         assert granted(one) == {0: 0}
 
+    def test_what_the_group_has_is_wanted_until_every_partition_has_begun(self) -> None:
+        """And again while one is refused by it: then an operator deletes it, and waits."""
+        one = leader()
+        one.topics(*found({0: 10}))
+        assert one.archive.is_settled
+        one.topics(*found({0: 10}, group_offset=7, mark=offset_mark("other", "id1")))
+        assert not one.archive.is_settled
+        one.topics(*found({0: 10}))
+        assert one.archive.is_settled
+        request = one.archive.request_topics()
+        one.archive.on_topics(FoundTopics(request=request, partitions=found({0: 10, 1: 5})))
+        # Its start is not in the ledger yet, but decided.
+        assert one.archive.is_settled
+
     def test_another_headrace_in_the_group_is_refused_though_the_ledger_has_a_checkpoint(self) -> None:
         """Two of them would take each other's place in every tool that shows the lag."""
         one = leader(checkpoint(4))

@@ -1,6 +1,7 @@
 """A thread that dies takes the process with it; and no thread of the service is started in another way."""
 
 import ast
+import queue
 import threading
 from pathlib import Path
 from typing import Final
@@ -98,3 +99,13 @@ def test_each_collects_the_failures_of_its_own_threads_and_of_theirs() -> None:
         inner[0].join()
 
     assert (str(ours.first), theirs.first, process.first) == ("ours", None, None)
+
+
+def test_who_waits_is_woken_by_a_failure() -> None:
+    """Or whoever ends the process with it would notice when its wait is over."""
+    failures, inbox = ThreadFailures(), queue.SimpleQueue[BaseException | None]()
+    with failures.waking(lambda: inbox.put(failures.first)):
+        failures.add(ValueError("a bug"))
+    failures.add(ValueError("its echo"))
+    assert str(inbox.get_nowait()) == "a bug"
+    assert inbox.empty()

@@ -46,8 +46,8 @@ _log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 0.25
 # Where nothing happens there is little to show: a worker may have hundreds of such connectors.
-_QUIET_SECONDS: Final = 1.0
-_TICK_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 2.0
+_TICK_SECONDS: Final = 2.0
 _SURVEY_SECONDS: Final = 5.0
 
 
@@ -91,12 +91,20 @@ class SinkLoop:
 
     def run(self, publish: Callable[[], None]) -> None:
         """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot go on."""
+        with self._stop.waking(self._wake), self._failures.waking(self._wake):
+            self._run(publish)
+
+    def _wake(self) -> None:
+        """Have the loop turn, from whatever thread."""
+        self._inbox.put(RunInServiceThread(_nothing))
+
+    def _run(self, publish: Callable[[], None]) -> None:
         looked = published = 0.0
         has_news = True
         self.apply(self._parts.archive.begin())
         while not self._stop.asked.is_set():
             self._failures.raise_first()
-            has_news |= self._take(self._wait_seconds())
+            has_news |= self._take(self._wait_seconds(has_news=has_news))
             self._act()
             now = time.monotonic()
             if now - looked < _IDLE_SECONDS:
@@ -120,9 +128,12 @@ class SinkLoop:
         assert self.slots is not None, "set before the loop runs"
         return self.slots
 
-    def _wait_seconds(self) -> float:
+    def _wait_seconds(self, *, has_news: bool) -> float:
+        """Until something is due. Whatever happens wakes the loop: it only has to show that nothing does."""
         now = time.monotonic()
-        return min(_IDLE_SECONDS, max(0.0, self._tick_at - now), max(0.0, self._survey_at - now))
+        is_quiet = not has_news and self._until is None and self._parts.archive.is_idle
+        longest = _QUIET_SECONDS if is_quiet else _IDLE_SECONDS
+        return min(longest, max(0.0, self._tick_at - now), max(0.0, self._survey_at - now))
 
     def _take(self, seconds: float) -> bool:
         """Whether there was anything."""
@@ -140,7 +151,7 @@ class SinkLoop:
     def _act(self) -> None:
         now = time.monotonic()
         if now >= self._survey_at:
-            self._survey()
+            self._survey(is_settled=self._parts.archive.is_settled)
         if now >= self._tick_at:
             self._tick_at = now + _TICK_SECONDS
             self.apply(self._parts.archive.tick(clock.wall_ms()))
@@ -148,9 +159,9 @@ class SinkLoop:
             self.lifecycle.advance()
         self._slots().plan()
 
-    def _survey(self) -> None:
+    def _survey(self, *, is_settled: bool = False) -> None:
         self._survey_at = time.monotonic() + _SURVEY_SECONDS
-        self._parts.topics.request(self._parts.archive.request_topics())
+        self._parts.topics.request(self._parts.archive.request_topics(), is_settled=is_settled)
 
     def _handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
         archive = self._parts.archive
@@ -244,3 +255,7 @@ class SinkLoop:
             *self._parts.archive.problems(clock.wall_ms()),
         ]
         return "; ".join(sentences)
+
+
+def _nothing() -> None:
+    """What the loop does when it is only woken."""

@@ -27,15 +27,19 @@ _PAUSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """`lives`: the topics of which nothing but their ids is wanted; None: all is."""
+    """`lives`: the topics of which nothing but their ids is wanted; None: all is.
+
+    `is_settled`: what the group has committed decides nothing.
+    """
 
     number: int
     lives: frozenset[str] | None
+    is_settled: bool = True
 
     def joined(self, later: "_Request") -> "_Request":
         """What answers both."""
         both = None if self.lives is None or later.lives is None else self.lives | later.lives
-        return _Request(later.number, both)
+        return _Request(later.number, both, self.is_settled and later.is_settled)
 
 
 class TopicWatch:
@@ -59,9 +63,12 @@ class TopicWatch:
         self._is_closing = False
         self._thread = start_thread(self._run, name="topic-watch")
 
-    def request(self, number: int) -> None:
-        """Ask once more, from now on; `number` rises. Does not block."""
-        self._requests.put(_Request(number, None))
+    def request(self, number: int, *, is_settled: bool = False) -> None:
+        """Ask once more, from now on; `number` rises. Does not block.
+
+        `is_settled`: what the group has committed decides nothing, and need not be asked each time.
+        """
+        self._requests.put(_Request(number, None, is_settled))
 
     def request_lives(self, number: int, topics: Collection[str]) -> None:
         """Ask which topics these are, from now on; `number` rises. Does not block."""
@@ -80,7 +87,7 @@ class TopicWatch:
     def _run(self) -> None:
         while (request := self._next()) is not None:
             if request.lives is None:
-                self._answer_all(request.number)
+                self._answer_all(request.number, is_settled=request.is_settled)
             else:
                 self._answer_lives(request.number, request.lives)
 
@@ -95,8 +102,8 @@ class TopicWatch:
             request = None if later is None else request.joined(later)
         return None
 
-    def _answer_all(self, number: int) -> None:
-        survey = self._asked(self._survey.ask)
+    def _answer_all(self, number: int, *, is_settled: bool) -> None:
+        survey = self._asked(lambda: self._survey.ask(is_settled=is_settled))
         if survey is not None:
             # While the other runs, what it has under way is its own.
             earlier = {} if survey.members else self._earlier.of(survey.partitions)
