@@ -327,7 +327,7 @@ class EventLoop:
             self._is_over = True
             return
         waits_for = self._waits_for(self._until_idle)
-        if self._until_idle.is_out_of_patience(waits_outside=bool(waits_for), now=now):
+        if self._until_idle.patience.is_over(now, waits=bool(waits_for)):
             raise Unavailable(
                 f"--until-idle: what is left waits for something outside: {'; '.join(waits_for)}. "
                 f"The last error: {parts.statistics.last_error or 'see the log'}"

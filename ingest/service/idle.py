@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ingest.service.patience import Patience
+
 # Two, because one receive may look at a few of SQS's servers only.
 _EMPTY_ANSWERS = 2
 
@@ -10,15 +12,14 @@ _EMPTY_ANSWERS = 2
 class UntilIdle:
     """Watches for: a full listing since the start is complete, an empty queue twice, nothing left.
 
-    What is left but waits for something outside (a missing topic, a 403, a queue that fails) may do so for
-    `patience_seconds`.
+    What is left but waits for something outside (a missing topic, a 403, a queue that fails) may do so as
+    long as there is `patience`.
     """
 
     has_queue: bool
-    patience_seconds: float
+    patience: Patience
     _listed: bool = False
     _empty_answers: int = 0
-    _waits_since: float | None = None
 
     def listed(self) -> None:
         """A full listing that began after the start has reached its end."""
@@ -37,12 +38,3 @@ class UntilIdle:
         """True when everything there was has come to its end."""
         asked = not self.has_queue or self._empty_answers >= _EMPTY_ANSWERS
         return is_idle and self._listed and asked
-
-    def is_out_of_patience(self, *, waits_outside: bool, now: float) -> bool:
-        """True when all that is left has waited for something outside for too long; `now` is monotonic."""
-        if not waits_outside:
-            self._waits_since = None
-            return False
-        if self._waits_since is None:
-            self._waits_since = now
-        return now - self._waits_since >= self.patience_seconds

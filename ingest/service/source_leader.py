@@ -33,6 +33,7 @@ from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
+from ingest.service.patience import Patience
 from ingest.service.post_actions import PostActions
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotStates
@@ -244,7 +245,7 @@ class SourceLeader:
         if not self._process.until_idle:
             return None
         return UntilIdle(
-            has_queue=self._settings.sqs is not None, patience_seconds=self._process.startup_seconds
+            has_queue=self._settings.sqs is not None, patience=Patience(self._process.startup_seconds)
         )
 
     def _lead(self, running: _Running) -> Exit:

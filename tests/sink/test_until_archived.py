@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from archive import SinkEffects
 from archive.condition import PartitionStatus
 from archive.partitions import PartitionCondition
-from ingest.service.sink.until_archived import SinkPatience, UntilArchived
+from ingest.service.sink.until_archived import UntilArchived
 
 
 @dataclass
@@ -124,21 +124,3 @@ def test_no_tail_is_no_line() -> None:
         until.advance(12.0)
     assert until.is_over
     assert lines == []
-
-
-def test_a_problem_is_borne_for_as_long_as_something_comes_to_its_end() -> None:
-    """Three thousand sealed objects are completed for longer than the patience, one after another."""
-    patience = SinkPatience(60.0, 0.0)
-
-    assert not any(
-        patience.is_over(float(now), has_problem=True, progress=(9, now // 30)) for now in range(600)
-    )
-
-
-def test_a_problem_without_progress_ends_the_waiting() -> None:
-    """Nobody but somebody outside can help: not before the patience is over, and at once then."""
-    patience = SinkPatience(60.0, 0.0)
-    patience.is_over(5.0, has_problem=False, progress=(9, 9))
-
-    assert not patience.is_over(65.0, has_problem=True, progress=(9, 9))
-    assert patience.is_over(65.1, has_problem=True, progress=(9, 9))

@@ -17,6 +17,7 @@ from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.ledger_writer import GroupOffsets, Write
 from ingest.model.sink_completion import Verdict
 from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.patience import Patience
 from ingest.service.service_events import (
     ComponentProblem,
     Fatal,
@@ -37,7 +38,7 @@ from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
-from ingest.service.sink.until_archived import SinkPatience, UntilArchived
+from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
 from ingest.threads import ThreadFailures
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
@@ -81,7 +82,7 @@ class SinkLoop:
         self._stop = stop
         self._failures = failures
         self._until = until
-        self._patience = SinkPatience(patience_seconds, time.monotonic())
+        self._patience = Patience(patience_seconds)
         self._tick_at = self._survey_at = 0.0
         self._has_surveyed = False
         self.slots: SinkSlots | None = None
@@ -243,7 +244,7 @@ class SinkLoop:
             self.apply(effects)
         has_problem = bool(parts.archive.problems(clock.wall_ms()) or parts.statistics.problems)
         progress = (parts.statistics.records, parts.statistics.objects)
-        if self._patience.is_over(now, has_problem=has_problem, progress=progress):
+        if self._patience.is_over(now, waits=has_problem, progress=progress):
             raise Unavailable(
                 f"--until-idle: what is left waits for something outside: {self._first_problem()}"
             )

@@ -88,22 +88,3 @@ class UntilArchived:
             one.end is not None and max(one.position or 0, one.offset or 0) >= one.end
             for one in self._archive.partitions()
         )
-
-
-class SinkPatience:
-    """How long `--until-idle` bears a problem without progress, so that it ends where only others can help.
-
-    S3 may complete for minutes what slots have sealed in seconds: as long as something comes to its end, what
-    is left waits for us and not for something outside.
-    """
-
-    def __init__(self, seconds: float, now: float) -> None:
-        self._seconds = seconds
-        self._active_at = now
-        self._progress: tuple[int, ...] = ()
-
-    def is_over(self, now: float, *, has_problem: bool, progress: tuple[int, ...]) -> bool:
-        """True when a problem has stood for too long while nothing of `progress` (counts) has changed."""
-        if not has_problem or progress != self._progress:
-            self._active_at, self._progress = now, progress
-        return now - self._active_at > self._seconds
