@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.columns import NULL_LENGTH, Column
+from ingest.columns import NULL_LENGTH, Column, Numbers
 from ingest.settings.choices import JsonFormat
 from layouts.arrow import column_of_arrow
 from spark.converted_records import MISSING, ColumnSchema, ConvertedColumn, Form, Rows
@@ -20,7 +20,8 @@ from spark.formats.arrow_rows import json_values
 class TypedColumn(ConvertedColumn):
     """Values of `schema`: an Arrow array, or their JSON, or both, and their Avro data where there are any.
 
-    One of `array` and `texts` is there. A text is None or null where the value is.
+    One of `array` and `texts` is there. A text is None or null where the value is. With `rows` the values
+    are these of the array: they are taken out when somebody asks for them, which who copies data never does.
     """
 
     form = Form.TYPED
@@ -30,28 +31,37 @@ class TypedColumn(ConvertedColumn):
         schema: ColumnSchema,
         *,
         array: Any = None,
+        rows: Numbers | None = None,
         texts: Column | None = None,
         data: Column | None = None,
         style: JsonFormat = JsonFormat.ISO,
     ) -> None:
         self.schema: ColumnSchema = schema
-        self._array = array
+        self._whole = array
+        self._rows = rows
         self._given = texts
         self._data = data
         self.style = style
         """How the JSON of its values is written."""
 
     def __len__(self) -> int:
-        return len(self._given) if self._given is not None else len(self._array)
+        if self._given is not None:
+            return len(self._given)
+        return len(self._whole if self._rows is None else self._rows)
 
     def take(self, rows: Rows) -> "TypedColumn":
         """The values of these row numbers."""
-        array = self._array
-        if array is not None:
-            array = array[rows] if isinstance(rows, slice) else array.take(pa.array(rows))
+        array, taken = self._whole, self._rows
+        if taken is not None:
+            taken = taken[rows]
+        elif isinstance(rows, slice):
+            array = None if array is None else array[rows]
+        else:
+            taken = rows
         return TypedColumn(
             self.schema,
             array=array,
+            rows=taken,
             texts=_part(self._given, rows),
             data=_part(self._data, rows),
             style=self.style,
@@ -60,7 +70,13 @@ class TypedColumn(ConvertedColumn):
     @property
     def has_array(self) -> bool:
         """Whether `arrow` gives the values."""
-        return self._array is not None
+        return self._whole is not None
+
+    @cached_property
+    def _array(self) -> Any:
+        if self._whole is None or self._rows is None:
+            return self._whole
+        return self._whole.take(pa.array(self._rows))
 
     def nulls(self) -> npt.NDArray[np.bool_]:
         """True for each null."""

@@ -11,8 +11,8 @@ from spark.formats.encoding.avro_blocks import AvroBlocks
 from spark.formats.encoding.avro_pieces import encoded, with_nulls
 from spark.formats.encoding.avro_shapes import row_shape
 from spark.formats.encoding.row_arrays import field_arrays, part_array
-from spark.formats.encoding.row_schema import PartSchema, RowSchema
-from spark.formats.encoding.row_texts import Pieces, joined, text_of
+from spark.formats.encoding.row_schema import PartSchema, RowSchema, schema_of
+from spark.formats.encoding.row_texts import Pieces, gathered, joined, text_of
 from spark.formats.encoding.steps import steps
 from spark.records.varint import varint
 
@@ -20,11 +20,13 @@ from spark.records.varint import varint
 class AvroEncoder:
     """One object container file."""
 
-    def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
+    def __init__(self, output: OutputSettings, schema: RowSchema, *, takes_texts: bool = False) -> None:
+        """With `takes_texts` rows of the object's own schema may be encoded already."""
         shape = row_shape(output, schema)
         node = parse_schema(json.dumps(shape))
         self._output = output
         self._schema = schema
+        self._takes_texts = takes_texts
         names = [name for name, _ in node.fields] if output.envelope else [output.fields[0]]
         nodes = [child for _, child in node.fields] if output.envelope else [node]
         self._nodes: dict[str, Node] = dict(zip(names, nodes, strict=True))
@@ -37,14 +39,22 @@ class AvroEncoder:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the data of records."""
+        texts = records.texts if self._takes_texts else None
+        if texts is not None and schema_of(self._output, records) == self._schema:
+            self._blocks.append(gathered(texts), len(records))
+            return
         for part in steps(records):
-            pieces = [
-                piece
-                for name in OutputField
-                if name in self._output.fields
-                for piece in self._pieces(name, part)
-            ]
-            self._blocks.append(text_of(joined(pieces, len(part))), len(part))
+            self._blocks.append(text_of(self.rows(part)), len(part))
+
+    def rows(self, records: ConvertedRecords) -> Any:
+        """The datum of each record, as a binary array."""
+        pieces = [
+            piece
+            for name in OutputField
+            if name in self._output.fields
+            for piece in self._pieces(name, records)
+        ]
+        return joined(pieces, len(records))
 
     def drain(self, *, end_block: bool = False) -> bytes:
         """The blocks that are closed."""

@@ -27,7 +27,7 @@ from spark.formats.encoding.lenses_text import LensesCsvRows, LensesTextRows
 from spark.formats.encoding.parquet_encoder import ParquetEncoder
 from spark.formats.encoding.quix_json import QuixJsonRows
 from spark.formats.encoding.quix_parquet import quix_parquet
-from spark.formats.encoding.row_schema import RowSchema, has_typed_envelope
+from spark.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
 from spark.formats.encoding.separated_rows import SeparatedRows
 from spark.formats.encoding.text_encoder import ArrayEncoder, LineEncoder
 
@@ -86,6 +86,9 @@ def with_texts(output: OutputSettings, records: ConvertedRecords) -> ConvertedRe
             rows = JsonRows(output, b"\n").rows(records)
         case OutputFormat.TEXT | OutputFormat.BYTES:
             rows = SeparatedRows(output).rows(records)
+        case OutputFormat.AVRO if not records.value.nulls().any():
+            # Objects of another schema do not take them; nulls may be for objects without values.
+            rows = AvroEncoder(output, schema_of(output, records)).rows(records)
         case _:
             return records
     return replace(records, texts=column_of_arrow(rows))
@@ -100,7 +103,7 @@ def _of_headrace(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
         case OutputFormat.TEXT | OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text, takes_texts=True)
         case OutputFormat.AVRO:
-            return AvroEncoder(output, schema)
+            return AvroEncoder(output, schema, takes_texts=True)
         case OutputFormat.PARQUET:
             return ParquetEncoder(output, schema)
         case OutputFormat.CSV:

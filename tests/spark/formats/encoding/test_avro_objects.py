@@ -17,7 +17,7 @@ from ingest.settings.choices import Compression
 from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat, SchemaCompatibility
 from spark.converters import RecordConverter
 from spark.formats.avro_schema import parse_schema
-from spark.formats.encoding import Projected, new_encoder, next_schema, schema_of
+from spark.formats.encoding import Projected, new_encoder, next_schema, schema_of, with_texts
 from spark.formats.encoding.avro_pieces import encoded as avro_encoded
 from spark.formats.encoding.avro_pieces import varints
 from spark.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
@@ -270,8 +270,12 @@ def test_keys_and_values_may_have_types_of_one_name() -> None:
     assert (row["key"], row["value"]) == (key, value)
 
 
+@pytest.mark.parametrize("is_shared", [False, True], ids=["", "written before"])
 @pytest.mark.parametrize("wanted", [OutputFormat.AVRO, OutputFormat.PARQUET])
-def test_an_older_record_is_projected_to_the_open_schema(wanted: OutputFormat) -> None:
+def test_an_older_record_is_projected_to_the_open_schema(
+    wanted: OutputFormat,
+    is_shared: bool,  # noqa: FBT001  # a parameter of pytest's
+) -> None:
     """As Avro resolves schemas: members by name, wider numbers, defaults for what is absent."""
     one = registry()
     new_value = {"more": ["a"], "id": 2, "flag": True, "text": "t", "octets": b"o", "cost": {"n": 1}}
@@ -279,6 +283,8 @@ def test_an_older_record_is_projected_to_the_open_schema(wanted: OutputFormat) -
     new = framed(one, _NEWER, new_value)
     how = bare(wanted, schema_compatibility=SchemaCompatibility.BACKWARD)
     newer, older = converted(fetched([new, old]), how, converters(avro(one)))
+    if is_shared:
+        newer, older = with_texts(how, newer), with_texts(how, older)
     schema = schema_of(how, newer)
 
     assert next_schema(how, schema, schema_of(how, older)) == Projected()
@@ -293,6 +299,40 @@ def test_an_older_record_is_projected_to_the_open_schema(wanted: OutputFormat) -
     read = _read if wanted is OutputFormat.AVRO else _read_parquet
     # fastavro gives the default of bytes as the text that stands in the schema.
     assert read(content) == [new_value, {**resolved, "octets": b"\xff"}]
+
+
+@pytest.mark.parametrize("is_enveloped", [False, True], ids=["values", "envelope"])
+def test_rows_that_were_encoded_before_are_the_same(
+    is_enveloped: bool,  # noqa: FBT001  # a parameter of pytest's
+) -> None:
+    """Encoded for all records at once and shared out to groups, in any order of them."""
+    how = (output if is_enveloped else bare)(OutputFormat.AVRO)
+    one = registry()
+    records = fetched([framed(one, _ROW, {"id": number}) for number in range(50)])
+    (run,) = converted(records, how, converters(avro(one)))
+    shared = with_texts(how, run)
+    assert shared.texts is not None
+    for rows in (np.arange(0, 50, 7), np.array([3]), np.arange(50)):
+        found = []
+        for each in (run, shared):
+            encoder = new_encoder(how, schema_of(how, each))
+            encoder.add(each.take(rows))
+            encoder.add(each.take(rows[::-1]).take(np.array([0])))
+            encoder.add(each.slice(4, 9))
+            found.append(_read(encoder.drain() + encoder.finish()))
+        assert found[0] == found[1]
+        if not is_enveloped:
+            assert [row["id"] for row in found[0]] == [*rows.tolist(), int(rows[-1]), *range(4, 9)]
+
+
+def test_rows_with_nulls_are_not_encoded_before() -> None:
+    """They may be for objects of keys alone, and the schema need not allow them."""
+    how, one = bare(OutputFormat.AVRO), registry()
+    records = fetched([None, framed(one, ["null", "string"], "a")])
+    (run,) = converted(records, how, converters(avro(one)))
+
+    assert with_texts(how, run).texts is None
+    assert with_texts(how, run.slice(1, 2)).texts is not None
 
 
 @pytest.mark.parametrize(
