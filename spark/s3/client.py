@@ -12,6 +12,9 @@ from spark.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 
 # A proxy that keeps a part until it is whole takes it at once, and answers when S3 has it.
 UPLOAD_ANSWER_SECONDS: Final = 120
+# botocore waits as long for each piece that it sends as for a connection, and a slow line may stand still for
+# longer than a connection takes.
+UPLOAD_SEND_SECONDS: Final = READ_SECONDS
 
 
 class S3Client(NamedTuple):
@@ -34,7 +37,7 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
     config = Config(
         # Retries are `spark.s3.retries`; two layers of them would multiply.
         retries={"total_max_attempts": 1, "mode": "standard"},
-        connect_timeout=CONNECT_SECONDS,
+        connect_timeout=UPLOAD_SEND_SECONDS if uploads else CONNECT_SECONDS,
         read_timeout=UPLOAD_ANSWER_SECONDS if uploads else READ_SECONDS,
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,

@@ -13,6 +13,7 @@ from spark.s3 import client
 from tests.spark.sink.upload_settings import upload_calls
 
 _BODY = bytes(16 * 1024 * 1024)
+_CONNECT_TIMEOUT = 0.2
 _TIMEOUT = 2.0
 # The kernel holds some MiB, which are taken after the last byte was sent.
 _ANSWER_TIMEOUT = 8.0
@@ -82,7 +83,8 @@ def served(*, pieces: int, pause: float, answers_after: float = 0.0) -> Iterator
 
 @pytest.fixture(autouse=True)
 def _short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "CONNECT_SECONDS", _TIMEOUT)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", _CONNECT_TIMEOUT)
+    monkeypatch.setattr(client, "UPLOAD_SEND_SECONDS", _TIMEOUT)
     monkeypatch.setattr(client, "UPLOAD_ANSWER_SECONDS", _ANSWER_TIMEOUT)
 
 
@@ -93,6 +95,14 @@ def test_a_part_may_take_longer_than_the_timeout_while_it_flows() -> None:
         upload_calls("b", endpoint=server.url, retries=0).part("b", "k", "u", 1, _BODY)
 
         assert time.monotonic() - began > _TIMEOUT
+        assert server.requests == 1
+
+
+def test_a_part_may_stand_still_for_longer_than_connecting_takes() -> None:
+    """A line that loses packets stands still for seconds, and goes on."""
+    with served(pieces=3, pause=1.0) as server:
+        upload_calls("b", endpoint=server.url, retries=0).part("b", "k", "u", 1, _BODY)
+
         assert server.requests == 1
 
 
