@@ -4,23 +4,15 @@ What may differ is in the table of excuses that the layouts' own tests hold to b
 """
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
 
 import pytest
 
-from tests.layouts.archive import NAMES, Archive, archive
+from tests.layouts.archive import NAMES, archive
 from tests.layouts.restoring import differences_in_kafka
-from tests.restore.whole_archives import (
-    MAY_DIFFER,
-    excused_in_kafka,
-    names_in,
-    options_for,
-    restored_row,
-    topics_in,
-)
+from tests.restore.restored_by_service import new_topics, restored_into_kafka
+from tests.restore.whole_archives import MAY_DIFFER, excused_in_kafka, names_in, restored_row
 from tests.support import aws, kafka
 from tests.support.discovery import metric
 from tests.support.service import Route
@@ -47,57 +39,14 @@ def test_an_archive_comes_back_into_kafka(tmp_path: Path, name: str) -> None:
     """Key, value, headers, timestamp, order and source offset of every record, but for what is excused."""
     bucket = archive(name)
     began_ms = int(time.time() * 1000)
-    topics = _new_topics(bucket)
-    restored = _restored(tmp_path, bucket, topics)
+    topics = new_topics(bucket)
+    restored = restored_into_kafka(tmp_path, bucket, topics)
     rows = {
         (topic, partition): [restored_row(record, began_ms, bucket) for record in records]
         for (topic, partition), records in restored.items()
     }
 
     assert differences_in_kafka(bucket, rows) - MAY_DIFFER.get(name, set()) == excused_in_kafka(name)
-
-
-def _new_topics(bucket: Archive) -> dict[str, str]:
-    """A new topic for each topic that the names of the archive say, with its partitions."""
-    partitions = max(record.partition for record in bucket.records) + 1
-    return {name: kafka.new_topic("restored", partitions=partitions) for name in topics_in(bucket)}
-
-
-def _restored(
-    folder: Path, bucket: Archive, topics: Mapping[str, str]
-) -> dict[tuple[str, int], list[kafka.Record]]:
-    """What a consumer of the new topics gets once every object has come to an end."""
-    place = aws.new_bucket()
-    for key, content in bucket.objects.items():
-        tags = urlencode(bucket.tags.get(key, {}))
-        aws.s3().put_object(Bucket=place, Key=key, Body=content, Tagging=tags)
-    wanted = len(names_in(bucket))
-    route = Route(folder=folder, bucket=place, queue_url="", topic=next(iter(topics.values())))
-    service = route.service(aws.unique("restore"), **_changes(bucket, topics))
-    service.start(ready_seconds=180)
-    try:
-        until_sync(lambda: _ended(service.status()["objects"]) >= wanted, seconds=90, what="all objects")
-        assert metric(service, "headrace_objects_total", state="failed") == 0
-    finally:
-        assert service.stop() == 0
-    found: dict[tuple[str, int], list[kafka.Record]] = {}
-    for topic, restored in topics.items():
-        for record in kafka.committed(restored):
-            found.setdefault((topic, record.partition), []).append(record)
-    return found
-
-
-def _ended(objects: Mapping[str, int]) -> int:
-    return sum(objects.get(state, 0) for state in ("done", "skipped", "quarantined"))
-
-
-def _changes(bucket: Archive, topics: Mapping[str, str]) -> dict[str, object]:
-    more: dict[str, object] = {"sqs.queue.url": None, "poll.interval.ms": 1000}
-    if bucket.vendor == "confluent":
-        # Objects that were written just now may be followed by their side objects still.
-        more["restore.sidecars.wait.ms"] = 2000
-    options = options_for(bucket, topics) | more
-    return {option.replace(".", "__"): value for option, value in options.items()}
 
 
 def test_an_object_without_bytes_is_a_tombstone_and_partitions_fold(tmp_path: Path) -> None:
