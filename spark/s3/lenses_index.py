@@ -95,18 +95,18 @@ class LensesIndex:
 
     def _group_locks(self, prefix: str) -> list[tuple[Values, int]]:
         found: list[tuple[Values, int]] = []
-        for entry in list(self._calls.listed(self._bucket, prefix)):
-            values = values_of(entry.id.key)
+        for key in self._listed(prefix):
+            values = values_of(key)
             if values is None:
                 continue
-            lock = self._lock(entry.id.key)
+            lock = self._lock(key)
             if lock is not None and lock.committed is not None:
                 found.append((values, lock.committed))
         return found
 
     def _by_names(self, place: IndexPlace) -> int | None:
         """The offset of releases before 9: their newest file whose content names an object that is there."""
-        keys = [entry.id.key for entry in self._calls.listed(self._bucket, place.offsets)]
+        keys = self._listed(place.offsets)
         named = sorted(
             ((offset, key) for key in keys if (offset := offset_of(key)) is not None), reverse=True
         )
@@ -217,6 +217,13 @@ class LensesIndex:
 
     # -- objects ---------------------------------------------------------------------------------------------
 
+    def _listed(self, prefix: str) -> list[str]:
+        """The keys under a prefix."""
+        try:
+            return [entry.id.key for entry in self._calls.listed(self._bucket, prefix)]
+        except (ObjectForbidden, AccessDenied) as error:
+            raise self._unlisted() from error
+
     def _read(self, key: str) -> tuple[bytes, str] | None:
         """Content and ETag; None when there is no such object."""
 
@@ -230,7 +237,7 @@ class LensesIndex:
         except ObjectMissing:
             return None
         except (ObjectForbidden, AccessDenied) as error:
-            raise self._denied(error) from error
+            raise self._denied(key, error) from error
 
     def _exists(self, key: str, *, bucket: str | None = None, etag: str | None = None) -> bool:
         """Whether it is there; with `etag` as that content."""
@@ -239,17 +246,25 @@ class LensesIndex:
         except ObjectMissing:
             return False
         except (ObjectForbidden, AccessDenied) as error:
-            raise self._denied(error) from error
+            raise self._denied(key, error) from error
         except ObjectError:
             return True
         return etag is None or found.id.etag == etag.strip('"')
 
-    def _denied(self, error: Exception) -> AccessDenied:
+    def _unlisted(self) -> AccessDenied:
+        return AccessDenied(
+            "Whether Lenses' sink has left locks cannot be told: S3 refuses s3:ListBucket, without which a "
+            f"missing object looks forbidden. Allow s3:ListBucket on arn:aws:s3:::{self._bucket}, or set "
+            "takeover.indexes=none to begin at the group's offsets."
+        )
+
+    def _denied(self, key: str, error: Exception) -> AccessDenied:
+        """Of a missing one, too, where the bucket may not be listed: then that is what has to be allowed."""
+        self._listed(key)
         arn = f"arn:aws:s3:::{self._bucket}"
         return AccessDenied(
-            f"The locks of Lenses' sink cannot be read: {error} Allow s3:ListBucket on {arn} and "
-            f"s3:GetObject, s3:PutObject and s3:DeleteObject on {arn}/*, or set takeover.indexes=none to "
-            "begin at the group's offsets."
+            f"The locks of Lenses' sink cannot be read: {error} Allow s3:GetObject, s3:PutObject and "
+            f"s3:DeleteObject on {arn}/*, or set takeover.indexes=none to begin at the group's offsets."
         )
 
     def _url(self, key: str) -> str:

@@ -22,27 +22,11 @@ from spark.s3.upload_calls import new_upload_calls
 from tests.support import aws
 from tests.support.iam_proxy import Guard
 from tests.support.proxy import Proxy
+from tests.support.published_policies import PUBLISHED
 from tests.support.sink_archives import sink_settings
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(120)]
 
-# https://aiven.io/docs/products/kafka/kafka-connect/howto/s3-sink-prereq
-_AIVEN: Final = frozenset(
-    {
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:AbortMultipartUpload",
-        "s3:ListMultipartUploadParts",
-        "s3:ListBucketMultipartUploads",
-    }
-)
-# https://docs.confluent.io/kafka-connectors/s3-sink/current/overview.html
-_CONFLUENT: Final = frozenset(
-    {"s3:PutObject", "s3:GetObject", "s3:ListBucket", "s3:DeleteObject", "s3:GetBucketLocation"}
-)
-# https://docs.lenses.io/latest/connectors/kafka-connectors/sinks/aws-s3
-_LENSES: Final = frozenset({"s3:PutObject", "s3:GetObject", "s3:DeleteObject"})
-_PUBLISHED: Final = {"aiven": _AIVEN, "confluent": _CONFLUENT, "lenses": _LENSES}
 # What `check` has to say of each, by the action that would help.
 _NAMED: Final = {
     "own": set[str](),
@@ -77,7 +61,7 @@ def _own(settings: Settings, part: str = "run") -> frozenset[str]:
 def _guarded(whose: str, bucket: str, **options: Any) -> Iterator[tuple[Settings, Guard]]:
     with Proxy(aws.address()) as proxy:
         settings = _settings(bucket, proxy.url, **options)
-        yield settings, Guard(proxy, _PUBLISHED.get(whose) or _own(settings))
+        yield settings, Guard(proxy, PUBLISHED.get(whose) or _own(settings))
 
 
 @pytest.mark.parametrize("whose", sorted(_NAMED))
@@ -110,7 +94,7 @@ def test_a_lost_upload_is_never_taken_for_a_completed_one(bucket: str, whose: st
         aws.s3().abort_multipart_upload(Bucket=bucket, Key="in/a", UploadId=begun)
         found = calls.complete(bucket, Upload(key="in/a", upload_id=begun, parts=(part,)), object_id="a")
 
-    tells = "s3:ListBucket" in _PUBLISHED.get(whose, frozenset({"s3:ListBucket"}))
+    tells = "s3:ListBucket" in PUBLISHED.get(whose, frozenset({"s3:ListBucket"}))
     assert found.state is (CompletionState.UPLOAD_MISSING if tells else CompletionState.UNPROVEN)
 
 

@@ -7,12 +7,15 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.errors import InvalidConfiguration
+from ingest.errors import AccessDenied, InvalidConfiguration
 from ingest.settings.settings import BackoffSettings
 from layouts.lenses.index_files import IndexPlace
 from spark.s3.lenses_index import IndexedOffsets, LensesIndex
 from spark.s3.s3_calls import S3Calls
 from tests.support import aws
+from tests.support.iam_proxy import Guard
+from tests.support.proxy import Proxy
+from tests.support.published_policies import PUBLISHED
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(120)]
 
@@ -120,6 +123,29 @@ def test_a_lock_says_how_far_a_partition_is(bucket: _Bucket, key: str) -> None:
     before = bucket.objects()
     assert bucket.offsets() == IndexedOffsets(committed=41)
     assert bucket.objects() == before
+
+
+@pytest.mark.parametrize("has_lock", [False, True])
+def test_without_listing_nobody_can_tell(bucket: _Bucket, *, has_lock: bool) -> None:
+    """Under the policy that Lenses' page shows: a missing lock looks forbidden, which proves nothing."""
+    if has_lock:
+        bucket.put(_LOCK, {"owner": "o", "committedOffset": 41, "pendingState": None})
+    with Proxy(aws.address()) as proxy:
+        Guard(proxy, PUBLISHED["lenses"])
+        with pytest.raises(AccessDenied) as caught:
+            bucket.offsets(aws.s3(proxy.url))
+    message = str(caught.value)
+    assert f"Allow s3:ListBucket on arn:aws:s3:::{bucket.name}, or set takeover.indexes=none" in message
+    assert "s3:GetObject" not in message
+
+
+def test_a_lock_that_may_not_be_read(bucket: _Bucket) -> None:
+    """Where the bucket may be listed, that is what is missing."""
+    bucket.put(_LOCK, {"owner": "o", "committedOffset": 41, "pendingState": None})
+    with Proxy(aws.address()) as proxy:
+        Guard(proxy, {"s3:ListBucket", "s3:PutObject"})
+        with pytest.raises(AccessDenied, match="Allow s3:GetObject"):
+            bucket.offsets(aws.s3(proxy.url))
 
 
 def test_locks_of_values_are_beside_it(bucket: _Bucket) -> None:

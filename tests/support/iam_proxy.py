@@ -1,5 +1,6 @@
 """A proxy in front of S3 that refuses what a policy does not allow, as IAM would."""
 
+import re
 import urllib.parse
 from collections.abc import Collection
 from typing import Final
@@ -10,7 +11,9 @@ from tests.support import aws
 from tests.support.proxy import Answer, Proxy, Request
 
 _DENIED: Final = Answer(
-    status=403, body=b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    status=403,
+    body=b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>Access Denied'
+    b"</Message><RequestId>0A49CE4060975EAC</RequestId><HostId>none</HostId></Error>",
 )
 _OF_BUCKETS: Final = {
     ("GET", "lifecycle"): "s3:GetLifecycleConfiguration",
@@ -18,8 +21,12 @@ _OF_BUCKETS: Final = {
     ("GET", "notification"): "s3:GetBucketNotification",
     ("GET", "location"): "s3:GetBucketLocation",
     ("GET", "uploads"): "s3:ListBucketMultipartUploads",
+    ("GET", "versioning"): "s3:GetBucketVersioning",
+    ("GET", "versions"): "s3:ListBucketVersions",
+    ("PUT", "notification"): "s3:PutBucketNotification",
     ("POST", "delete"): "s3:DeleteObject",
 }
+_OF_BUCKET: Final = {"PUT": "s3:CreateBucket", "DELETE": "s3:DeleteBucket"}
 _OF_OBJECTS: Final = {
     ("DELETE", "uploadId"): "s3:AbortMultipartUpload",
     ("GET", "uploadId"): "s3:ListMultipartUploadParts",
@@ -28,6 +35,11 @@ _OF_OBJECTS: Final = {
     ("GET", "versionId"): "s3:GetObjectVersion",
     ("HEAD", "versionId"): "s3:GetObjectVersion",
 }
+# What says how, and asks for no action of its own.
+_HOW: Final = re.compile(
+    r"list-type|prefix|delimiter|(key|upload-id|part-number)-marker|marker|max-(keys|uploads|parts)"
+    r"|start-after|continuation-token|encoding-type|fetch-owner|partNumber|uploadId|uploads|x-id|response-.*"
+)
 _PLAIN: Final = {
     "GET": "s3:GetObject",
     "HEAD": "s3:GetObject",
@@ -47,7 +59,13 @@ def actions_of(request: Request) -> frozenset[str]:
         (action for (method, name), action in table.items() if method == request.method and name in asked),
         None,
     )
-    actions = {found or (_PLAIN[request.method] if key else "s3:ListBucket")}
+    plain = _PLAIN[request.method] if key else _OF_BUCKET.get(request.method, "s3:ListBucket")
+    actions = {found or plain}
+    if found is None:
+        # Whatever is not known here is allowed by nobody's policy.
+        actions |= {f"s3:{request.method}?{name}" for name in asked if not _HOW.fullmatch(name)}
+    if "x-amz-copy-source" in request.headers:
+        actions.add("s3:GetObject")
     if "x-amz-tagging" in request.headers:
         actions.add("s3:PutObjectTagging")
     if "x-amz-acl" in request.headers:
