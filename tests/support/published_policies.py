@@ -19,4 +19,8 @@ _CONFLUENT: Final = frozenset(
 # https://docs.lenses.io/latest/connectors/kafka-connectors/sinks/aws-s3
 _LENSES: Final = frozenset({"s3:PutObject", "s3:GetObject", "s3:DeleteObject"})
 
+# Quix publishes none; these are what its file sink calls: HeadBucket and PutObject.
+_QUIX: Final = frozenset({"s3:ListBucket", "s3:PutObject"})
+
 PUBLISHED: Final = {"aiven": _AIVEN, "confluent": _CONFLUENT, "lenses": _LENSES}
+NEEDED: Final = PUBLISHED | {"quix": _QUIX}
