@@ -1,7 +1,7 @@
 """The script that people write first to archive a topic: consume, join, PUT; nothing remembered.
 
-Written fairly: one process, `consume` of 10,000 at a time, boto3's own client, an object for so many
-records of a partition. With 0 records an object nothing is put: the bare consumer. Prints the records
+Written fairly: one process, `consume` of 10,000 at a time from a queue that is filled in time, boto3's own
+client, an object for so many records of a partition. With 0 records an object nothing is put: the bare consumer. Prints the records
 read and the seconds from the first to the last.
 """
 
@@ -33,6 +33,8 @@ def archive(bootstrap: str, endpoint: str, bucket: str, topic: str, *, per_objec
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            # Or librdkafka rests for a second whenever 100,000 records of a partition wait for us.
+            "fetch.queue.backoff.ms": 20,
         }
     )
     partitions = consumer.list_topics(topic, 30).topics[topic].partitions
