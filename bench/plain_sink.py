@@ -1,8 +1,8 @@
 """The script that people write first to archive a topic: consume, join, PUT; nothing remembered.
 
 Written fairly: one process, `consume` of 10,000 at a time from a queue that is filled in time, boto3's own
-client, an object for so many records of a partition. With 0 records an object nothing is put: the bare consumer. Prints the records
-read and the seconds from the first to the last.
+client, an object for so many records of a partition. With 0 records an object nothing is put: the bare
+consumer. Prints the records read and the seconds from the first to the last.
 """
 
 import sys
