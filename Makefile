@@ -54,11 +54,11 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: setup  ## all tests, units first (with their coverage), then those against the real parts (under 10 minutes)
+test: setup  ## all tests, units first (with their coverage), then those against the real parts (some 40 minutes on two cores)
 	@$(PYTEST) $(COVERAGE) $(SPREAD) 2 -m 'not parts and not long'
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
 
-test-all: setup  ## the same with the long tables (under 60 minutes)
+test-all: setup  ## the same with the long tables (longer still: long tests are for a quiet machine)
 	@$(PYTEST) $(SPREAD) 2 -m 'not parts' --hypothesis-profile=long
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts'
 
