@@ -15,27 +15,38 @@ import structlog
 _log = structlog.get_logger(__name__)
 
 
-class ThreadFailures:
-    """The first error that ended a thread. Any thread may add, any may ask."""
+class Waking:
+    """Something that whoever waits for anything else has to hear of at once. Thread-safe."""
 
     def __init__(self) -> None:
-        self.first: BaseException | None = None
         self._wakes: list[Callable[[], object]] = []
-
-    def add(self, error: BaseException) -> None:
-        """Keep the error unless there is one already: what follows a first failure is mostly its echo."""
-        self.first = self.first or error
-        for wake in tuple(self._wakes):
-            wake()
 
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Have `wake` called when a thread fails, as long as the block lasts: it must not block."""
+        """Have `wake` called when it happens, as long as the block lasts: it must not block."""
         self._wakes.append(wake)
         try:
             yield
         finally:
             self._wakes.remove(wake)
+
+    def wake_all(self) -> None:
+        """It has happened."""
+        for wake in tuple(self._wakes):
+            wake()
+
+
+class ThreadFailures(Waking):
+    """The first error that ended a thread. Any thread may add, any may ask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: BaseException | None = None
+
+    def add(self, error: BaseException) -> None:
+        """Keep the error unless there is one already: what follows a first failure is mostly its echo."""
+        self.first = self.first or error
+        self.wake_all()
 
     def raise_first(self) -> None:
         """Raise the first failure, if there is one."""

@@ -3,28 +3,26 @@
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Final
 
 import structlog
 
-from ingest.threads import start_thread
+from ingest.threads import Waking, start_thread
 
 _log = structlog.get_logger(__name__)
 
 _ANSWERED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stop:
+class Stop(Waking):
     """Set by SIGTERM and SIGINT; `at_once` by a second one of them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked = threading.Event()
         self.at_once = threading.Event()
-        self._wakes: list[Callable[[], object]] = []
 
     def install(self) -> None:
         """Answer the signals of this process from now on, also while its main thread waits in a library.
@@ -54,22 +52,12 @@ class Stop:
         if again:
             self.at_once.set()
         self.asked.set()
-        for wake in tuple(self._wakes):
-            wake()
+        self.wake_all()
         _log.info(
             "stop_requested",
             by=why,
             detail="at once" if again else "what is at hand is committed; a second one ends at once",
         )
-
-    @contextmanager
-    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Have `wake` called when an end is asked for, as long as the block lasts: it must not block."""
-        self._wakes.append(wake)
-        try:
-            yield
-        finally:
-            self._wakes.remove(wake)
 
     def _follow(self, reading: socket.socket) -> None:
         with reading:
