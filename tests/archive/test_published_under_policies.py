@@ -27,17 +27,13 @@ from tests.spark.formats.encoding.registry import datum, http_registry
 from tests.support import aws, kafka
 from tests.support.iam_proxy import Guard
 from tests.support.proxy import Proxy
+from tests.support.published_configurations import CONFLUENT, LENSES, LENSES_KCQL
 from tests.support.published_policies import NEEDED
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 
-_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 _SCHEMA: Final = {"type": "record", "name": "Event", "fields": [{"name": "n", "type": "long"}]}
-_LENSES_KCQL: Final = (
-    "insert into {bucket}:demo select * from {topic} PARTITIONBY _value.ts STOREAS `JSON` "
-    "PROPERTIES ('flush.size'=1000000, 'flush.interval'=30, 'flush.count'=5000)"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,42 +73,19 @@ def _aiven(archive: Archive, url: str) -> dict[str, Any]:
 
 
 def _confluent(archive: Archive, url: str) -> dict[str, Any]:
-    return {
-        "connector.class": "io.confluent.connect.s3.S3SinkConnector",
-        "tasks.max": "6",
+    return CONFLUENT | {
         "s3.bucket.name": archive.bucket,
         "store.url": url,
-        "s3.region": "us-east-1",
-        "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
-        "parquet.codec": "snappy",
-        "storage.class": "io.confluent.connect.s3.storage.S3Storage",
-        "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
-        "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
-        "locale": "en-US",
-        "timezone": "UTC",
-        "partition.duration.ms": "3600000",
-        "flush.size": "50000",
-        "rotate.interval.ms": "600000",
-        "s3.part.size": "52428800",
-        "key.converter": "io.confluent.connect.avro.AvroConverter",
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
-        "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": kafka.new_topic("dlq"),
-        "errors.deadletterqueue.context.headers.enable": True,
-        "errors.log.enable": True,
         "topics": archive.topic,
     }
 
 
 def _lenses(archive: Archive, url: str) -> dict[str, Any]:
-    return {
-        "connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
-        "connect.s3.kcql": _LENSES_KCQL.format(bucket=archive.bucket, topic=archive.topic),
+    return LENSES | {
+        "connect.s3.kcql": LENSES_KCQL.format(bucket=archive.bucket, topic=archive.topic),
         "connect.s3.custom.endpoint": url,
         "topics": archive.topic,
-        "key.converter": _STRING,
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
         # Whether Lenses' own sink has left locks cannot be told without s3:ListBucket, which its page lacks.
         "takeover.indexes": "none",
     }

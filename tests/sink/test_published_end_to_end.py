@@ -15,45 +15,13 @@ from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.spark.formats.encoding.registry import datum, http_registry
 from tests.support import aws, kafka
+from tests.support.published_configurations import CONFLUENT, LENSES, LENSES_KCQL
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
 
-# As their pages have them, but for addresses, and the names of topics, buckets and dead letters.
-_CONFLUENT: Final[dict[str, Any]] = {
-    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
-    "tasks.max": "6",
-    "s3.region": "us-east-1",
-    "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
-    "parquet.codec": "snappy",
-    "storage.class": "io.confluent.connect.s3.storage.S3Storage",
-    "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
-    "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
-    "locale": "en-US",
-    "timezone": "UTC",
-    "partition.duration.ms": "3600000",
-    "flush.size": "50000",
-    "rotate.interval.ms": "600000",
-    "s3.part.size": "52428800",
-    "key.converter": "io.confluent.connect.avro.AvroConverter",
-    "value.converter": "io.confluent.connect.avro.AvroConverter",
-    "errors.tolerance": "all",
-    "errors.deadletterqueue.context.headers.enable": True,
-    "errors.log.enable": True,
-}
 _FLUSH: Final = 50_000
 _SCHEMA: Final = {"type": "record", "name": "Event", "fields": [{"name": "n", "type": "long"}]}
-
-_LENSES: Final[dict[str, Any]] = {
-    "connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter.schemas.enable": "false",
-}
-_KCQL: Final = (
-    "insert into {bucket}:demo select * from {topic} PARTITIONBY _value.ts STOREAS `JSON` "
-    "PROPERTIES ('flush.size'=1000000, 'flush.interval'=30, 'flush.count'=5000)"
-)
 
 
 def _options(published: dict[str, Any], **others: object) -> dict[str, Any]:
@@ -78,7 +46,7 @@ def test_confluents_with_a_registry(archive: Archive) -> None:
         sink = archive.service(
             name,
             **_options(
-                _CONFLUENT,
+                CONFLUENT,
                 aws__s3__bucket__name=None,
                 s3__bucket__name=archive.bucket,
                 errors__deadletterqueue__topic__name=dead,
@@ -135,12 +103,12 @@ def test_lenses_where_it_was_killed(archive: Archive) -> None:
     other.commit(offsets=[TopicPartition(archive.topic, 0, 20)], asynchronous=False)
     other.close()
 
-    kcql = _KCQL.format(bucket=archive.bucket, topic=archive.topic)
+    kcql = LENSES_KCQL.format(bucket=archive.bucket, topic=archive.topic)
     archive.run(
         archive.service(
             name,
             **_options(
-                _LENSES,
+                LENSES,
                 aws__s3__bucket__name=None,
                 aws__s3__endpoint=None,
                 connect__s3__custom__endpoint=aws.address(),
