@@ -24,6 +24,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests.support import aws, kafka
+from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -155,6 +156,22 @@ def topic(kafka_bootstrap: str) -> Iterator[kafka.TopicFactory]:
     yield make
     for name in made:
         kafka.delete_topic(name, bootstrap=kafka_bootstrap)
+
+
+@pytest.fixture(scope="session")
+def shared_worker(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Iterator[WorkerProcess]:
+    """A `headrace worker` for connectors of many tests, see `tests.support.hosted`; killed at the end."""
+    worker = WorkerProcess(
+        folder=tmp_path_factory.mktemp("worker"),
+        group=aws.unique("group"),
+        options={"bootstrap.servers": kafka_bootstrap, "session.timeout.ms": "45000"},
+    )
+    worker.start()
+    try:
+        worker.await_ready()
+        yield worker
+    finally:
+        worker.kill()
 
 
 @pytest.fixture

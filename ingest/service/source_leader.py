@@ -35,6 +35,7 @@ from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.patience import Patience
 from ingest.service.post_actions import PostActions
+from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
@@ -84,6 +85,7 @@ class SourceLeader:
         self._leadership = taken.leadership
         self._closing = taken.closing
         self._inbox: Inbox = taken.inbox
+        self._problems = ProblemLog()
 
     def lead(self) -> Exit:
         """See `Leader.lead`."""
@@ -295,6 +297,8 @@ class SourceLeader:
                 now=clock.now(),
             )
         )
+        shown = process.snapshot_holder.snapshot
+        self._problems.tell(shown.problems, ready=shown.ready)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from tests.faults.load import Load, Shape
 from tests.sink.archive_account import Archive
 from tests.support import aws, kafka
 from tests.support.until import until_sync
-from tests.worker.worker_process import WorkerProcess, sink_config, source_config
+from tests.support.worker_process import WorkerProcess, sink_config, source_config
 
 _SPREAD_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.2

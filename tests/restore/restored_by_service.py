@@ -1,15 +1,16 @@
-"""An archive restored by the real service into a real broker."""
+"""An archive restored by a connector of a real worker into a real broker."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.layouts.archive import Archive
 from tests.restore.whole_archives import names_in, options_for, topics_in
 from tests.support import aws, kafka
 from tests.support.discovery import metric
+from tests.support.hosted import Hosted
 from tests.support.service import Route
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 
 def new_topics(bucket: Archive) -> dict[str, str]:
@@ -19,7 +20,7 @@ def new_topics(bucket: Archive) -> dict[str, str]:
 
 
 def restored_into_kafka(
-    folder: Path, bucket: Archive, topics: Mapping[str, str], *, place: str | None = None
+    worker: WorkerProcess, bucket: Archive, topics: Mapping[str, str], *, place: str | None = None
 ) -> dict[tuple[str, int], list[kafka.Record]]:
     """What a consumer of the new topics gets once every object has come to an end.
 
@@ -31,14 +32,15 @@ def restored_into_kafka(
             tags = urlencode(bucket.tags.get(key, {}))
             aws.s3().put_object(Bucket=place, Key=key, Body=content, Tagging=tags)
     wanted = len(names_in(bucket))
-    route = Route(folder=folder, bucket=place, queue_url="", topic=next(iter(topics.values())))
-    service = route.service(aws.unique("restore"), **_changes(bucket, topics))
-    service.start(ready_seconds=180)
+    route = Route(folder=worker.folder, bucket=place, queue_url="", topic=next(iter(topics.values())))
+    options = route.options(**_changes(bucket, topics))
+    restore = Hosted(worker=worker, name=aws.unique("restore"), options=options)
+    restore.start()
     try:
-        until_sync(lambda: _ended(service.status()["objects"]) >= wanted, seconds=90, what="all objects")
-        assert metric(service, "headrace_objects_total", state="failed") == 0
+        until_sync(lambda: _ended(restore.status()["objects"]) >= wanted, seconds=90, what="all objects")
+        assert metric(restore, "headrace_objects_total", connector=restore.name, state="failed") == 0
     finally:
-        assert service.stop() == 0
+        restore.stop()
     found: dict[tuple[str, int], list[kafka.Record]] = {}
     for topic, restored in topics.items():
         for record in kafka.committed(restored):

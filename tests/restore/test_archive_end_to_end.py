@@ -17,6 +17,7 @@ from tests.support import aws, kafka
 from tests.support.discovery import metric
 from tests.support.service import Route
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
@@ -35,12 +36,12 @@ _CASES: Final = [
 
 
 @pytest.mark.parametrize("name", _CASES)
-def test_an_archive_comes_back_into_kafka(tmp_path: Path, name: str) -> None:
+def test_an_archive_comes_back_into_kafka(shared_worker: WorkerProcess, name: str) -> None:
     """Key, value, headers, timestamp, order and source offset of every record, but for what is excused."""
     bucket = archive(name)
     began_ms = int(time.time() * 1000)
     topics = new_topics(bucket)
-    restored = restored_into_kafka(tmp_path, bucket, topics)
+    restored = restored_into_kafka(shared_worker, bucket, topics)
     rows = {
         (topic, partition): [restored_row(record, began_ms, bucket) for record in records]
         for (topic, partition), records in restored.items()

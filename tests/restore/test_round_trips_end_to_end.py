@@ -15,7 +15,6 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from bench.stage import Service
 from tests.layouts.archive import NAMES, Archive, Record, archive
 from tests.layouts.restoring import differences_in_kafka
 from tests.restore.restored_by_service import new_topics, restored_into_kafka
@@ -25,7 +24,9 @@ from tests.sink.archive_account import new_archive
 from tests.sink.rewritten_archives import quix_config
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
+from tests.support.hosted import Hosted
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 
@@ -40,12 +41,12 @@ _CASES: Final = [
 
 
 @pytest.mark.parametrize("name", _CASES)
-def test_a_topic_comes_back_through_the_bucket(tmp_path: Path, name: str) -> None:
+def test_a_topic_comes_back_through_the_bucket(shared_worker: WorkerProcess, name: str) -> None:
     """Key, value, headers, timestamp and order of every record, as far as the layout keeps them."""
     began_ms = int(time.time() * 1000)
-    bucket = _archived(tmp_path, archive(name))
+    bucket = _archived(shared_worker, archive(name))
     topics = new_topics(bucket)
-    restored = restored_into_kafka(tmp_path, bucket, topics, place=bucket.config["bucket"])
+    restored = restored_into_kafka(shared_worker, bucket, topics, place=bucket.config["bucket"])
     rows = {
         (topic, partition): [restored_row(record, began_ms, bucket) for record in records]
         for (topic, partition), records in restored.items()
@@ -88,7 +89,7 @@ def test_headraces_own_layout_comes_back_to_the_byte(tmp_path: Path, form: str) 
     assert found == wanted
 
 
-def _archived(folder: Path, source: Archive) -> Archive:
+def _archived(worker: WorkerProcess, source: Archive) -> Archive:
     """The archive that our sink writes of the records, which are produced first, with its configuration."""
     topics = {
         topic: kafka.new_topic(topic, partitions=3) for topic in {each.topic for each in source.records}
@@ -97,8 +98,8 @@ def _archived(folder: Path, source: Archive) -> Archive:
     place, connector = aws.new_bucket(), aws.unique("sink")
     live = replace(source, config=_changed(source.config, {**topics, source.config["bucket"]: place}))
     is_quix = source.vendor == "quix"
-    sink = Service(folder, connector, _options(folder, live, is_quix=is_quix))
-    sink.start(ready_seconds=180)
+    sink = Hosted(worker=worker, name=connector, options=_options(live, is_quix=is_quix))
+    sink.start()
     ends: dict[str, dict[int, int]] = {}
     for record in records:
         ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
@@ -111,7 +112,7 @@ def _archived(folder: Path, source: Archive) -> Archive:
     try:
         until_sync(is_done, seconds=150, what="every record's offset")
     finally:
-        assert sink.stop() == 0
+        sink.stop()
     objects = {key: _body(place, key) for key in _keys(place)}
     tags = {key: _tags(place, key) for key in objects}
     return replace(
@@ -119,12 +120,8 @@ def _archived(folder: Path, source: Archive) -> Archive:
     )
 
 
-def _options(folder: Path, live: Archive, *, is_quix: bool) -> dict[str, Any]:
-    own: dict[str, Any] = {
-        "bootstrap.servers": kafka.address(),
-        "state.dir": str(folder / "state"),
-        **{option.replace("__", "."): value for option, value in OPTIONS.get(live.name, {}).items()},
-    }
+def _options(live: Archive, *, is_quix: bool) -> dict[str, Any]:
+    own = {option.replace("__", "."): value for option, value in OPTIONS.get(live.name, {}).items()}
     if not is_quix:
         return {option: value for option, value in live.config.items() if option != "bucket"} | own
     return (

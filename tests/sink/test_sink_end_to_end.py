@@ -13,6 +13,7 @@ from ingest.clock import wall_ms
 from ingest.exits import Exit
 from tests.sink.archive_account import Archive, new_archive, value_of
 from tests.support import aws, kafka
+from tests.support.discovery import log_lines
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.until import until_sync
 
@@ -209,6 +210,8 @@ def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Arch
         until_sync(lambda: not sink.is_ready(), seconds=30, what="readiness that says no")
         problems = " ".join(sink.status()["problems"].values())
         assert f"{archive.topic}-0 stands at offset 10" in problems
+        told = [line["problem"] for line in log_lines(sink, "problem_found")]
+        assert [f"{archive.topic}-0 stands at offset 10" in one for one in told] == [True]
     finally:
         assert sink.stop() == Exit.DONE
 

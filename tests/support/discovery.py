@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.stage import Service
 from tests.support import aws, kafka
+from tests.support.hosted import Hosted
 from tests.support.service import Route, queue_depth
 from tests.support.until import until_sync
 
@@ -97,7 +98,7 @@ def await_full_listing(service: Service, *, seconds: float = 60) -> None:
         )
 
 
-def metric(service: Service, name: str, **labels: str) -> float:
+def metric(service: Service | Hosted, name: str, **labels: str) -> float:
     """A sample of `/metrics`; 0 when there is none yet with these labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=5) as answer:
         text = answer.read().decode()

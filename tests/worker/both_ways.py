@@ -8,7 +8,7 @@ from tests.sink.archive_account import Archive
 from tests.support import aws, kafka
 from tests.support.service import rows
 from tests.support.until import until_sync
-from tests.worker.worker_process import sink_config, source_config
+from tests.support.worker_process import sink_config, source_config
 
 
 @dataclass(frozen=True, slots=True)

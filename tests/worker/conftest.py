@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import aws
-from tests.worker.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from tests.support import aws, kafka
 from tests.support.kafka_connect import SINK_CLASS, SOURCE_CLASS, kafka_connect
+from tests.support.worker_process import WorkerProcess, sink_config, source_config
 from tests.worker.connect_conversation import Seen, Side, fits, play
 from tests.worker.connect_differences import DIFFERENCES, OWN_WORDS
 from tests.worker.connect_steps import steps
-from tests.worker.worker_process import WorkerProcess, sink_config, source_config
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "worker.md"
 _STATUSES: Final = {name: statuses for row in DIFFERENCES for name, statuses in row.steps.items()}

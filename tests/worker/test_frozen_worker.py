@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import aws, kafka
 from tests.support.until import until_sync
-from tests.worker.worker_process import WorkerProcess, source_config
+from tests.support.worker_process import WorkerProcess, source_config
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 

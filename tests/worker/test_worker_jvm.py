@@ -10,8 +10,8 @@ import pytest
 from ingest.exits import Exit
 from tests.faults.processes import descendants, kill
 from tests.support import aws, kafka
+from tests.support.worker_process import WorkerProcess
 from tests.worker.both_ways import BothWays
-from tests.worker.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(900)]
 

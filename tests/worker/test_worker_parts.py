@@ -10,8 +10,8 @@ import pytest
 from ingest.exits import Exit
 from tests.support import aws, kafka
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess, source_config
 from tests.worker.both_ways import BothWays
-from tests.worker.worker_process import WorkerProcess, source_config
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 

@@ -15,7 +15,7 @@ from tests.support import aws, kafka
 from tests.support.run import descendants
 from tests.support.service import rows
 from tests.support.until import until_sync
-from tests.worker.worker_process import WorkerProcess, sink_config, source_config
+from tests.support.worker_process import WorkerProcess, sink_config, source_config
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 

@@ -19,6 +19,7 @@ from ingest.model.snapshot import SinkPartition, SinkStatus
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
+from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.earlier_archive import EarlierArchives
@@ -75,6 +76,7 @@ class SinkLeader:
         self._sink = sink
         self._statistics = statistics
         self._inbox: SinkInbox = taken.inbox
+        self._problems = ProblemLog()
 
     def lead(self) -> Exit:
         """See `Leader.lead`."""
@@ -274,6 +276,8 @@ class SinkLeader:
                 ),
             )
         )
+        shown = process.snapshot_holder.snapshot
+        self._problems.tell(shown.problems, ready=shown.ready)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
