@@ -6,6 +6,8 @@ writes the lock after each one under the condition that nobody else has. A proce
 leaves a lock from which the next goes on.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -184,14 +186,14 @@ class LensesIndex:
             return False
         calls = PostActionCalls(self._client, self._calls, bucket=operation.bucket, is_unconditional=True)
         etag = operation.etag.strip('"')
-        if isinstance(operation, DeleteOperation):
-            # Gone already, or other content: nothing of this commit.
-            calls.delete(operation.source, etag)
-            return True
-        assert isinstance(operation, CopyOperation)
-        return calls.move(operation.source, etag, operation.destination) or self._exists(
-            operation.destination, bucket=operation.bucket
-        )
+        with self._told_what_to_allow(operation.bucket):
+            if isinstance(operation, DeleteOperation):
+                # Gone already, or other content: nothing of this commit.
+                calls.delete(operation.source, etag)
+                return True
+            assert isinstance(operation, CopyOperation)
+            is_moved = calls.move(operation.source, etag, operation.destination)
+        return is_moved or self._exists(operation.destination, bucket=operation.bucket)
 
     def _write(self, key: str, lock: Lock, etag: str) -> str:
         """The ETag of the lock with this content, which takes the place of what was read."""
@@ -213,7 +215,8 @@ class LensesIndex:
                     "is tried again then."
                 ) from error
 
-        return str(self._calls.retried(put, what=self._url(key))["ETag"])
+        with self._told_what_to_allow(self._bucket):
+            return str(self._calls.retried(put, what=self._url(key))["ETag"])
 
     # -- objects ---------------------------------------------------------------------------------------------
 
@@ -261,14 +264,25 @@ class LensesIndex:
     def _denied(self, key: str, error: Exception) -> AccessDenied:
         """Of a missing one, too, where the bucket may not be listed: then that is what has to be allowed."""
         self._listed(key)
-        arn = f"arn:aws:s3:::{self._bucket}"
-        return AccessDenied(
-            f"The locks of Lenses' sink cannot be read: {error} Allow s3:GetObject, s3:PutObject and "
-            f"s3:DeleteObject on {arn}/*, or set takeover.indexes=none to begin at the group's offsets."
-        )
+        return _not_allowed(self._bucket, error)
+
+    @contextmanager
+    def _told_what_to_allow(self, bucket: str) -> Iterator[None]:
+        try:
+            yield
+        except (ObjectForbidden, AccessDenied) as error:
+            raise _not_allowed(bucket, error) from error
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
+
+
+def _not_allowed(bucket: str, error: Exception) -> AccessDenied:
+    return AccessDenied(
+        f"The locks of Lenses' sink cannot be read and finished: {error} Allow s3:GetObject, s3:PutObject "
+        f"and s3:DeleteObject on arn:aws:s3:::{bucket}/*, or set takeover.indexes=none to begin at the "
+        "group's offsets."
+    )
 
 
 def new_lenses_index(settings: S3Settings, bucket: str, *, is_preview: bool = False) -> LensesIndex:

@@ -204,6 +204,29 @@ def test_what_was_under_way_is_finished_wherever_one_is_killed(
         assert bucket.objects() == after
 
 
+def test_it_is_finished_under_the_published_policy_and_listing(bucket: _Bucket) -> None:
+    """What Lenses' page allows, and the one action that our sentence asks for beside."""
+    bucket.pending(_LOCK, "copy", "delete")
+    with Proxy(aws.address()) as proxy:
+        guard = Guard(proxy, PUBLISHED["lenses"] | {"s3:ListBucket"})
+        assert bucket.offsets(aws.s3(proxy.url)).committed == 9
+    assert guard.refused == set()
+    assert set(bucket.objects()) == {_FINAL, _LOCK}
+
+
+def test_one_that_may_delete_nothing_is_told_what_to_allow(bucket: _Bucket) -> None:
+    """The temporary object stays, and the lock goes on saying what is left."""
+    bucket.pending(_LOCK, "copy", "delete")
+    with Proxy(aws.address()) as proxy:
+        Guard(proxy, (PUBLISHED["lenses"] | {"s3:ListBucket"}) - {"s3:DeleteObject"})
+        with pytest.raises(
+            AccessDenied, match=r"Allow s3:GetObject, s3:PutObject and s3:DeleteObject on arn:aws:s3:::bucket"
+        ):
+            bucket.offsets(aws.s3(proxy.url))
+    assert bucket.objects()[_TEMPORARY] == _BODY
+    assert bucket.offsets().committed == 9
+
+
 def _lost(bucket: _Bucket) -> None:
     bucket.pending(_LOCK, "copy", "delete")
     bucket.client.delete_object(Bucket=bucket.name, Key=_TEMPORARY)
