@@ -164,7 +164,12 @@ def shared_worker(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str
     worker = WorkerProcess(
         folder=tmp_path_factory.mktemp("worker"),
         group=aws.unique("group"),
-        options={"bootstrap.servers": kafka_bootstrap, "session.timeout.ms": "45000"},
+        options={
+            "bootstrap.servers": kafka_bootstrap,
+            "session.timeout.ms": "45000",
+            # What Connect's worker says of flushing, and Aiven's sink closes its objects by.
+            "offset.flush.interval.ms": "1000",
+        },
     )
     worker.start()
     try:

@@ -1,10 +1,7 @@
 """The service's thread: takes one event after the other and decides; it alone knows catalogue and planner."""
 
-import queue
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import structlog
 
@@ -12,7 +9,7 @@ from ingest import clock
 from ingest.catalogue import Catalogue
 from ingest.catalogue.tombstones import FolderPlaces
 from ingest.commands.command_queue import CommandQueue
-from ingest.errors import HeadraceError, LeadershipLost, ObjectForbidden, Unavailable
+from ingest.errors import HeadraceError, ObjectForbidden, Unavailable
 from ingest.kafka.ledger_follower import Applied
 from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.listing_page import ListingPage
@@ -39,6 +36,7 @@ from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotSupervisor
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
+from ingest.service.turns import Turns
 from ingest.threads import ThreadFailures
 from listeners.discovery_events import (
     HeadAnswer,
@@ -54,10 +52,6 @@ from listeners.listeners import Listeners
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady, SlotRecalled
 
 _log = structlog.get_logger(__name__)
-
-_IDLE_SECONDS: Final = 0.25
-# Where nothing happens there is little to show: a worker may have hundreds of such connectors.
-_QUIET_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +94,11 @@ class EventLoop:
         self._bucket = bucket
         self._message_reader = MessageReader(bucket, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
-        self._stop = stop
-        self._failures = failures
         self._until_idle = until_idle
         self._has_listed = False
         self._listing_paused = False
         self._first_full_listing: int | None = None
-        self._is_over = False
+        self._turns = Turns(inbox, self, stop=stop, failures=failures)
 
     def begin(self) -> None:
         """Take up what the ledger knows to be unfinished; once, before `run`."""
@@ -117,69 +109,25 @@ class EventLoop:
 
         `publish` is called about four times a second to show what is going on, every two while nothing is.
         """
-        with self._stop.waking(self._wake), self._failures.waking(self._wake):
-            self._run(publish)
-
-    def _wake(self) -> None:
-        """Have the loop turn, from whatever thread."""
-        self.inbox.put(RunInServiceThread(_nothing))
-
-    def _run(self, publish: Callable[[SlotStates], None]) -> None:
-        looked = published = 0.0
-        has_news = True
-        while not self._is_over and not self._stop.asked.is_set():
-            self._failures.raise_first()
-            try:
-                self._handle(self.inbox.get(timeout=self._wait_seconds(has_news=has_news)))
-            except queue.Empty:
-                pass
-            else:
-                has_news = True
-                self._handle_waiting(self._handle)
-            self._plan()
-            now = time.monotonic()
-            if now - looked < _IDLE_SECONDS:
-                continue
-            looked = now
-            if has_news or now - published >= _QUIET_SECONDS:
-                published, has_news = now, False
-                publish(self._supervisor.slots)
-            self._check_deadlines(now)
+        self._turns.run(lambda: publish(self._supervisor.slots))
 
     def drain(self, is_over: Callable[[], bool]) -> None:
-        """Take what still comes, planning nothing new, until `is_over`; for the time of stopping."""
-        while not is_over():
-            try:
-                self._handle_while_stopping(self.inbox.get(timeout=0.02))
-            except queue.Empty:
-                continue
-        self._handle_waiting(self._handle_while_stopping)
+        """See `Turns.drain`."""
+        self._turns.drain(is_over)
 
-    def _handle_while_stopping(self, event: Event) -> None:
-        """Who ends may lose the lead (brokers that are away forget it): the next leader does the rest."""
-        try:
-            self._handle(event)
-        except LeadershipLost as error:
-            _log.info("leadership_lost_while_stopping", error=str(error))
+    # -- what its turns ask ----------------------------------------------------------------------------------
 
-    def _handle_waiting(self, take: Callable[[Event], None]) -> None:
-        """Take up to a bounded number of further events before anything is planned."""
-        for _ in range(1000):
-            try:
-                take(self.inbox.get_nowait())
-            except queue.Empty:
-                return
-
-    def _wait_seconds(self, *, has_news: bool) -> float:
-        """Until something is due. Whatever happens wakes the loop: it only has to show that nothing does."""
-        is_quiet = not has_news and self._until_idle is None and self._is_idle()
-        longest = _QUIET_SECONDS if is_quiet else _IDLE_SECONDS
+    def due_seconds(self) -> float | None:
+        """See `Decider`."""
         due_ms = self._parts.planner.next_due_ms()
-        if due_ms is None:
-            return longest
-        return min(longest, max(0.001, (due_ms - clock.now().steady_ms) / 1000))
+        return None if due_ms is None else (due_ms - clock.now().steady_ms) / 1000
 
-    def _handle(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
+    def is_quiet(self) -> bool:
+        """See `Decider`."""
+        return self._until_idle is None and self._is_idle()
+
+    def handle(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
+        """See `Decider`."""
         match event:
             case Received():
                 self._on_messages(event)
@@ -291,7 +239,7 @@ class EventLoop:
 
     # -- what follows ----------------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
+    def decide(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         parts = self._parts
         parts.lifecycle.advance(self._supervisor.slots)
@@ -310,28 +258,28 @@ class EventLoop:
             return False
         return parts.catalogue.is_idle and parts.commands.is_idle and not parts.planner.has_live_plans
 
-    def _check_deadlines(self, now: float) -> None:
+    def is_over(self, now: float) -> bool:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
         parts = self._parts
         problem = parts.statistics.problems.get("bucket")
         if not self._has_listed and problem is not None and now > self._startup_deadline:
             raise Unavailable(problem)
         if self._until_idle is None:
-            return
+            return False
         if parts.planner.is_paused:
             raise Unavailable(
                 f"--until-idle: the ingester is {parts.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it go on"
             )
         if self._until_idle.is_over(is_idle=self._is_idle()):
-            self._is_over = True
-            return
+            return True
         waits_for = self._waits_for(self._until_idle)
         if self._until_idle.patience.is_over(now, waits=bool(waits_for)):
             raise Unavailable(
                 f"--until-idle: what is left waits for something outside: {'; '.join(waits_for)}. "
                 f"The last error: {parts.statistics.last_error or 'see the log'}"
             )
+        return False
 
     def _waits_for(self, until_idle: UntilIdle) -> list[str]:
         """What `--until-idle` waits for and only others can change; empty while something goes on."""
@@ -349,7 +297,3 @@ class EventLoop:
         if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
         return found
-
-
-def _nothing() -> None:
-    """What the loop does when it is only woken."""

@@ -1,6 +1,5 @@
 """The sink's deciding thread: takes one event after the other, and carries out what the archive decides."""
 
-import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from archive import Archive, GroupOffset, SinkEffects
 from ingest import clock
-from ingest.errors import LeadershipLost, Unavailable
+from ingest.errors import Unavailable
 from ingest.kafka.control_records import TargetState
 from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.ledger_writer import GroupOffsets, Write
@@ -40,14 +39,12 @@ from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
+from ingest.service.turns import Turns
 from ingest.threads import ThreadFailures
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
 
 _log = structlog.get_logger(__name__)
 
-_IDLE_SECONDS: Final = 0.25
-# Where nothing happens there is little to show: a worker may have hundreds of such connectors.
-_QUIET_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 2.0
 _SURVEY_SECONDS: Final = 5.0
 
@@ -79,12 +76,11 @@ class SinkLoop:
     ) -> None:
         self._inbox = inbox
         self._parts = parts
-        self._stop = stop
-        self._failures = failures
         self._until = until
         self._patience = Patience(patience_seconds)
         self._tick_at = self._survey_at = 0.0
         self._has_surveyed = False
+        self._turns = Turns(inbox, self, stop=stop, failures=failures)
         self.slots: SinkSlots | None = None
         """Set before `run`: they need `apply`."""
         self.lifecycle: SinkLifecycle | None = None
@@ -92,64 +88,33 @@ class SinkLoop:
 
     def run(self, publish: Callable[[], None]) -> None:
         """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot go on."""
-        with self._stop.waking(self._wake), self._failures.waking(self._wake):
-            self._run(publish)
-
-    def _wake(self) -> None:
-        """Have the loop turn, from whatever thread."""
-        self._inbox.put(RunInServiceThread(_nothing))
-
-    def _run(self, publish: Callable[[], None]) -> None:
-        looked = published = 0.0
-        has_news = True
         self.apply(self._parts.archive.begin())
-        while not self._stop.asked.is_set():
-            self._failures.raise_first()
-            has_news |= self._take(self._wait_seconds(has_news=has_news))
-            self._act()
-            now = time.monotonic()
-            if now - looked < _IDLE_SECONDS:
-                continue
-            looked = now
-            if has_news or now - published >= _QUIET_SECONDS:
-                published, has_news = now, False
-                publish()
-            if self._until is not None and self._is_over(self._until, now):
-                return
+        self._turns.run(publish)
 
     def drain(self, is_over: Callable[[], bool]) -> None:
-        """Take what still comes, granting nothing new, until `is_over`; for the time of stopping."""
-        while not is_over():
-            try:
-                self._take(0.02)
-            except LeadershipLost as error:
-                _log.info("leadership_lost_while_stopping", error=str(error))
+        """See `Turns.drain`."""
+        self._turns.drain(is_over)
 
     def _slots(self) -> SinkSlots:
         assert self.slots is not None, "set before the loop runs"
         return self.slots
 
-    def _wait_seconds(self, *, has_news: bool) -> float:
-        """Until something is due. Whatever happens wakes the loop: it only has to show that nothing does."""
-        now = time.monotonic()
-        is_quiet = not has_news and self._until is None and self._parts.archive.is_idle
-        longest = _QUIET_SECONDS if is_quiet else _IDLE_SECONDS
-        return min(longest, max(0.0, self._tick_at - now), max(0.0, self._survey_at - now))
+    # -- what its turns ask ----------------------------------------------------------------------------------
 
-    def _take(self, seconds: float) -> bool:
-        """Whether there was anything."""
-        try:
-            self._handle(self._inbox.get(timeout=max(0.001, seconds)))
-        except queue.Empty:
-            return False
-        try:
-            for _ in range(1000):
-                self._handle(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
-        return True
+    def due_seconds(self) -> float:
+        """See `Decider`."""
+        return min(self._tick_at, self._survey_at) - time.monotonic()
 
-    def _act(self) -> None:
+    def is_quiet(self) -> bool:
+        """See `Decider`."""
+        return self._until is None and self._parts.archive.is_idle
+
+    def is_over(self, now: float) -> bool:
+        """See `Decider`."""
+        return self._until is not None and self._is_over(self._until, now)
+
+    def decide(self) -> None:
+        """See `Decider`."""
         now = time.monotonic()
         if now >= self._survey_at:
             self._survey(is_settled=self._parts.archive.is_settled)
@@ -164,7 +129,8 @@ class SinkLoop:
         self._survey_at = time.monotonic() + _SURVEY_SECONDS
         self._parts.topics.request(self._parts.archive.request_topics(), is_settled=is_settled)
 
-    def _handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
+    def handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
+        """See `Decider`."""
         archive = self._parts.archive
         match event:
             case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
@@ -256,7 +222,3 @@ class SinkLoop:
             *self._parts.archive.problems(clock.wall_ms()),
         ]
         return "; ".join(sentences)
-
-
-def _nothing() -> None:
-    """What the loop does when it is only woken."""
