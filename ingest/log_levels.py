@@ -1,7 +1,8 @@
 """Which lines each logger writes: levels by name, changed while the process runs, as Connect's are.
 
 The loggers of this code are named after their modules; a level holds for all loggers below its name. Those of
-libraries are the `logging` module's. The processes of Spark's workers keep the level they were started with.
+libraries are the `logging` module's. Spark's tasks log at the level that held when their connector last took
+the lead.
 """
 
 import logging

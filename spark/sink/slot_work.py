@@ -24,14 +24,14 @@ class SinkWork:
         """See `SlotWork.run`."""
         from spark.task.slot_session import run_slot
 
-        return run_slot(credentials, SinkProgram(self.settings), log_level=self.settings.log_level)
+        return run_slot(credentials, SinkProgram(self.settings), log=self.settings.log)
 
     def warm(self) -> str | None:
         """See `SlotWork.warm`."""
         import spark.sink.sink_run  # noqa: F401  # loading it is what takes the time
         from spark.task.slot_session import configure_worker_logs
 
-        configure_worker_logs(self.settings.log_level)
+        configure_worker_logs(self.settings.log.level)
         return None
 
 

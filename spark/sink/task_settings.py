@@ -1,7 +1,7 @@
 """What a task of the sink needs of the settings: small, picklable, secrets wrapped."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ from ingest.settings.options.route_options import ROUTE
 from ingest.settings.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from ingest.settings.sink_settings import SinkSettings
 from ingest.template.field_path import path_text
+from spark.task.task_log import TaskLog, log_of_this_process
 
 _TRANSFORMS: Final = "transforms"
 
@@ -25,7 +26,7 @@ class SinkTaskSettings:
     errors: ErrorSettings
     sink: SinkSettings
     options: str
-    log_level: str = "info"
+    log: TaskLog = field(default_factory=TaskLog)
 
 
 def for_topic(settings: SinkTaskSettings, topic: str) -> SinkTaskSettings:
@@ -36,9 +37,7 @@ def for_topic(settings: SinkTaskSettings, topic: str) -> SinkTaskSettings:
     return replace(settings, sink=route.sink, s3=replace(settings.s3, bucket=route.bucket))
 
 
-def sink_task_settings(
-    settings: Settings, sink: SinkSettings, *, log_level: str = "info"
-) -> SinkTaskSettings:
+def sink_task_settings(settings: Settings, sink: SinkSettings) -> SinkTaskSettings:
     """The part of a sink's settings that goes to its tasks."""
     return SinkTaskSettings(
         name=settings.name,
@@ -47,7 +46,7 @@ def sink_task_settings(
         errors=settings.errors,
         sink=sink,
         options=grouping_hash(sink),
-        log_level=log_level,
+        log=log_of_this_process(),
     )
 
 

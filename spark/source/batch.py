@@ -65,7 +65,7 @@ class BatchRun:
         self._targets: dict[tuple[int, str | None], RecordTarget] = {}
         self._cuts: list[tuple[Split, tuple[int, ...]]] = []
         self._began_at = time.monotonic()
-        self._bad_log = bad_row_log()
+        self._bad_log = bad_row_log(settings.name)
         self._refused = RefusedRecords()
         self._has_aborted = False
         self._follows_refusal = False

@@ -48,8 +48,8 @@ class BadRowLog:
 
 
 @functools.cache
-def bad_row_log() -> BadRowLog:
-    """The process's one: batches are short, and each with a log of its own would say its first bad row."""
+def bad_row_log(name: str) -> BadRowLog:  # noqa: ARG001 - the key of its cache
+    """The process's one for a source: batches are short, and a log of each would say its first bad row."""
     return BadRowLog()
 
 

@@ -23,7 +23,7 @@ class SourceWork:
         """See `SlotWork.run`."""
         from spark.task.slot_session import run_slot
 
-        return run_slot(credentials, SourceProgram(self.settings), log_level=self.settings.log_level)
+        return run_slot(credentials, SourceProgram(self.settings), log=self.settings.log)
 
     def warm(self) -> str | None:
         """See `SlotWork.warm`."""
@@ -31,7 +31,7 @@ class SourceWork:
         from spark.source.worker_cache import s3_calls, topic_limits
         from spark.task.slot_session import configure_worker_logs
 
-        configure_worker_logs(self.settings.log_level)
+        configure_worker_logs(self.settings.log.level)
         try:
             s3_calls(self.settings.s3)
         except HeadraceError as error:

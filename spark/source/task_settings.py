@@ -1,6 +1,6 @@
 """What a task needs of the settings: small, picklable, secrets wrapped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingest.options_hash import options_hash
 from ingest.settings.choices import Ordering
@@ -12,6 +12,7 @@ from ingest.settings.settings import (
     Settings,
 )
 from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
+from spark.task.task_log import TaskLog, log_of_this_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,12 @@ class TaskSettings:
     post_action: str | None = None
     transforms: TransformChain = NO_TRANSFORMS
     bytes_per_second: float | None = None
-    log_level: str = "info"
+    log: TaskLog = field(default_factory=TaskLog)
     # Reads time out within minutes, repeats included, and what is decoded at once takes seconds.
     stuck_seconds: float = 900.0
 
 
-def task_settings(settings: Settings, *, slots: int, log_level: str = "info") -> TaskSettings:
+def task_settings(settings: Settings, *, slots: int) -> TaskSettings:
     """The part of the settings that goes to the tasks of `slots` slots."""
     rate = settings.discovery.max_bytes_per_second
     return TaskSettings(
@@ -54,5 +55,5 @@ def task_settings(settings: Settings, *, slots: int, log_level: str = "info") ->
         post_action=None if settings.post_action is None else settings.post_action.text,
         transforms=settings.transforms,
         bytes_per_second=None if rate is None else rate / slots,
-        log_level=log_level,
+        log=log_of_this_process(),
     )

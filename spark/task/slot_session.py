@@ -17,9 +17,10 @@ from spark.memory import keep_freed_memory
 from spark.producer import SlotProducer, SlotRevoked
 from spark.task.driver_connection import DriverConnection
 from spark.task.entry import TaskCredentials
+from spark.task.task_log import TaskLog
 from spark.task.worker import checkout_producer, return_producer, worker_name
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 B = TypeVar("B", Batch, SinkBatch)
 
@@ -38,14 +39,20 @@ class SlotProgram(Protocol, Generic[B]):
         """Do the batch; what it came to. SlotRevoked when the driver has cut the slot off."""
 
 
-def run_slot(credentials: TaskCredentials, program: SlotProgram[B], *, log_level: str) -> str | None:
+def run_slot(credentials: TaskCredentials, program: SlotProgram[B], *, log: TaskLog) -> str | None:
     """Work for the slot until the driver ends it; None, or a sentence that says why it could not begin.
 
     A task that is refused, is fenced or has aborted ends: it never initialises again, since a late
     initialisation is what fencing does not stop (docs/protocol.md, step 4).
     """
-    configure_worker_logs(log_level)
+    configure_worker_logs(log.level)
     keep_freed_memory()
+    # A process of Spark's has tasks of several connectors, one after the other.
+    with structlog.contextvars.bound_contextvars(**dict(log.bound)):
+        return _run_slot(credentials, program)
+
+
+def _run_slot(credentials: TaskCredentials, program: SlotProgram[B]) -> str | None:
     repeated = _repetition(TaskContext.get())
     if repeated is not None:
         return repeated
@@ -77,9 +84,9 @@ def run_slot(credentials: TaskCredentials, program: SlotProgram[B], *, log_level
     return None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def configure_worker_logs(level: str) -> None:
-    """Have this worker's log lines written as JSON, once for each level."""
+    """Have this worker's log lines written as JSON, from this level on; again where another one holds."""
     configure(level=level, style="json")
 
 
@@ -103,7 +110,7 @@ def _serve(link: DriverConnection, producer: SlotProducer, program: SlotProgram[
             producer.abort()
         producer.close()
         raise
-    log.debug("slot_ended", slot=slot)
+    _log.debug("slot_ended", slot=slot)
     return True
 
 
@@ -113,7 +120,7 @@ def _leave(link: DriverConnection, batch: Batch | SinkBatch) -> None:
     The driver is informed first, or it would blame the objects of the batch for the worker's death.
     """
     error = "a call of librdkafka does not return; the worker ends, and the slot starts again in another"
-    log.error("kafka_call_stalled", slot=batch.slot, detail=error)
+    _log.error("kafka_call_stalled", slot=batch.slot, detail=error)
     with contextlib.suppress(SlotRevoked):
         link.send(Finished(batch=batch.number, outcome=BatchOutcome.ABORTED, error=error))
     os._exit(1)
