@@ -168,7 +168,7 @@ def shared_worker(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str
             "bootstrap.servers": kafka_bootstrap,
             "session.timeout.ms": "45000",
             # What Connect's worker says of flushing, and Aiven's sink closes its objects by.
-            "offset.flush.interval.ms": "1000",
+            "offset.flush.interval.ms": "5000",
         },
     )
     worker.start()

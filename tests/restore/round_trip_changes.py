@@ -113,6 +113,16 @@ REFUSED: Final = {
 }
 """What our sink refuses to begin with, so that nothing is in the bucket."""
 
+UNWRITTEN: Final[Mapping[str, int]] = {
+    # Its objects close when a record of a later hour comes, the last ones never.
+    "confluent-time_rotate_interval": 4,
+    # Their partition stands at it.
+    "quix-new_parquet_flat": 1,
+    "quix-new_parquet_gzip_str": 1,
+    "quix-old_parquet_gzip_str": 1,
+}
+"""How many records at the ends of partitions are in no object, however long one waits."""
+
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     # Line feeds in texts would end rows.
     "lenses-text": {"output__newlines": "escaped"}
