@@ -17,10 +17,12 @@ class RowShape:
 
     `members` are those of its structs, none where rows are something else; `with_nulls` those of them that
     are null in some row of the object, as far as that is known without reading it (Parquet's footer).
+    `is_ours` where the object says that our sink wrote it.
     """
 
     members: frozenset[str] = frozenset()
     with_nulls: frozenset[str] = frozenset()
+    is_ours: bool = False
 
 
 class TextReader(Protocol):

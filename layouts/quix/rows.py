@@ -24,6 +24,8 @@ DUMPED_KEYS: Final = "dumped_key"
 TAKEN_PARTS: Final = "part_taken_by_value"
 _TIMESTAMP: Final = "_timestamp"
 _KEY: Final = "_key"
+OWN_MARK: Final = (b"headrace.layout", b"quix")
+"""Name and value in the footer of Parquet that our sink wrote: a key may be null there."""
 LINE: Final = (b'{"_timestamp":', b',"_key":', b',"_value":', b"}\n")
 """What stands before the time, the key and the value of a line, and behind them."""
 
@@ -68,13 +70,14 @@ class ParquetRows:
     """Rows of `_timestamp`, `_key` and the value's own members, nulls where a value had no such member.
 
     The sink writes neither of the two as null, but when one value of a batch has a member of that name, the
-    members take the place of all: then they are given back to the values.
+    members take the place of all: then they are given back to the values. Ours lets no value take them, and
+    writes a null key as null.
     """
 
     def __init__(self, options: RestoreOptions, to_json: ToJson, shape: RowShape) -> None:
         self._options = options
         self._to_json = to_json
-        self._taken = shape.with_nulls & {_TIMESTAMP, _KEY}
+        self._taken = frozenset() if shape.is_ours else shape.with_nulls & {_TIMESTAMP, _KEY}
 
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows; keys that are dumps of objects are null, and counted."""

@@ -11,6 +11,7 @@ from ingest.errors import ObjectCorrupt
 from ingest.model.positions import Position, RowPosition
 from ingest.settings.choices import ValueFormat
 from layouts.names import LayoutName
+from layouts.quix.rows import OWN_MARK
 from layouts.readers import RowShape
 from layouts.records import RecordColumns
 from spark.byte_source import ByteSource
@@ -108,7 +109,8 @@ def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
 def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
     """The columns, and for the one layout that is read by them those that have nulls."""
     is_asked = options.archive is not None and options.archive.name.layout is LayoutName.QUIX
-    return RowShape(frozenset(groups.schema.names), groups.with_nulls() if is_asked else frozenset())
+    names = frozenset(groups.schema.names)
+    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK)) if is_asked else RowShape(names)
 
 
 class _Writer:

@@ -62,6 +62,11 @@ class RowGroups:
         """The columns that the footer's statistics show with a null in some row. ValueError for damage."""
         return self._footer.with_nulls()
 
+    def is_marked(self, mark: tuple[bytes, bytes]) -> bool:
+        """Whether the footer's key-value metadata has this name with this value."""
+        name, value = mark
+        return (self._metadata.metadata or {}).get(name) == value
+
     def rows(self, group: int) -> int:
         """How many rows a group has."""
         return int(self._metadata.row_group(group).num_rows)

@@ -267,6 +267,18 @@ def test_a_value_that_took_the_place_of_key_or_timestamp_has_them_back() -> None
     assert dict(found.inexact) == {"part_taken_by_value": 2}
 
 
+def test_a_null_key_in_an_object_of_ours_is_a_null_key() -> None:
+    """Our sink lets no value take the place of the key, so that a null says nothing of values."""
+    batch = pa.record_batch({"_timestamp": [1, 2, 3], "_key": [None, "", "k"], "id": [6, 7, 8]})
+    shape = RowShape(frozenset(batch.schema.names), frozenset({"_key"}), is_ours=True)
+
+    found = ParquetRows(RestoreOptions(), _json, shape)(batch)
+
+    assert _all(found.keys) == [None, b"", b"k"]
+    assert _all(found.values) == [b"{'id': 6}", b"{'id': 7}", b"{'id': 8}"]
+    assert dict(found.inexact) == {}
+
+
 def _json(array: pa.Array) -> pa.Array:
     return pa.array([str(value) for value in array.to_pylist()])
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ingest.settings.sink_settings import OutputSettings
+from layouts.quix.rows import OWN_MARK
 from spark.converted_records import ConvertedRecords
 from spark.formats.encoding.parquet_tables import ParquetTables
 from spark.formats.encoding.row_arrays import part_array, part_type
@@ -25,7 +26,8 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
             pa.field("_timestamp", pa.int64()),
             pa.field("_key", pa.string()),
             *(pa.field(each.name, stored_type(each.type)) for each in members),
-        ]
+        ],
+        metadata=dict([OWN_MARK]),
     )
 
     def arrays(records: ConvertedRecords) -> list[Any]:
