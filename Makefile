@@ -54,12 +54,12 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: setup  ## all tests, units first (with their coverage), then those against the real parts (some 40 minutes on two cores)
-	@$(PYTEST) $(COVERAGE) $(SPREAD) 2 -m 'not parts and not long'
+test: setup  ## all tests, units first, then those against the real parts (some 40 minutes on two cores)
+	@$(PYTEST) $(SPREAD) 2 -m 'not parts and not long'
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
 
-test-all: setup  ## the same with the long tables (longer still: long tests are for a quiet machine)
-	@$(PYTEST) $(SPREAD) 2 -m 'not parts' --hypothesis-profile=long
+test-all: setup  ## the same with the long tables and coverage (longer still: long tests are for a quiet machine)
+	@$(PYTEST) $(COVERAGE) $(SPREAD) 2 -m 'not parts' --hypothesis-profile=long
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts'
 
 demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, counted at the end
