@@ -11,6 +11,7 @@ from tests.faults.faults import Harm
 from tests.faults.round_trip import RoundTrip
 from tests.faults.sink_campaign import SinkCampaign, SinkRun
 from tests.faults.sink_faults import SinkHarm
+from tests.sink.archive_account import SIDES
 from tests.support.cluster import cluster
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(7200)]
@@ -47,13 +48,7 @@ _SIDES: Final = {
     "rotate__age__ms": 1500,
     "file__name__template": "topics/{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+"
     "{{start_offset:padding=true}}{{extension}}",
-    "output__envelope": "false",
-    "output__fields": "value",
-    "sidecars": "keys,headers",
-    "sidecars__keys__format": "jsonl",
-    "sidecars__headers__format": "jsonl",
-    "key__converter": "org.apache.kafka.connect.storage.StringConverter",
-    "header__converter": "org.apache.kafka.connect.storage.StringConverter",
+    **SIDES,
 }
 
 # 200 kills and 64 outages.

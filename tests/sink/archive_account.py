@@ -7,13 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Producer
 
 from bench.stage import Service
 from ingest.exits import Exit
 from tests.support import aws, kafka
+
+SIDES: Final = {
+    "output__envelope": "false",
+    "output__fields": "value",
+    "sidecars": "keys,headers",
+    "sidecars__keys__format": "jsonl",
+    "sidecars__headers__format": "jsonl",
+    "key__converter": "org.apache.kafka.connect.storage.StringConverter",
+    "header__converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+"""Options of a sink that puts keys and headers into objects beside those of values."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from bench.stage import Service
 from tests.faults.processes import kill, workers
-from tests.sink.archive_account import Archive, new_archive
+from tests.sink.archive_account import SIDES, Archive, new_archive
 from tests.support import aws, kafka
 from tests.support.until import until_sync
 
@@ -86,13 +86,7 @@ BESIDE: dict[str, object] = {
     "rotate__age__ms": 700,
     "file__name__template": "topics/{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+"
     "{{start_offset:padding=true}}{{extension}}",
-    "output__envelope": "false",
-    "output__fields": "value",
-    "sidecars": "keys,headers",
-    "sidecars__keys__format": "jsonl",
-    "sidecars__headers__format": "jsonl",
-    "key__converter": "org.apache.kafka.connect.storage.StringConverter",
-    "header__converter": "org.apache.kafka.connect.storage.StringConverter",
+    **SIDES,
 }
 
 

@@ -17,7 +17,7 @@ from bench.memory import PROMISE_MIB
 from bench.stage import Service
 from ingest.exits import Exit
 from tests.faults.sink_faults import is_part
-from tests.sink.archive_account import Archive, new_archive
+from tests.sink.archive_account import SIDES, Archive, new_archive
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy, Slow
 from tests.support.until import until_sync
@@ -35,13 +35,7 @@ _GROUPS: Final = 1_000
 _ROUNDS: Final = 800
 _SIDES: Final = {
     "file__name__template": "{{topic}}+{{partition}}+{{start_offset:padding=true}}{{extension}}",
-    "output__envelope": "false",
-    "output__fields": "value",
-    "sidecars": "keys,headers",
-    "sidecars__keys__format": "jsonl",
-    "sidecars__headers__format": "jsonl",
-    "key__converter": "org.apache.kafka.connect.storage.StringConverter",
-    "header__converter": "org.apache.kafka.connect.storage.StringConverter",
+    **SIDES,
 }
 
 
