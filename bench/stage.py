@@ -117,6 +117,8 @@ class Stage:
         """Let go of the connections that were kept."""
         for looker in self._lookers.values():
             looker.close()
+        # Closed when nobody has it any more, it does not log each attempt to reach a broker that has ended.
+        del self.admin
 
     def read(self, topic: str, *, until: Callable[[], bool]) -> Iterator[Any]:
         """Committed messages of a topic from its start; ends when `until` is true and nothing is left."""
