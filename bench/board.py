@@ -186,6 +186,8 @@ class Board:
 def main() -> int:
     """Run the benchmark as asked."""
     asked = _asked()
+    # Before the first measurement: after the last one it would cost them all.
+    asked.out.mkdir(parents=True, exist_ok=True)
     console = Console()
     if not console.is_terminal:
         # A log has room for whole rows.
