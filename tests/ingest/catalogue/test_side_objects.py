@@ -29,7 +29,9 @@ def _three(start: int, **fields: str) -> list[str]:
     return [_key(start, kind, **fields) for kind in _KINDS]
 
 
-def _desk(ledger: FakeLedger | None = None, mode: str = "auto", **options: Any) -> Desk:
+def _desk(
+    ledger: FakeLedger | None = None, mode: str = "auto", wait_ms: int = _WAIT_MS, **options: Any
+) -> Desk:
     """A driver of a restore, with what the ledger says."""
     loaded = load_with(
         {
@@ -37,7 +39,7 @@ def _desk(ledger: FakeLedger | None = None, mode: str = "auto", **options: Any) 
             "file.name.template": None,
             "input.layout": "confluent",
             "restore.sidecars": mode,
-            "restore.sidecars.wait.ms": str(_WAIT_MS),
+            "restore.sidecars.wait.ms": str(wait_ms),
             "restore.tombstones": "ignore",
         }
     )
@@ -153,6 +155,27 @@ def test_what_is_young_in_a_listing_waits_for_the_rest_of_its_time() -> None:
     assert _planned(desk) == {}
     desk.tick(1)
     assert _planned(desk) == {_key(3): []}
+
+
+@pytest.mark.parametrize(("wait_ms", "is_joined"), [(360_000, True), (60_000, False)])
+def test_side_objects_five_minutes_late(wait_ms: int, *, is_joined: bool) -> None:
+    """Joined where one waits for so long; else the value object goes on in its time, and they are late."""
+    desk = _desk(wait_ms=wait_ms)
+    _announce(desk, *_three(0))
+    _planned(desk)
+    _announce(desk, _key(3))
+    read: dict[str, list[str]] = {}
+    for _ in range(5):
+        desk.tick(60_000)
+        read |= _planned(desk)
+    assert read == ({} if is_joined else {_key(3): []})
+
+    _announce(desk, _key(3, ".keys"), _key(3, ".headers"))
+    assert _planned(desk) == ({_key(3): _sides(3)} if is_joined else {})
+    state = "joined" if is_joined else "side_object_late"
+    assert _reasons(desk, *_three(3)) == ["done", state, state]
+    assert {f"m {key}" for key in _three(3)} <= set(desk.settled)
+    assert desk.catalogue.is_idle
 
 
 def test_what_comes_too_late_is_counted_and_said() -> None:
