@@ -54,7 +54,7 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: setup  ## all tests, units first, then those against the real parts (some 40 minutes on two cores)
+test: setup  ## all tests, units first, then those against the real parts (some 35 minutes on two cores)
 	@$(PYTEST) $(SPREAD) 2 -m 'not parts and not long'
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
 
