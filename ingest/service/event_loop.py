@@ -87,7 +87,6 @@ class EventLoop:
         failures: ThreadFailures,
         until_idle: UntilIdle | None = None,
     ) -> None:
-        self.inbox = inbox
         self._parts = parts
         self._applier = parts.applier
         self._supervisor = parts.supervisor

@@ -186,7 +186,7 @@ class LensesIndex:
             return False
         calls = PostActionCalls(self._client, self._calls, bucket=operation.bucket, is_unconditional=True)
         etag = operation.etag.strip('"')
-        with self._told_what_to_allow(operation.bucket):
+        with _told_what_to_allow(operation.bucket):
             if isinstance(operation, DeleteOperation):
                 # Gone already, or other content: nothing of this commit.
                 calls.delete(operation.source, etag)
@@ -215,7 +215,7 @@ class LensesIndex:
                     "is tried again then."
                 ) from error
 
-        with self._told_what_to_allow(self._bucket):
+        with _told_what_to_allow(self._bucket):
             return str(self._calls.retried(put, what=self._url(key))["ETag"])
 
     # -- objects ---------------------------------------------------------------------------------------------
@@ -266,15 +266,16 @@ class LensesIndex:
         self._listed(key)
         return _not_allowed(self._bucket, error)
 
-    @contextmanager
-    def _told_what_to_allow(self, bucket: str) -> Iterator[None]:
-        try:
-            yield
-        except (ObjectForbidden, AccessDenied) as error:
-            raise _not_allowed(bucket, error) from error
-
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
+
+
+@contextmanager
+def _told_what_to_allow(bucket: str) -> Iterator[None]:
+    try:
+        yield
+    except (ObjectForbidden, AccessDenied) as error:
+        raise _not_allowed(bucket, error) from error
 
 
 def _not_allowed(bucket: str, error: Exception) -> AccessDenied:

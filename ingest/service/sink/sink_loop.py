@@ -74,7 +74,6 @@ class SinkLoop:
         until: UntilArchived | None = None,
         patience_seconds: float = 60.0,
     ) -> None:
-        self._inbox = inbox
         self._parts = parts
         self._until = until
         self._patience = Patience(patience_seconds)
