@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -168,6 +167,15 @@ def _end(looker: Consumer, place: TopicPartition) -> int:
             time.sleep(0.05)
 
 
+def says_ready(port: int, *, timeout: float) -> bool:
+    """Whether the readiness endpoint at this port of the machine answers so in time."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=timeout) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
 class Service:
     """One `headrace` process: its configuration file, its log, its endpoints."""
 
@@ -218,11 +226,7 @@ class Service:
 
     def is_ready(self) -> bool:
         """True when the readiness endpoint says so."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/ready", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+        return says_ready(self.port, timeout=2)
 
     def status(self) -> Any:
         """What `/status` says."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import processes
-from bench.stage import Stage, StageError, stage
+from bench.stage import Stage, StageError, says_ready, stage
 from localstack.ports import free_port
 from localstack.steps import say
 
@@ -55,11 +55,7 @@ class Worker:
 
     def is_ready(self) -> bool:
         """Whether it says so."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/health/ready", timeout=10):
-                return True
-        except OSError:
-            return False
+        return says_ready(self.http_port, timeout=10)
 
     def roles(self) -> list[str]:
         """What each of its connectors is at."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.stage import says_ready
 from localstack.ports import free_port
 from tests.support import aws, kafka
 from tests.support.rest_request import ask
@@ -56,11 +57,7 @@ class WorkerProcess:
 
     def is_ready(self) -> bool:
         """Whether it says so."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/health/ready", timeout=10):
-                return True
-        except OSError:
-            return False
+        return says_ready(self.http_port, timeout=10)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON (None without a body) of a request."""
@@ -91,33 +88,29 @@ class WorkerProcess:
 
 def source_config(bucket: str, topic: str, **changes: str) -> dict[str, str]:
     """A source of JSON lines; `__` in a name for a dot."""
-    return {
-        **_common(bucket),
+    own = {
         "connector.class": "HeadraceSource",
         "topic": topic,
         "file.name.template": ".*",
         "input.format": "jsonl",
         "poll.interval.ms": "500",
-        "tasks.max": "1",
-    } | {name.replace("__", "."): value for name, value in changes.items()}
+    }
+    return _config(bucket, own, changes)
 
 
 def sink_config(bucket: str, topic: str, **changes: str) -> dict[str, str]:
     """A sink; `__` in a name for a dot."""
-    return {
-        **_common(bucket),
-        "connector.class": "HeadraceSink",
-        "topics": topic,
-        "tasks.max": "1",
-        "rotate.age.ms": "500",
-    } | {name.replace("__", "."): value for name, value in changes.items()}
+    own = {"connector.class": "HeadraceSink", "topics": topic, "rotate.age.ms": "500"}
+    return _config(bucket, own, changes)
 
 
-def _common(bucket: str) -> dict[str, str]:
-    return {
+def _config(bucket: str, own: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    common = {
         "aws.s3.endpoint": aws.address(),
         "aws.access.key.id": "test",
         "aws.secret.access.key": "test",
         "aws.s3.bucket.name": bucket,
         "lead.session.timeout.ms": "6000",
+        "tasks.max": "1",
     }
+    return common | dict(own) | {name.replace("__", "."): value for name, value in changes.items()}

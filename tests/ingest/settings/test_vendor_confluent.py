@@ -21,6 +21,7 @@ from ingest.settings.vendors import Fate, Translation
 from ingest.settings.vendors.confluent import CONFLUENT
 from layouts.names import LayoutName
 from tests.ingest.settings.loading import no_file
+from tests.support import published_configurations as published
 
 _S3: Final = "io.confluent.connect.s3."
 _PARTITIONER: Final = "io.confluent.connect.storage.partitioner."
@@ -38,28 +39,14 @@ BASIC: Final = {
     "partitioner.class": f"{_PARTITIONER}TimeBasedPartitioner",
 }
 COMPLETE: Final[dict[str, Any]] = {
-    **BASIC,
-    "tasks.max": "6",
+    **published.CONFLUENT,
     "topics": "events,transactions",
     "s3.bucket.name": "analytics-data-lake",
     "s3.credentials.provider.class": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
-    "parquet.codec": "snappy",
-    "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
-    "locale": "en-US",
-    "timezone": "UTC",
-    "partition.duration.ms": "3600000",
-    "flush.size": "50000",
-    "rotate.interval.ms": "600000",
-    "s3.part.size": "52428800",
-    "key.converter": "io.confluent.connect.avro.AvroConverter",
     "key.converter.schema.registry.url": "http://schema-registry:8081",
-    "value.converter": "io.confluent.connect.avro.AvroConverter",
     "value.converter.schema.registry.url": "http://schema-registry:8081",
-    "errors.tolerance": "all",
     "errors.deadletterqueue.topic.name": "dlq-s3-sink",
     "errors.deadletterqueue.topic.replication.factor": 3,
-    "errors.deadletterqueue.context.headers.enable": True,
-    "errors.log.enable": True,
 }
 SMALL: Final[dict[str, Any]] = {
     **BASIC,
