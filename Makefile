@@ -68,7 +68,7 @@ demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, coun
 bench: setup  ## Headrace beside what one could use instead, in one run (15 minutes)
 	@$(PYTHON) -m bench.board
 
-bench-all: setup  ## the same with more formats and ten quiet minutes (45 minutes)
+bench-all: setup  ## 20 s each, two Spark workers, more formats, ten quiet minutes (90 minutes)
 	@$(PYTHON) -m bench.board --all
 
 latency: setup  ## from upload to readable, one small object a second

@@ -1,4 +1,4 @@
-"""Who takes part in the benchmark: Headrace, a plain script, plain `produce()` from memory, bare GETs.
+"""Who takes part in the benchmark: Headrace (on a cluster too), a plain script, `produce()`, bare GETs.
 
 Each measures one workload once, on the same stage as the others, and says how fast it was and what it used.
 """
@@ -8,15 +8,19 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
+
+import numpy as np
 
 from bench import processes
 from bench.stage import Service, Stage, StageError
 from bench.workloads import Workload
+from localstack.cluster import cluster
 
 PARTITIONS: Final = 4
 # A transaction writes one control record a partition, so ends run ahead of the rows: the last of them has
@@ -42,16 +46,27 @@ class Run:
 
 def headrace(on_stage: Stage, workload: Workload) -> Run:
     """Headrace, exactly once and checked: from its first record on the broker to its last commit."""
-    topic = _fresh_topic(on_stage)
-    with serving(on_stage, topic, workload) as service:
-        run = _watched(on_stage, service, topic, workload)
-    _verify(on_stage, topic, workload)
-    return run
+    return _headrace(on_stage, workload)
+
+
+def headrace_cluster(on_stage: Stage, workload: Workload) -> Run:
+    """The same on a standalone cluster of two Spark workers beside it, whose CPU and memory count too."""
+    with cluster(on_stage.folder) as found:
+        of_cluster = replace(workload, options=dict(workload.options) | found.options)
+        return _headrace(on_stage, of_cluster, *found.workers)
 
 
 def without_layout(on_stage: Stage, workload: Workload) -> Run:
     """Headrace on the rows of an archive as values: neither key nor timestamp is made of them."""
-    return headrace(on_stage, workload.without_layout())
+    return _headrace(on_stage, workload.without_layout())
+
+
+def _headrace(on_stage: Stage, workload: Workload, *pids: int) -> Run:
+    with _fresh_topic(on_stage) as topic:
+        with serving(on_stage, topic, workload) as service:
+            run = _watched(on_stage, service, topic, workload, pids)
+        _verify(on_stage, topic, workload)
+    return run
 
 
 @contextmanager
@@ -74,26 +89,25 @@ def serving(on_stage: Stage, topic: str, workload: Workload) -> Iterator[Service
 
 def plain_script(on_stage: Stage, workload: Workload) -> Run:
     """The script that people write first: GET, split or decode, produce; nothing checked, nothing kept."""
-    topic = _fresh_topic(on_stage)
     where = (on_stage.bootstrap, on_stage.endpoint, workload.bucket)
     is_lines = workload.name in {"jsonl", "gzip", "small", "large"}
     argv = ("plain_script", *where) if is_lines else ("plain_formats", *where)
     loop = () if is_lines else (workload.name,)
-    with _beside(on_stage, workload) as beside:
-        sent, seconds, cpu = script(*argv, "in/", topic, *loop)
-    if sent != workload.records:
-        raise StageError(f"The plain script sent {sent} records of {workload.name}, not {workload.records}.")
+    part = workload.of_script()
+    with _fresh_topic(on_stage) as topic, _beside(on_stage, part) as beside:
+        sent, seconds, cpu = script(*argv, "in/", topic, str(part.objects), *loop)
+    if sent != part.records:
+        raise StageError(f"The plain script sent {sent} records of {part.name}, not {part.records}.")
     # Its imports are not the workload's: a run that finds nothing to read costs them alone.
-    cpu -= idle_cpu(*argv, "nothing/", _NO_TOPIC, *loop)
-    us = {"script": cpu / workload.amount * 1e6}
-    return Run(rate=workload.amount / seconds, cpu_us=us, beside_us=beside)
+    cpu -= idle_cpu(*argv, "nothing/", _NO_TOPIC, "1", *loop)
+    us = {"script": cpu / part.amount * 1e6}
+    return Run(rate=part.amount / seconds, cpu_us=us, beside_us=beside)
 
 
 def produce_only(on_stage: Stage, workload: Workload, number: int) -> Run:
     """As many records from memory through plain `produce()`, in so many processes; the ceiling."""
-    topic = _fresh_topic(on_stage)
     argv = ("produce_only", on_stage.bootstrap)
-    with _beside(on_stage, workload) as beside:
+    with _fresh_topic(on_stage) as topic, _beside(on_stage, workload) as beside:
         sent, seconds, cpu = script(*argv, topic, str(workload.records), str(number))
     cpu -= idle_cpu(*argv, _NO_TOPIC, "0", str(number))
     return Run(rate=sent / seconds, cpu_us={"script": cpu / sent * 1e6}, beside_us=beside)
@@ -121,13 +135,14 @@ def _beside(on_stage: Stage, workload: Workload) -> Iterator[dict[str, float]]:
     found |= {name: (now - before[name]) / workload.amount * 1e6 for name, now in used().items()}
 
 
-def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) -> Run:
+def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload, others: Sequence[int]) -> Run:
     """What became of a topic that a service fills. Looking at its ends costs the broker nothing."""
+    pids = (service.pid, *others)
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not sum(on_stage.ends(topic, "read_uncommitted").values()):
         _still_waits(service, deadline, topic)
         time.sleep(0.01)
-    began, used = time.monotonic(), processes.cpu_seconds(service.pid)
+    began, used = time.monotonic(), processes.cpu_seconds(*pids)
     ends, changed = 0, began
     with _beside(on_stage, workload) as beside:
         while ends < workload.records or time.monotonic() - changed < _QUIET_SECONDS:
@@ -138,10 +153,10 @@ def _watched(on_stage: Stage, service: Service, topic: str, workload: Workload) 
             time.sleep(0.05)
     cpu = {
         kind: (seconds - used.get(kind, 0.0)) / workload.amount * 1e6
-        for kind, seconds in processes.cpu_seconds(service.pid).items()
+        for kind, seconds in processes.cpu_seconds(*pids).items()
     }
     peak: dict[str, float] = {}
-    for process in processes.tree(service.pid):
+    for process in (one for pid in pids for one in processes.tree(pid)):
         peak[process.kind] = max(peak.get(process.kind, 0.0), process.peak_mib)
     return Run(rate=workload.amount / (changed - began), cpu_us=cpu, beside_us=beside, peak_mib=peak)
 
@@ -152,14 +167,12 @@ def _still_waits(service: Service, deadline: float, topic: str) -> None:
 
 
 def _verify(on_stage: Stage, topic: str, workload: Workload) -> None:
-    """StageError unless each row is there once; hashes, since two million values would fill the memory."""
-    count, different = 0, set[int]()
-    for message in on_stage.read(topic, until=lambda: True):
-        count += 1
-        different.add(hash(message.value()))
-    if count != workload.records or len(different) != workload.records:
+    """StageError unless each row is there once; hashes, since twenty million values would fill the memory."""
+    hashes = array("q", (hash(message.value()) for message in on_stage.read(topic, until=lambda: True)))
+    different = len(np.unique(np.frombuffer(hashes, dtype=np.int64)))
+    if len(hashes) != workload.records or different != workload.records:
         raise StageError(
-            f"{topic} holds {count} records, {len(different)} of them different; "
+            f"{topic} holds {len(hashes)} records, {different} of them different; "
             f"{workload.records} were uploaded."
         )
 
@@ -188,7 +201,9 @@ def idle_cpu(module: str, *arguments: str) -> float:
     return script(module, *arguments)[2]
 
 
-def _fresh_topic(on_stage: Stage) -> str:
+@contextmanager
+def _fresh_topic(on_stage: Stage) -> Iterator[str]:
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     on_stage.make_topic(topic, PARTITIONS)
-    return topic
+    yield topic
+    on_stage.drop_topic(topic)

@@ -44,5 +44,5 @@ LOOPS: Final[dict[str, Callable[[bytes], Iterable[bytes]]]] = {
 
 
 if __name__ == "__main__":
-    sent, seconds = send(*sys.argv[1:6], rows=LOOPS[sys.argv[6]])
+    sent, seconds = send(*sys.argv[1:7], rows=LOOPS[sys.argv[7]])
     print(sent, seconds)

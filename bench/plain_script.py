@@ -8,6 +8,7 @@ import gzip
 import sys
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import boto3
 from botocore.config import Config
@@ -27,10 +28,11 @@ def send(
     bucket: str,
     prefix: str,
     topic: str,
+    most: str,
     *,
     rows: Callable[[bytes], Iterable[bytes]] = lines,
 ) -> tuple[int, float]:
-    """Records sent and seconds needed for every object under `prefix`, whose records `rows` gives."""
+    """Records sent and seconds needed for `most` objects under `prefix`, whose records `rows` gives."""
     s3 = boto3.client(
         "s3",
         endpoint_url=endpoint,
@@ -53,25 +55,26 @@ def send(
     )
     began = time.monotonic()
     count = 0
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for entry in page.get("Contents", []):
-            body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
-            key = entry["Key"].encode()
-            for row in rows(body):
-                if not row:
-                    continue
-                while True:
-                    try:
-                        producer.produce(topic, row, key)
-                        break
-                    except BufferError:
-                        producer.poll(0.01)
-                count += 1
-            producer.poll(0)
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    entries = (entry for page in pages for entry in page.get("Contents", []))
+    for entry in islice(entries, int(most)):
+        body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+        key = entry["Key"].encode()
+        for row in rows(body):
+            if not row:
+                continue
+            while True:
+                try:
+                    producer.produce(topic, row, key)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+            count += 1
+        producer.poll(0)
     producer.flush(120)
     return count, time.monotonic() - began
 
 
 if __name__ == "__main__":
-    sent, seconds = send(*sys.argv[1:6])
+    sent, seconds = send(*sys.argv[1:7])
     print(sent, seconds)

@@ -39,11 +39,12 @@ def tree(root: int) -> list[Used]:
     return found
 
 
-def cpu_seconds(root: int) -> dict[str, float]:
-    """CPU seconds used by the tree below `root` so far, by kind of process."""
+def cpu_seconds(*roots: int) -> dict[str, float]:
+    """CPU seconds used by the trees below `roots` so far, by kind of process."""
     total: dict[str, float] = {}
-    for used in tree(root):
-        total[used.kind] = total.get(used.kind, 0.0) + used.cpu_seconds
+    for root in roots:
+        for used in tree(root):
+            total[used.kind] = total.get(used.kind, 0.0) + used.cpu_seconds
     return total
 
 
@@ -100,7 +101,7 @@ def _used(pid: int) -> Used | None:
 
 
 def _kind(command: bytes) -> str:
-    if b"SparkSubmit" in command:
+    if b"org.apache.spark." in command:
         return "jvm"
     if b"spark.daemon" in command or b"pyspark.daemon" in command:
         return "workers"

@@ -45,16 +45,44 @@ class Results:
         """The rates of all rounds."""
         return [run.rate for run in self.runs[workload][contestant]]
 
+    def ratios(self, workload: str, contestant: str) -> list[float]:
+        """Headrace's rate by this contestant's, round by round: both had the same machine then."""
+        ours, others = self.rates(workload, "headrace"), self.rates(workload, contestant)
+        if len(ours) != len(others):
+            # A measurement that failed: which rounds belong together is not known.
+            return [statistics.median(ours) / statistics.median(others)]
+        return [one / other for one, other in zip(ours, others, strict=True)]
+
+    def by_round(self) -> list[Medians]:
+        """The figures of each round by themselves: rates, CPU, and latency, those that have all rounds."""
+        return [self._of_round(number) for number in range(self.rounds)]
+
+    def _of_round(self, number: int) -> Medians:
+        found: Medians = {
+            workload: {name: runs[number].rate for name, runs in by_name.items()}
+            for workload, by_name in self.runs.items()
+            if all(len(runs) == self.rounds for runs in by_name.values())
+        }
+        latency: dict[str, float] = {}
+        for beside, rounds in self.delays.items():
+            if len(rounds) == self.rounds:
+                latency |= _latency(beside, rounds[number : number + 1])
+        cpu = {
+            name: sum(self.runs[name]["headrace"][number].cpu_us.values())
+            for name, rates in found.items()
+            if "headrace" in rates
+        }
+        return found | {"latency": latency, "cpu": cpu}
+
     def medians(self) -> Medians:
         """The figures that aims are about."""
         found: Medians = {
             workload: {name: statistics.median(run.rate for run in runs) for name, runs in by_name.items()}
             for workload, by_name in self.runs.items()
         }
-        latency = {}
+        latency: dict[str, float] = {}
         for beside, rounds in self.delays.items():
-            latency[f"{beside}_p50_ms"] = statistics.median(one.p50 for one in rounds)
-            latency[f"{beside}_p99_ms"] = statistics.median(one.p99 for one in rounds)
+            latency |= _latency(beside, rounds)
         if self.after_quiet_ms is not None:
             latency["after_quiet_ms"] = self.after_quiet_ms
         ours = {workload: runs["headrace"] for workload, runs in self.runs.items() if "headrace" in runs}
@@ -92,9 +120,10 @@ class Results:
                     "unit": one.aim.unit or "ratio",
                     "aim": one.aim.aim,
                     "reached": round(one.reached, 2),
+                    "rounds": [round(one.low, 2), round(one.high, 2)],
                     "is_met": one.is_met,
                 }
-                for one in outcomes(medians)
+                for one in outcomes(medians, self.by_round())
             ],
             "failures": self.failures,
         }
@@ -119,6 +148,13 @@ class Results:
                 for contestant, runs in self.runs[name].items()
             },
         }
+
+
+def _latency(beside: str, rounds: Sequence[Delays]) -> dict[str, float]:
+    return {
+        f"{beside}_p50_ms": statistics.median(one.p50 for one in rounds),
+        f"{beside}_p99_ms": statistics.median(one.p99 for one in rounds),
+    }
 
 
 def middle(runs: Sequence[Run], what: str) -> dict[str, float]:

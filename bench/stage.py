@@ -76,6 +76,10 @@ class Stage:
         """A topic, there when this returns."""
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
+    def drop_topic(self, name: str) -> None:
+        """Delete a topic: twenty million records each would fill a disk."""
+        self.admin.delete_topics([name])[name].result(30)
+
     def configuration(self, **options: object) -> dict[str, object]:
         """Options of a Headrace configuration for this stage, with `__` in a name for a dot."""
         common: dict[str, object] = {

@@ -1,6 +1,7 @@
 """The benchmark's results as people read them: two tables, and the groups of the chart."""
 
 import statistics
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
@@ -10,6 +11,7 @@ from bench.results import Results, middle
 
 LABELS = {
     "headrace": "Headrace",
+    "headrace_cluster": "on two Spark workers",
     "plain_script": "plain script",
     "produce_only_1": "produce(), 1 process",
     "produce_only_2": "produce(), 2 processes",
@@ -34,19 +36,18 @@ def rates_table(results: Results) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, contestants in results.runs.items():
         workload = results.workloads[name]
-        ours = statistics.median(results.rates(name, "headrace")) if "headrace" in contestants else None
         title = workload.title
         for contestant, runs in contestants.items():
             rates = results.rates(name, contestant)
             median = statistics.median(rates)
-            is_other = ours is not None and contestant != "headrace"
+            is_other = contestant != "headrace" and "headrace" in contestants
             cpu, beside = middle(runs, "cpu_us"), middle(runs, "beside_us")
             table.add_row(
                 title,
                 LABELS[contestant],
                 f"{median:,.0f} {workload.unit}",
                 f"{min(rates):,.0f} .. {max(rates):,.0f}",
-                f"{(ours or 0) / median:.2f} of it" if is_other else "",
+                _ratio(results.ratios(name, contestant)) if is_other else "",
                 _us(sum(cpu.values())) if cpu else "",
                 *(_us(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
             )
@@ -67,6 +68,13 @@ def rates_table(results: Results) -> Table:
     return table
 
 
+def _ratio(ratios: Sequence[float]) -> str:
+    """The median of the rounds' ratios with the least and the most of them."""
+    if len(ratios) == 1:
+        return f"{ratios[0]:.2f} of it"
+    return f"{statistics.median(ratios):.2f} of it ({min(ratios):.2f} .. {max(ratios):.2f})"
+
+
 def _us(cpu: float) -> str:
     # Records take one or two, objects some thousand.
     return f"{cpu:,.2f}" if cpu < 100 else f"{cpu:,.0f}"
@@ -79,6 +87,7 @@ def aims_table(outcomes: list[Outcome]) -> Table:
     table.add_column("what")
     table.add_column("aim", justify="right")
     table.add_column("reached", justify="right")
+    table.add_column("rounds", justify="right")
     table.add_column("")
     for one in outcomes:
         aim = one.aim
@@ -89,9 +98,46 @@ def aims_table(outcomes: list[Outcome]) -> Table:
             aim.what,
             f"{'at most ' if aim.at_most else ''}{aim.aim:,.{places}f}{unit}",
             f"{one.reached:,.{places}f}{unit}",
-            "[green]met[/]" if one.is_met else "[red]missed[/]",
+            f"{one.low:,.{places}f} .. {one.high:,.{places}f}" if one.low != one.high else "",
+            ("[green]met[/]" if one.is_met else "[red]missed[/]")
+            + ("" if one.is_sure else ", not each round"),
         )
     return table
+
+
+def trust(results: Results) -> str:
+    """How far these figures can be trusted: how much rounds differ, and how long the shortest was."""
+    swings = {
+        (name, contestant): max(rates) / min(rates)
+        for name, contestants in results.runs.items()
+        for contestant in contestants
+        for rates in (results.rates(name, contestant),)
+    }
+    ratios = {
+        (name, contestant): max(found) / min(found)
+        for name, contestant in swings
+        if contestant != "headrace" and "headrace" in results.runs[name]
+        for found in (results.ratios(name, contestant),)
+    }
+    if not ratios:
+        return "Nothing was compared."
+    seconds, workload = min(
+        (results.workloads[name].amount / max(results.rates(name, contestant)), name)
+        for name, contestant in swings
+        if contestant == "headrace"
+    )
+    said = f"The shortest measurement of Headrace took {seconds:.1f} s ({results.workloads[workload].title})"
+    if results.rounds == 1:
+        return f"{said}, in one round: how much it swings is not known, so ask for three (--rounds 3)."
+    return (
+        f"{said}. Between rounds the same contestant differed by a factor of up to {_most(swings, results)}, "
+        f"the ratio of two by up to {_most(ratios, results)}: a difference that is smaller says nothing."
+    )
+
+
+def _most(factors: Mapping[tuple[str, str], float], results: Results) -> str:
+    name, contestant = max(factors, key=lambda one: factors[one])
+    return f"{factors[name, contestant]:.2f} ({results.workloads[name].title}, {LABELS[contestant]})"
 
 
 def groups(results: Results) -> list[Group]:

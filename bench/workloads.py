@@ -42,6 +42,13 @@ class Workload:
     """Where rows are those of an archive: how they are read without a layout, as values and no more."""
     most_rounds: int = 1_000
     """Fewer than the others where a round takes minutes."""
+    steady_objects: int = 0
+    """So many that Headrace reads for about twenty seconds, where a start counts for little; 0: `objects`."""
+    script_objects: int = 0
+    """So many of the steady ones are the plain script's, which would take minutes for all; 0: all."""
+    has_cluster: bool = False
+    """True when Headrace is measured on two Spark workers too, where it is steady."""
+    is_steady: bool = False
 
     @property
     def records(self) -> int:
@@ -66,6 +73,15 @@ class Workload:
     def without_layout(self) -> "Workload":
         """The same rows as they stand in the objects of an archive, which is not known to be one."""
         return replace(self, input_format=self.plain_format, options={})
+
+    def steady(self) -> "Workload":
+        """The same with objects for about twenty seconds."""
+        return replace(self, objects=self.steady_objects or self.objects, is_steady=True)
+
+    def of_script(self) -> "Workload":
+        """What the plain script reads of it."""
+        of_it = self.script_objects if self.is_steady else 0
+        return replace(self, objects=min(of_it or self.objects, self.objects))
 
     def scaled(self, scale: float) -> "Workload":
         """The same with fewer objects (a smaller one), for a quick look at the benchmark itself."""
@@ -162,8 +178,16 @@ def _chunks(first: int, count: int) -> bytes:
 
 
 WORKLOADS: Final = (
-    Workload(name="jsonl", title="JSON Lines", objects=40, rows=50_000, body=lines),
-    Workload(name="gzip", title="JSON Lines, gzip", objects=20, rows=50_000, body=_gzip),
+    Workload(
+        name="jsonl",
+        title="JSON Lines",
+        objects=40,
+        rows=50_000,
+        body=lines,
+        steady_objects=400,
+        has_cluster=True,
+    ),
+    Workload(name="gzip", title="JSON Lines, gzip", objects=20, rows=50_000, body=_gzip, steady_objects=400),
     Workload(
         name="small", title="5,000 small objects", objects=5_000, rows=10, body=lines, counts_objects=True
     ),
@@ -181,6 +205,7 @@ RESTORES: Final = (
         objects=60,
         rows=50_000,
         body=aiven_jsonl,
+        steady_objects=140,
         options=_OF_AIVEN,
         plain_format="jsonl",
     ),
@@ -190,6 +215,7 @@ RESTORES: Final = (
         objects=60,
         rows=50_000,
         body=aiven_csv,
+        steady_objects=180,
         input_format="csv",
         options=_OF_AIVEN | {"format__output__fields": CSV_FIELDS},
         plain_format="text",
@@ -197,8 +223,17 @@ RESTORES: Final = (
 )
 MORE_WORKLOADS: Final = (
     *RESTORES,
-    Workload(name="zstd", title="JSON Lines, zstd", objects=20, rows=50_000, body=_zstd),
-    Workload(name="avro", title="Avro to JSON", objects=20, rows=50_000, body=_avro, input_format="avro"),
+    Workload(name="zstd", title="JSON Lines, zstd", objects=20, rows=50_000, body=_zstd, steady_objects=400),
+    Workload(
+        name="avro",
+        title="Avro to JSON",
+        objects=20,
+        rows=50_000,
+        body=_avro,
+        input_format="avro",
+        steady_objects=300,
+        script_objects=40,
+    ),
     Workload(
         name="parquet",
         title="Parquet to JSON",
@@ -206,6 +241,8 @@ MORE_WORKLOADS: Final = (
         rows=50_000,
         body=_parquet,
         input_format="parquet",
+        steady_objects=300,
+        script_objects=40,
     ),
     Workload(
         name="nested",
@@ -214,6 +251,8 @@ MORE_WORKLOADS: Final = (
         rows=50_000,
         body=_parquet_nested,
         input_format="parquet",
+        steady_objects=200,
+        script_objects=20,
     ),
     Workload(
         name="bytes",
@@ -222,6 +261,7 @@ MORE_WORKLOADS: Final = (
         rows=2_500,
         body=_chunks,
         input_format="bytes",
+        steady_objects=300,
     ),
     Workload(
         name="large",

@@ -15,8 +15,10 @@ from bench.plain_formats import LOOPS
 from bench.restore import restored
 from bench.results import Results
 from bench.sink import SinkFigures, SinkRun
-from bench.tables import aims_table, groups, rates_table
+from bench.tables import aims_table, groups, rates_table, trust
 from bench.workloads import MORE_WORKLOADS, RESTORES, WORKLOADS, Workload
+
+BY_NAME = {one.name: one for one in (*WORKLOADS, *MORE_WORKLOADS)}
 
 
 @pytest.fixture
@@ -43,7 +45,8 @@ def results() -> Results:
 def test_medians_ratios_and_aims(results: Results) -> None:
     """Only aims whose figures were measured are spoken of; each has its own direction."""
     found = {
-        (one.aim.workload, one.aim.what): (one.reached, one.is_met) for one in outcomes(results.medians())
+        (one.aim.workload, one.aim.what): (one.reached, one.is_met)
+        for one in outcomes(results.medians(), results.by_round())
     }
 
     assert found == {
@@ -65,7 +68,7 @@ def test_figures_of_the_sink() -> None:
         runs={"Headrace": runs(300, 100, 200), "plain script": runs(100, 100, 100)}, delays_ms=[90, 160, 170]
     )
     made = Results(rounds=3, scale=1.0, sink=found.figures())
-    reached = {one.aim.what: (one.reached, one.is_met) for one in outcomes(made.medians())}
+    reached = {one.aim.what: (one.reached, one.is_met) for one in outcomes(made.medians(), made.by_round())}
     assert reached["JSON Lines of 200 bytes, of the plain script"] == (2.0, True)
     assert reached["CPU a record, all our processes"] == (2.0, False)
     assert reached["p50, produced to visible, rotate.records=1"] == (160, False)
@@ -95,11 +98,12 @@ def test_what_people_see(results: Results) -> None:
     """Both tables, and a chart whose longest bar is as wide as there is room."""
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(rates_table(results))
-    console.print(aims_table(outcomes(results.medians())))
+    console.print(aims_table(outcomes(results.medians(), results.by_round())))
     text = console.export_text()
     assert "800 .. 1,000" in text
-    assert "1.50 of it" in text
+    assert "1.50 of it (1.33 .. 1.67)" in text
     assert "missed" in text
+    assert "met, not each round" in text
 
     drawn = ET.fromstring(bar_chart("a < b", groups(results)))  # noqa: S314 - our own
     widths = [float(bar.attrib["width"]) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect")]
@@ -111,7 +115,53 @@ def test_what_people_see(results: Results) -> None:
     assert title.text == "a < b"
 
 
-BY_NAME = {one.name: one for one in (*WORKLOADS, *MORE_WORKLOADS)}
+def test_what_is_said_of_trust(results: Results) -> None:
+    """How much rounds differ, the ratios too; of one round nothing is known."""
+    assert trust(results) == (
+        "The shortest measurement of Headrace took 2000.0 s (JSON Lines). Between rounds the same contestant "
+        "differed by a factor of up to 1.25 (JSON Lines, Headrace), the ratio of two by up to 1.25 (JSON "
+        "Lines, plain script): a difference that is smaller says nothing."
+    )
+    once = Results(rounds=1, scale=1.0)
+    for name in ("headrace", "plain_script"):
+        once.add(WORKLOADS[0], name, Run(rate=1_000_000.0))
+    assert trust(once) == (
+        "The shortest measurement of Headrace took 2.0 s (JSON Lines), in one round: how much it swings is "
+        "not known, so ask for three (--rounds 3)."
+    )
+    assert trust(Results(rounds=3, scale=1.0)) == "Nothing was compared."
+
+
+def test_a_ratio_belongs_to_its_round() -> None:
+    """A machine that is half as fast in one round changes no ratio; a failed one leaves the medians."""
+    made = Results(rounds=2, scale=1.0)
+    for speed in (1.0, 0.5):
+        made.add(WORKLOADS[0], "headrace", Run(rate=900.0 * speed))
+        made.add(WORKLOADS[0], "plain_script", Run(rate=600.0 * speed))
+    found = {
+        one.aim.what: (one.reached, one.low, one.high) for one in outcomes(made.medians(), made.by_round())
+    }
+    assert found["of the plain script"] == (1.5, 1.5, 1.5)
+
+    made.add(WORKLOADS[0], "headrace", Run(rate=900.0))
+    assert made.ratios("jsonl", "plain_script") == [2.0]
+    found = {
+        one.aim.what: (one.reached, one.low, one.high) for one in outcomes(made.medians(), made.by_round())
+    }
+    assert found["of the plain script"] == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize("workload", BY_NAME.values(), ids=lambda workload: workload.name)
+def test_a_steady_run(workload: Workload) -> None:
+    """As many objects or more, of which the script reads no more than there are, scaled down too."""
+    steady = workload.steady()
+
+    assert steady.records >= workload.records
+    assert steady.of_script().records <= steady.records
+    assert steady.scaled(0.01).of_script().objects <= steady.scaled(0.01).objects
+    assert workload.of_script() == workload
+    assert "headrace_cluster" not in contestants(workload)
+    assert ("headrace_cluster" in contestants(steady)) == (workload.name == "jsonl")
 
 
 @pytest.mark.parametrize("name", sorted(LOOPS))

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
+from localstack.cluster import cluster
 from tests.faults.campaign import Campaign, Run
 from tests.faults.fault_environment import Site
 from tests.faults.faults import Harm
 from tests.faults.load import Shape
-from tests.support.cluster import cluster
 from tests.support.connect_server import connect_server
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(3600)]

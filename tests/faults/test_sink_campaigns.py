@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
+from localstack.cluster import cluster
 from tests.faults.fault_environment import Site
 from tests.faults.faults import Harm
 from tests.faults.round_trip import RoundTrip
 from tests.faults.sink_campaign import SinkCampaign, SinkRun
 from tests.faults.sink_faults import SinkHarm
 from tests.sink.archive_account import SIDES
-from tests.support.cluster import cluster
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(7200)]
 

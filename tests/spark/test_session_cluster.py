@@ -11,11 +11,11 @@ import pytest
 from pyspark import SparkContext
 
 from ingest.model.slot_protocol import BatchOutcome
+from localstack.cluster import cluster
 from localstack.ports import HOST
 from spark.session import build_session, stop_session
 from spark.slots import BatchFinished, SessionJobs, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
-from tests.support.cluster import cluster
 from tests.support.kafka import TopicFactory
 
 pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]

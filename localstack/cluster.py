@@ -1,6 +1,7 @@
 """A standalone Spark cluster: a master and two workers with one core each, as processes."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Final
 import pyspark
 
 from localstack.ports import HOST, free_port
-from tests.support.until import until_sync
+from localstack.steps import PartError
 
 _SPARK_CLASS: Final = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY: Final = "org.apache.spark.deploy"
 _WORKERS: Final = 2
+_JOIN_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Cluster:
 
     master: str
     workers: tuple[int, ...]
+    """Process ids; executors are children of theirs."""
 
     @property
     def options(self) -> dict[str, object]:
@@ -37,7 +40,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """A cluster with both workers registered; ended afterwards, executors too."""
+    """A cluster with both workers registered (PartError when they are not in time); ended afterwards."""
     port = free_port()
     master = f"spark://{HOST}:{port}"
     with ExitStack() as stack:
@@ -64,9 +67,14 @@ def cluster(folder: Path) -> Iterator[Cluster]:
                 *("--host", HOST, "--work-dir", str(folder / f"work-{port}-{number}"), master),
             )
             workers.append(pid)
-        until_sync(
-            lambda: log.read_text().count("Registering worker") == _WORKERS,
-            seconds=300,
-            what="both workers joined",
-        )
+        _until_joined(log)
         yield Cluster(master, tuple(workers))
+
+
+def _until_joined(log: Path) -> None:
+    """Return when the master's log tells of every worker."""
+    deadline = time.monotonic() + _JOIN_SECONDS
+    while log.read_text().count("Registering worker") < _WORKERS:
+        if time.monotonic() > deadline:
+            raise PartError(f"Spark's workers did not join in {_JOIN_SECONDS} s: see {log}.")
+        time.sleep(0.05)
