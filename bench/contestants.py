@@ -8,16 +8,14 @@ import subprocess
 import sys
 import time
 import uuid
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-import numpy as np
-
 from bench import processes
+from bench.counted import Counted, counted
 from bench.stage import Service, Stage, StageError
 from bench.workloads import Workload
 from localstack.cluster import cluster
@@ -167,12 +165,11 @@ def _still_waits(service: Service, deadline: float, topic: str) -> None:
 
 
 def _verify(on_stage: Stage, topic: str, workload: Workload) -> None:
-    """StageError unless each row is there once; hashes, since twenty million values would fill the memory."""
-    hashes = array("q", (hash(message.value()) for message in on_stage.read(topic, until=lambda: True)))
-    different = len(np.unique(np.frombuffer(hashes, dtype=np.int64)))
-    if len(hashes) != workload.records or different != workload.records:
+    """StageError unless each row is there once."""
+    found = counted(on_stage.bootstrap, topic, on_stage.ends(topic))
+    if found != Counted(records=workload.records, different=workload.records):
         raise StageError(
-            f"{topic} holds {len(hashes)} records, {different} of them different; "
+            f"{topic} holds {found.records} records, {found.different} of them different; "
             f"{workload.records} were uploaded."
         )
 
