@@ -23,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from ingest.aws_errors import AwsRefusal, classify
 from ingest.errors import AccessDenied, HeadraceError
 from ingest.sanitize import printable
+from ingest.service_models import share_service_models
 from ingest.settings.choices import CredentialsProvider
 from ingest.settings.settings import (
     Credentials,
@@ -164,6 +165,7 @@ class SigningCredentials:
 
     def _session(self, methods: frozenset[str] | None) -> botocore.session.Session:
         session = botocore.session.get_session()
+        share_service_models(session)
         session.set_config_variable("region", self._region)
         session.set_default_client_config(_PATIENCE)
         if methods is not None:
@@ -224,6 +226,7 @@ class SigningProvider:
 def session_with(credentials: SigningCredentials, *, region: str) -> botocore.session.Session:
     """A botocore session whose clients sign with these."""
     session = botocore.session.get_session()
+    share_service_models(session)
     session.set_config_variable("region", region)
     session.register_component("credential_provider", SigningProvider(credentials))
     return session

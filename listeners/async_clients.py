@@ -16,6 +16,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.utils import parse_timestamp
 
 from ingest.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
+from ingest.service_models import share_service_models
 from ingest.settings.proxy import proxy_config
 from ingest.settings.settings import Credentials, S3Settings, SqsSettings
 from listeners.list_parser import use_fast_list_parser
@@ -80,6 +81,7 @@ async def _client(
 
 def _session(credentials: "AsyncSigningCredentials") -> AioSession:
     session = AioSession()
+    share_service_models(session)
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
     session.register_component("credential_provider", _Provider(credentials))
     return session

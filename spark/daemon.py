@@ -4,6 +4,7 @@ Named by `spark.python.daemon.module`. Only libraries that start no thread when 
 fork carries memory over, but no threads (pyarrow and polars start some; a test keeps watch).
 """
 
+import contextlib
 import gc
 import importlib
 import signal
@@ -11,6 +12,10 @@ import sys
 from importlib.machinery import ModuleSpec
 from typing import Final
 
+import botocore.session
+from botocore.exceptions import BotoCoreError
+
+from ingest.service_models import load_service_models
 from spark.memory import container_bytes, limit_memory, worker_bytes
 
 PRELOADED: Final = (
@@ -45,6 +50,9 @@ def preload() -> None:
     sys.meta_path.insert(0, _Unused())
     for name in PRELOADED:
         importlib.import_module(name)
+    # A profile that is not there, or a broken file, is for the task that makes a client to tell.
+    with contextlib.suppress(BotoCoreError, OSError):
+        load_service_models(botocore.session.get_session())
     # What is loaded now is never garbage: keep its pages shared between the workers.
     gc.freeze()
 

@@ -84,6 +84,7 @@ LEVELS: Final = (
         "ingest.errors",
         "ingest.marked_error",
         "ingest.sanitize",
+        "ingest.service_models",
         "ingest.text_formatting",
         "ingest.threads",
     ),

@@ -55,6 +55,7 @@ _OUTWARD: Final = frozenset(
         "object_selection",
         "probes",
         "service",
+        "service_models",
         "setup",
         "traces",
         "worker",
