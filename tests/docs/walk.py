@@ -29,6 +29,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "make latency": "six minutes, as above",
     "make faults": "an hour, and tests of its own",
     "make format": "it would change the tree",
+    ".venv/bin/python docker/third_party.py": "it would write the page again; tests/deploy compares the two",
     "make clean": "it takes away what this test runs on",
     "source": "each command here finds the environment on its PATH",
     "pip install": "minutes of downloads; the locked install is docker/make-venv, with tests of its own",

@@ -1,10 +1,13 @@
 """Every thread of the running service, ended by an error that nobody expected: the service ends with it."""
 
 import ctypes
+import gc
 import http.client
 import json
 import os
 import threading
+import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -30,9 +33,6 @@ pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
 _THREADS: Final = (
     "headrace-0-",
     "http.listen",
-    "lanes-accept",
-    "lanes-keeper",
-    "lanes-task",
     "ledger-follower",
     "ledger-watch",
     "ledger-writes",
@@ -40,11 +40,14 @@ _THREADS: Final = (
     "member-",
     "recovery",
     "rest.listen",
+    "slots-accept",
+    "slots-keeper",
+    "slots-task",
     "spark-log",
     "topic-creation",
 )
 # They come and go with a call.
-_PASSING: Final = ("group-commit", "lanes-close", "lanes-warm", "spark-startup", "startup")
+_PASSING: Final = ("group-commit", "slots-close", "slots-warm", "spark-startup", "startup")
 
 
 class Injected(BaseException):
@@ -68,7 +71,7 @@ class RunningService:
         """Return when a batch is at work in its one slot."""
         self._thread.start()
         self._route.upload("slow.jsonl", rows("slow", 100_000))
-        until_sync(lambda: self.find("lanes-task") is not None or self.error, seconds=120, what="a slot")
+        until_sync(lambda: self.find("slots-task") is not None or self.error, seconds=120, what="a slot")
         assert self.error is None, self.error
 
     def threads(self) -> list[threading.Thread]:
@@ -99,6 +102,17 @@ class RunningService:
         self.end()
         self._thread.join(60)
         assert not self._thread.is_alive()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what ended threads had open: it hangs on their frames, and would be a later test's."""
+        for error in (self.error, getattr(self.error, "__context__", None)):
+            if error is not None:
+                traceback.clear_frames(error.__traceback__)
+        self.error = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def _ask(self, method: str, path: str) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._rest_port, timeout=30)
