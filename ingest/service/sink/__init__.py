@@ -7,4 +7,5 @@ sink_events     what reaches the thread beside the events of slots
 topic_watch     asks the brokers about topics, offsets and the group, in a thread of its own
 completer       completes the uploads of what slots left pending
 sink_statistics what happened, counted and shown
+sink_snapshot   what /status says of it
 """

@@ -15,7 +15,6 @@ from ingest.exits import Exit
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.kafka.topic_survey import TopicSurvey
 from ingest.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
-from ingest.model.snapshot import SinkPartition, SinkStatus
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
@@ -28,6 +27,7 @@ from ingest.service.sink.sink_events import SinkInbox
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_loop import SinkLoop, SinkParts
 from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
+from ingest.service.sink.sink_snapshot import sink_snapshot
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
@@ -210,20 +210,18 @@ class SinkLeader:
     def _publish(self, running: _Running) -> None:
         process, now_ms = self._process, clock.wall_ms()
         archive, statistics, metrics = running.archive, self._statistics, process.metrics
-        counts, sums = archive.counts(now_ms), statistics.sums()
-        partitions = archive.partitions()
+        sink = sink_snapshot(archive, statistics, now_ms=now_ms)
         metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
-        for one in partitions:
+        for one in sink.partitions:
             lag[one.topic] += one.lag
         for topic, records in lag.items():
             metrics.sink_lag.labels(topic).set(records)
-        oldest_open = 0.0 if sums.oldest_open_ms is None else max(0.0, (now_ms - sums.oldest_open_ms) / 1000)
-        metrics.sink_open_objects.set(sums.open_objects)
-        metrics.sink_pending_objects.set(counts.pending_objects)
-        metrics.sink_buffered_bytes.labels("memory").set(sums.buffered_bytes)
-        metrics.sink_buffered_bytes.labels("disk").set(sums.spilled_bytes)
-        metrics.sink_oldest_open.set(oldest_open)
+        metrics.sink_open_objects.set(sink.open_objects)
+        metrics.sink_pending_objects.set(sink.pending_objects)
+        metrics.sink_buffered_bytes.labels("memory").set(sink.buffered_bytes)
+        metrics.sink_buffered_bytes.labels("disk").set(sink.spilled_bytes)
+        metrics.sink_oldest_open.set(sink.oldest_open_seconds)
         doing = {state.name.lower(): len(running.slots.slots.of(state)) for state in SlotState}
         for state, count in doing.items():
             metrics.slots.labels(state).set(count)
@@ -245,35 +243,7 @@ class SinkLeader:
                 bad_records=dict(statistics.bad_records),
                 problems={**statistics.problems, **problems},
                 last_error=statistics.last_error,
-                sink=SinkStatus(
-                    lag=counts.lag,
-                    open_objects=sums.open_objects,
-                    pending_objects=counts.pending_objects,
-                    quarantined_objects=counts.quarantined_objects,
-                    objects_total=statistics.objects,
-                    bytes_total=statistics.bytes,
-                    buffered_bytes=sums.buffered_bytes,
-                    spilled_bytes=sums.spilled_bytes,
-                    oldest_open_seconds=round(oldest_open, 1),
-                    oldest_pending_seconds=round((counts.oldest_pending_ms or 0) / 1000, 1),
-                    partitions=tuple(
-                        SinkPartition(
-                            topic=one.topic,
-                            partition=one.partition,
-                            state=one.condition.value,
-                            slot=one.slot,
-                            offset=one.offset,
-                            position=one.position,
-                            end=one.end,
-                            lag=one.lag,
-                            pending_objects=one.pending_objects,
-                            quarantined_objects=one.quarantined_objects,
-                            detail=one.detail,
-                        )
-                        for one in partitions
-                    ),
-                    recent=tuple(statistics.recent),
-                ),
+                sink=sink,
             )
         )
         shown = process.snapshot_holder.snapshot
