@@ -35,10 +35,14 @@ class SurveyedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All partitions of the topics that are there, and the active members of the group."""
+    """All partitions of the topics that are there, and the active members of the group.
+
+    `missing` are the names that were given and are no topic's.
+    """
 
     partitions: tuple[SurveyedPartition, ...]
     members: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
 class TopicSurvey:
@@ -105,6 +109,7 @@ class TopicSurvey:
                 for topic, number in places
             ),
             members=members,
+            missing=tuple(sorted(name for name in self._names if name not in described)),
         )
 
     def _known_commits(self, places: Sequence[_Place], *, is_settled: bool) -> _Committed:

@@ -58,9 +58,8 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
         found = survey_topics(settings)
     except HeadraceError as error:
         return Refused(Cause.DENIED if isinstance(error, AccessDenied) else Cause.UNREACHED, str(error))
-    there = {part.topic for part in found.partitions}
     return TopicsFacts(
-        missing=[name for name in settings.sink.topics.names if name not in there],
+        missing=found.missing,
         partitions=[
             ReadFacts(
                 topic=part.topic,

@@ -1,4 +1,4 @@
-"""When a survey asks what the sink's group has committed: it takes a client of its own each time."""
+"""What a survey finds missing, and when it asks what the group has committed: by a client of its own."""
 
 from collections.abc import Collection
 from types import SimpleNamespace
@@ -14,13 +14,18 @@ class Brokers:
 
     def __init__(self) -> None:
         self.partitions = 1
+        self.absent: set[str] = set()
         self.committed_offset = 5
         self.now = 100.0
         self.asked = 0
 
     def describe_topics(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Each topic's id and partitions."""
-        return dict.fromkeys(topics, ("id", self.partitions))
+        """Each topic's id and partitions, of those that are there."""
+        return dict.fromkeys((one for one in topics if one not in self.absent), ("id", self.partitions))
+
+    def topics(self) -> set[str]:
+        """Those of a moment ago."""
+        return {"ta", "tb", "u"}
 
     def offset_ranges(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Ten records each."""
@@ -83,3 +88,23 @@ def test_a_partition_more_is_asked_about_at_once(brokers: Brokers, survey: Topic
     brokers.partitions = 2
     assert offsets(survey, is_settled=True) == [5, 5]
     assert brokers.asked == 2
+
+
+def test_names_that_are_no_topics_are_missing(brokers: Brokers) -> None:
+    """Only while they are: each survey says it anew."""
+    survey = TopicSurvey({}, group="g", names=("t", "z", "a"), pattern=None, ignored=frozenset())
+    brokers.absent = {"z", "a"}
+    found = survey.ask()
+    assert (found.missing, {one.topic for one in found.partitions}) == (("a", "z"), {"t"})
+    brokers.absent = {"z"}
+    assert survey.ask().missing == ("z",)
+    brokers.absent = set()
+    assert survey.ask().missing == ()
+
+
+def test_by_a_pattern_nothing_is_missing(brokers: Brokers) -> None:
+    """A topic that goes between two questions is not one that somebody named."""
+    survey = TopicSurvey({}, group="g", names=(), pattern="t.", ignored=frozenset())
+    brokers.absent = {"tb"}
+    found = survey.ask()
+    assert (found.missing, [one.topic for one in found.partitions]) == ((), ["ta"])
