@@ -16,6 +16,10 @@ def sink_lines(shape: Shape) -> Iterator[str]:
     if sink["quarantined_objects"]:
         lost = counted(sink["quarantined_objects"], "object")
         yield f"never     {lost} quarantined: see the log, and docs/sink.md"
+    # A service of a release before this one does not say it.
+    if missing := sink.get("missing_topics"):
+        names = ", ".join(map(printable, missing))
+        yield f"missing   {counted(len(missing), 'topic')} not there: {names}"
     for one in sink["partitions"]:
         end = "" if one["end"] is None else f" of {one['end']:,}, {one['lag']:,} behind"
         slot = "" if one["slot"] is None else f", slot {one['slot']}"

@@ -95,7 +95,7 @@ class SinkPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkStatus:
-    """What only a sink shows."""
+    """What only a sink shows. `missing_topics` are names in `topics` that are no topic's."""
 
     lag: int = 0
     open_objects: int = 0
@@ -107,6 +107,7 @@ class SinkStatus:
     spilled_bytes: int = 0
     oldest_open_seconds: float = 0.0
     oldest_pending_seconds: float = 0.0
+    missing_topics: tuple[str, ...] = ()
     partitions: tuple[SinkPartition, ...] = ()
     recent: tuple[ArchivedObject, ...] = ()
 

@@ -97,6 +97,32 @@ def test_people_are_shown_how_far_each_partition_is(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("missing", "lines"),
+    [
+        ((), []),
+        (("late",), ["missing   1 topic not there: late"]),
+        (("a\nb", "late"), ["missing   2 topics not there: a\\nb, late"]),
+    ],
+)
+def test_people_are_shown_which_topics_are_not_there(missing: tuple[str, ...], lines: list[str]) -> None:
+    """A misspelled name among `topics` is seen at a look."""
+    sink = SinkStatus(missing_topics=missing)
+    shape: dict[str, Any] = Snapshot(name="backup", version="1", role="leader", sink=sink).as_dict()
+
+    shown = list(lines_of({"source": "service", **shape}))
+
+    assert [line for line in shown if line.startswith("missing")] == lines
+
+
+def test_a_service_that_does_not_say_it_is_shown_all_the_same() -> None:
+    """A command may be newer than the service that it asks."""
+    shape: dict[str, Any] = Snapshot(name="backup", version="1", sink=SinkStatus()).as_dict()
+    del shape["sink"]["missing_topics"]
+
+    assert list(lines_of({"source": "service", **shape}))
+
+
+@pytest.mark.parametrize(
     ("command", "arguments"),
     [(replay, ["--key", "k"]), (mark, ["--key", "k"]), (status, ["--key", "k"])],
 )

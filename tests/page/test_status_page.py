@@ -134,6 +134,7 @@ def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: 
         objects_total=7,
         bytes_total=9_000_000,
         buffered_bytes=1_000_000,
+        missing_topics=("late", HOSTILE[1]),
         partitions=(partition,),
         recent=(archived,),
     )
@@ -141,6 +142,7 @@ def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: 
     text = page.await_text("#partitions", lambda text: "orders-3" in text)
 
     assert "stopped 1 1,000 1,200 5,000 4,000 1 object orders-3 stands at offset 1000" in text
+    assert text.endswith(f"2 topics not there: late, {HOSTILE[1]}")
     assert page.text("#pending") == "4,000 offsets behind"
     assert page.text("#pending-bytes") == "2 open objects, 1 MB in memory, 0 B on disk"
     assert page.text("#oldest") == "1 sealed object not visible yet"

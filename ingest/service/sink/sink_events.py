@@ -20,9 +20,10 @@ class SinkWritten:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSurveyed:
-    """The brokers have answered."""
+    """The brokers have answered; `missing` are names in `topics` that are no topic's."""
 
     topics: FoundTopics
+    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

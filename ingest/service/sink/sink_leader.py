@@ -22,6 +22,7 @@ from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.earlier_archive import EarlierArchives
+from ingest.service.sink.missing_topics import MissingTopics
 from ingest.service.sink.sink_adapter import SinkAdapter, SinkLeadership
 from ingest.service.sink.sink_events import SinkInbox
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
@@ -60,6 +61,7 @@ class _Running:
     writes: LedgerWrites
     watch: LedgerMonitor
     topics: TopicWatch
+    missing: MissingTopics
     completer: Completer
 
 
@@ -116,6 +118,7 @@ class SinkLeader:
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
         earlier = EarlierArchives(settings, ledger.cache.controls)
         topics = TopicWatch(self._survey(), self._inbox.put, earlier)
+        missing = MissingTopics(sink.topics.pattern)
         calls = new_upload_calls(settings.s3, sink.upload, has_content=has_content)
         completer = Completer(
             calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), entry_of=_Entries(ledger.cache)
@@ -127,6 +130,7 @@ class SinkLeader:
                 writes=writes,
                 completer=completer,
                 topics=topics,
+                missing=missing,
                 statistics=self._statistics,
                 group=sink.group_id,
             ),
@@ -157,6 +161,7 @@ class SinkLeader:
             writes=writes,
             watch=LedgerMonitor(ledger, self._inbox.put),
             topics=topics,
+            missing=missing,
             completer=completer,
         )
 
@@ -210,7 +215,7 @@ class SinkLeader:
     def _publish(self, running: _Running) -> None:
         process, now_ms = self._process, clock.wall_ms()
         archive, statistics, metrics = running.archive, self._statistics, process.metrics
-        sink = sink_snapshot(archive, statistics, now_ms=now_ms)
+        sink = sink_snapshot(archive, statistics, missing_topics=running.missing.names, now_ms=now_ms)
         metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
         for one in sink.partitions:

@@ -25,6 +25,7 @@ from ingest.service.service_events import (
     RunInServiceThread,
 )
 from ingest.service.sink.completer import Completer
+from ingest.service.sink.missing_topics import MissingTopics
 from ingest.service.sink.sink_events import (
     CompletionEnded,
     LivesFound,
@@ -57,6 +58,7 @@ class SinkParts:
     writes: LedgerWrites
     completer: Completer
     topics: TopicWatch
+    missing: MissingTopics
     statistics: SinkStatistics
     group: str
 
@@ -134,8 +136,9 @@ class SinkLoop:
         match event:
             case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._slots().on_event(event)
-            case TopicsSurveyed(topics):
+            case TopicsSurveyed(topics, missing):
                 self._has_surveyed = True
+                self._parts.missing.surveyed(missing, {one.topic for one in topics.partitions})
                 self.apply(archive.on_topics(topics))
             case LivesFound(lives):
                 self.apply(archive.on_lives(lives))

@@ -6,7 +6,9 @@ from ingest.model.snapshot import SinkPartition, SinkStatus
 from ingest.service.sink.sink_statistics import SinkStatistics
 
 
-def sink_snapshot(archive: Archive, statistics: SinkStatistics, *, now_ms: int) -> SinkStatus:
+def sink_snapshot(
+    archive: Archive, statistics: SinkStatistics, *, missing_topics: tuple[str, ...], now_ms: int
+) -> SinkStatus:
     """The sink's part of the snapshot at this moment."""
     counts, sums = archive.counts(now_ms), statistics.sums()
     oldest_open_ms = 0 if sums.oldest_open_ms is None else max(0, now_ms - sums.oldest_open_ms)
@@ -21,6 +23,7 @@ def sink_snapshot(archive: Archive, statistics: SinkStatistics, *, now_ms: int) 
         spilled_bytes=sums.spilled_bytes,
         oldest_open_seconds=round(oldest_open_ms / 1000, 1),
         oldest_pending_seconds=round((counts.oldest_pending_ms or 0) / 1000, 1),
+        missing_topics=missing_topics,
         partitions=tuple(_partition(one) for one in archive.partitions()),
         recent=tuple(statistics.recent),
     )
