@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import structlog
@@ -22,6 +23,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 # What nothing can be hidden in: most values of most lines.
 _PLAIN: Final = frozenset({type(None), bool, int, float})
 _LIMIT: Final = 4000
+_PY4J: Final = "py4j"
 # Of one write of so many bytes a pipe makes no two, whoever else writes into it (Spark's JVM does).
 _WHOLE_BYTES: Final = select.PIPE_BUF
 
@@ -130,11 +132,18 @@ def configure(*, level: str = "info", style: str = "json", stream: TextIO | None
     )
     handler = logging.StreamHandler(forgiving)
     handler.setFormatter(formatter)
+    handler.addFilter(_is_wanted)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(LEVELS[level], logging.WARNING))
-    # py4j reports every dropped callback connection of a JVM that is just being stopped.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # py4j reports every dropped connection of a JVM that is just being stopped; who asked gets an error.
+    logging.getLogger(_PY4J).setLevel(logging.CRITICAL)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Whether it may pass: what py4j gives to the root logger is held to the level of its own."""
+    is_stray = record.name == logging.root.name and Path(record.pathname).parent.name == _PY4J
+    return not is_stray or logging.getLogger(_PY4J).isEnabledFor(record.levelno)
 
 
 def relay(line: str) -> None:

@@ -5,10 +5,12 @@ import io
 import json
 import logging
 import select
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +18,12 @@ import pytest
 import structlog
 from hypothesis import example, given
 from hypothesis import strategies as st
+from py4j.java_gateway import (  # type: ignore[import-untyped]  # publishes no types
+    GatewayClient,
+    GatewayParameters,
+)
 
+from ingest.log_levels import LEVELS
 from ingest.logs import buffered_lines, configure, escape_values, relay
 from ingest.sanitize import printable
 
@@ -109,6 +116,43 @@ def test_gathered_lines_are_one_write_in_order(stream: _Stream, style: str) -> N
     assert [name for line in stream.lines for name in _ORDER if name in line] == _ORDER
     log.info("after")
     assert (len(stream.writes), stream.flushed) == (2, 2)
+
+
+@contextmanager
+def _hanging_up() -> Iterator[int]:
+    """The port of a JVM that ends with every question."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                listening.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_what_py4j_says_of_a_jvm_that_is_gone_is_no_news(stream: _Stream) -> None:
+    """Some of it comes by the root logger; whoever asks for py4j's lines gets those, too."""
+
+    def ask() -> None:
+        with _hanging_up() as port:
+            client = GatewayClient(gateway_parameters=GatewayParameters(address="127.0.0.1", port=port))
+            assert client.send_command("x\n").startswith("x"), "py4j's word for an error"
+
+    ask()
+    assert stream.events == []
+    logging.error("of nobody in particular")  # noqa: LOG015  # what is tested
+    assert stream.events == ["of nobody in particular"]
+    LEVELS.change("py4j", "ERROR")
+    ask()
+    assert stream.events[1:] == ["Exception while sending command."]
+    configure(stream=stream)
+    ask()
+    assert len(stream.events) == 2
 
 
 _ORDER = ["first", "second", "third", "fourth", "fifth"]
