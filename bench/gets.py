@@ -66,7 +66,7 @@ def implementations(port: int) -> dict[str, S3Calls]:
         ca_bundle=None,
     )
     fast = new_s3_calls(given)
-    return {"botocore": S3Calls(fast._client, backoff=given.backoff, requester_pays=False), "fast": fast}  # noqa: SLF001
+    return {"botocore": S3Calls(fast._client, backoff=given.backoff, requester_pays=False), "fast": fast}  # noqa: SLF001  # the same client for both
 
 
 def microseconds(clock: Callable[[], float], work: Callable[[], object], count: int) -> float:

@@ -26,7 +26,7 @@ class CommitHook(BuildHookInterface):  # type: ignore[type-arg]  # of whichever 
         self._file = Path(file.name)
         build_data["force_include"][file.name] = PLACE
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002  # hatchling's interface
         """Called after each build."""
         if (file := getattr(self, "_file", None)) is not None:
             file.unlink()

@@ -95,7 +95,7 @@ def end_jvm(gateway: Any) -> None:
         gateway.proc.wait()
     # A next session of this process, as in tests, starts a JVM of its own.
     SparkContext._gateway = None  # noqa: SLF001  # pyspark has no public way to its JVM
-    SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001  # as above
 
 
 def _read(gateway_file: Path) -> tuple[int, str]:

@@ -155,7 +155,7 @@ def _unfit() -> str | None:
         return f"{sys.implementation.name} on {sys.platform}"
     if struct.calcsize("P") != 8 or sys.byteorder != "little":  # noqa: PLR2004  # bytes of a pointer
         return "not a 64-bit little-endian machine"
-    if hasattr(sys, "gettotalrefcount") or (sys.version_info >= (3, 13) and not sys._is_gil_enabled()):  # noqa: SLF001
+    if hasattr(sys, "gettotalrefcount") or (sys.version_info >= (3, 13) and not sys._is_gil_enabled()):  # noqa: SLF001  # asked for where it exists only
         return "an interpreter whose objects begin otherwise"
     if confluent_kafka.libversion()[1] >> 24 != 2:  # noqa: PLR2004  # the major version whose header is above
         return f"librdkafka {confluent_kafka.libversion()[0]}"
@@ -165,8 +165,8 @@ def _unfit() -> str | None:
 def _loaded_path() -> str | None:
     """Path of the librdkafka mapped into this process that came with the confluent-kafka wheel."""
     # As the kernel spells it: a virtual environment may be reached through a link.
-    home = os.path.realpath(os.path.dirname(confluent_kafka.__file__))  # noqa: PTH120
-    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
+    home = os.path.realpath(os.path.dirname(confluent_kafka.__file__))  # noqa: PTH120  # a link is followed as the loader does
+    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123  # a link is followed as the loader does
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]
             if "librdkafka" in path and ("/" + path).startswith(home + ".libs"):

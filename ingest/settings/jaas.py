@@ -64,7 +64,7 @@ def _unescaped(text: str) -> str:
 
 def _entry(tokens: list[tuple[str, bool]]) -> tuple[str, dict[str, str]]:
     form = 'expected one entry of the form: Module required name="value" ..;'
-    if len(tokens) < 3 or tokens[-1] != (";", True) or tokens[1][0].lower() not in _FLAGS:  # noqa: PLR2004
+    if len(tokens) < 3 or tokens[-1] != (";", True) or tokens[1][0].lower() not in _FLAGS:  # noqa: PLR2004  # a class, a flag, a semicolon
         raise JaasError(form)
     options: dict[str, str] = {}
     body = tokens[2:-1]

@@ -170,7 +170,7 @@ ALIASES: Final = Form(
 
 def _key_text(text: str) -> str:
     # S3 limits a key to 1,024 bytes of UTF-8.
-    if len(_any_text(text).encode()) > 1024:  # noqa: PLR2004
+    if len(_any_text(text).encode()) > 1024:  # noqa: PLR2004  # as said above
         raise FormError("S3 keys end at 1,024 bytes")
     return text
 

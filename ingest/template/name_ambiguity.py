@@ -158,7 +158,7 @@ def _padded(number: int, padding: Padding) -> _Reader:
             return 1 if state in {0, 1} else None
         return 2 if padding.is_right is False or state > 0 else None
 
-    return _Reader(number, step, lambda state: state == 2 or (padding.is_right and state == 1))  # noqa: PLR2004
+    return _Reader(number, step, lambda state: state == 2 or (padding.is_right and state == 1))  # noqa: PLR2004  # states are numbers here
 
 
 def _text(number: int, text: str) -> _Reader:

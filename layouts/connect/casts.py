@@ -73,7 +73,7 @@ def _scalar(array: Any, wanted: Any) -> Any:
         ]
         return pa.array(octets, wanted)
     if pa.types.is_integer(wanted) and not pa.types.is_integer(array.type):
-        width = pa.int32() if array.type.bit_width == wanted.bit_width == 32 else pa.int64()  # noqa: PLR2004
+        width = pa.int32() if array.type.bit_width == wanted.bit_width == 32 else pa.int64()  # noqa: PLR2004  # bits
         return array.cast(width).cast(wanted)
     return array.cast(wanted)
 

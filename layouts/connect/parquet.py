@@ -165,7 +165,7 @@ def _zero(kind: Any) -> Any:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return pa.array([b""], pa.binary()).cast(kind)
     if pa.types.is_temporal(kind):
-        return pa.array([0], pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)  # noqa: PLR2004
+        return pa.array([0], pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)  # noqa: PLR2004  # bits
     return pa.array([0], pa.int8()).cast(kind)
 
 

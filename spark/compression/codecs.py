@@ -42,7 +42,7 @@ _DAMAGE: Final[tuple[type[Exception], ...]] = (
     EOFError,
     ValueError,
     lzma.LZMAError,
-    igzip_lib.error,  # type: ignore[assignment]
+    igzip_lib.error,  # type: ignore[assignment]  # igzip's error is no type to mypy
     cramjam.DecompressionError,
 )
 

@@ -88,7 +88,7 @@ def _behind_skippable(stream: PeekableStream, size: int) -> bytes:
 
 
 def _walk_lz4(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
-    while (head := _behind_skippable(stream, _LZ4_HEADER_BYTES)).startswith(_LZ4_MAGIC) and len(head) > 4:  # noqa: PLR2004
+    while (head := _behind_skippable(stream, _LZ4_HEADER_BYTES)).startswith(_LZ4_MAGIC) and len(head) > 4:  # noqa: PLR2004  # LZ4's magic alone is no frame
         flags = head[4]
         has_block_checksums, has_checksum = bool(flags & 0x10), bool(flags & 0x04)
         if flags & 0x01:

@@ -97,4 +97,4 @@ def _is_text(head: bytes) -> bool:
     return not any(_is_control(character) for character in text)
 
 
-_is_control: Callable[[str], bool] = lambda character: character < " " and character not in "\t\n\r\f"  # noqa: E731
+_is_control: Callable[[str], bool] = lambda character: character < " " and character not in "\t\n\r\f"  # noqa: E731  # passed on as a value

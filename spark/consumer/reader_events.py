@@ -40,19 +40,19 @@ class PartitionFault:
 ReaderEvent = LostOffsets | PartitionFault
 
 _K: Final = KafkaError
-OFFSET_CODES: Final = frozenset({_K._AUTO_OFFSET_RESET, _K.OFFSET_OUT_OF_RANGE, _K._LOG_TRUNCATION})  # noqa: SLF001
+OFFSET_CODES: Final = frozenset({_K._AUTO_OFFSET_RESET, _K.OFFSET_OUT_OF_RANGE, _K._LOG_TRUNCATION})  # noqa: SLF001  # the library's names for its local codes
 """The offset is not in the log: which side of it, the log's ends tell."""
 
 _REASONS: Final = {
     _K.UNKNOWN_TOPIC_OR_PART: FaultReason.TOPIC_DELETED,
     _K.UNKNOWN_TOPIC_ID: FaultReason.TOPIC_DELETED,
     _K.INCONSISTENT_TOPIC_ID: FaultReason.TOPIC_DELETED,
-    _K._UNKNOWN_TOPIC: FaultReason.TOPIC_DELETED,  # noqa: SLF001
-    _K._UNKNOWN_PARTITION: FaultReason.TOPIC_DELETED,  # noqa: SLF001
+    _K._UNKNOWN_TOPIC: FaultReason.TOPIC_DELETED,  # noqa: SLF001  # the library's names for its local codes
+    _K._UNKNOWN_PARTITION: FaultReason.TOPIC_DELETED,  # noqa: SLF001  # the library's names for its local codes
     _K.INVALID_MSG: FaultReason.BATCH_CORRUPT,
-    _K._BAD_MSG: FaultReason.BATCH_CORRUPT,  # noqa: SLF001
-    _K._BAD_COMPRESSION: FaultReason.BATCH_CORRUPT,  # noqa: SLF001
-    _K._NOT_IMPLEMENTED: FaultReason.BATCH_CORRUPT,  # noqa: SLF001
+    _K._BAD_MSG: FaultReason.BATCH_CORRUPT,  # noqa: SLF001  # the library's names for its local codes
+    _K._BAD_COMPRESSION: FaultReason.BATCH_CORRUPT,  # noqa: SLF001  # the library's names for its local codes
+    _K._NOT_IMPLEMENTED: FaultReason.BATCH_CORRUPT,  # noqa: SLF001  # the library's names for its local codes
     _K.UNSUPPORTED_COMPRESSION_TYPE: FaultReason.BATCH_CORRUPT,
     _K.MSG_SIZE_TOO_LARGE: FaultReason.RECORD_TOO_LARGE,
 }

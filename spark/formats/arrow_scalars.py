@@ -99,7 +99,7 @@ def _within_calendar(array: Any, text: Any, suffix: str) -> Pieces:
     beyond = pc.match_substring(text, "<")  # <value out of range: ..>
     if pc.any(beyond, min_count=0).as_py():
         whole = pc.binary_join_element_wise(_QUOTE, text, suffix, "")
-        width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
+        width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004  # bits
         return [pc.if_else(beyond, pc.cast(array.cast(width), pa.string()), whole)]
     return [_QUOTE, text, suffix]
 

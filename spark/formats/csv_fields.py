@@ -229,6 +229,6 @@ def _number(value: str) -> str | None:
     if not _DECIMAL.fullmatch(value):
         return None
     sign, digits = ("-" if value[0] == "-" else ""), value.lstrip("+-")
-    head, mark, exponent = re.match(r"([0-9.]+)([eE]?)(.*)", digits).groups()  # type: ignore[union-attr]
+    head, mark, exponent = re.match(r"([0-9.]+)([eE]?)(.*)", digits).groups()  # type: ignore[union-attr]  # it was matched as a number before
     whole, _, fraction = head.partition(".")
     return f"{sign}{whole.lstrip('0') or '0'}{'.' if fraction else ''}{fraction}{mark}{exponent}"

@@ -87,7 +87,7 @@ def trimmed(block: LineBlock, starts: Numbers, ends: Numbers) -> tuple[Numbers, 
     octets = np.frombuffer(block.buffer, np.uint8)
     if bool((ends > starts).all() and (octets[starts] > _SPACE).all() and (octets[ends - 1] > _SPACE).all()):
         return starts, ends - starts
-    inked = np.flatnonzero((octets != _SPACE) & (octets != 9) & (octets != 10) & (octets != 13))  # noqa: PLR2004
+    inked = np.flatnonzero((octets != _SPACE) & (octets != 9) & (octets != 10) & (octets != 13))  # noqa: PLR2004  # tab, line feed, carriage return
     first, behind = np.searchsorted(inked, starts), np.searchsorted(inked, ends)
     blank = first == behind
     if not len(inked):

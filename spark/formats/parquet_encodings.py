@@ -27,7 +27,7 @@ def decompressed(content: bytes, codec: str, size: int) -> bytes:
     if codec == "lz4_hadoop":
         return _hadoop_blocks(content, size)
     try:
-        return pa.decompress(content, size, codec="lz4_raw" if codec == "lz4" else codec, asbytes=True)  # type: ignore[no-any-return]
+        return pa.decompress(content, size, codec="lz4_raw" if codec == "lz4" else codec, asbytes=True)  # type: ignore[no-any-return]  # pyarrow publishes no types of it
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from None
 
@@ -40,7 +40,7 @@ def _hadoop_blocks(content: bytes, size: int) -> bytes:
         while at < len(content):
             whole, packed = (int.from_bytes(content[at + step : at + step + 4], "big") for step in (0, 4))
             if len(out) + whole > size or at + 8 + packed > len(content):
-                return pa.decompress(content, size, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
+                return pa.decompress(content, size, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]  # pyarrow publishes no types of it
             out += pa.decompress(content[at + 8 : at + 8 + packed], whole, codec="lz4_raw", asbytes=True)
             at += 8 + packed
     except (pa.ArrowException, OSError) as error:

@@ -220,7 +220,7 @@ def _uuid(content: bytes, _style: JsonFormat) -> str:
 
 def _by_arrow(number: int, kind: pa.DataType, style: JsonFormat) -> str:
     """As a column of the type is written, which knows what lies beyond calendars and clocks."""
-    width = pa.int32() if kind.bit_width == 32 else pa.int64()  # noqa: PLR2004
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()  # noqa: PLR2004  # bits
     pieces = scalar_pieces(pa.array([number], width).cast(kind), style) or []
     return str(pc.binary_join_element_wise(*pieces, pa.array([""]), "")[0].as_py())
 

@@ -112,7 +112,7 @@ class BatchProduce:
         if found is None:
             found = self._library.rd_kafka_topic_new(self._handle, name.encode(), None)
             if not found:
-                raise translate(KafkaError(KafkaError._INVALID_ARG), what=f"topic {name!r}")  # noqa: SLF001
+                raise translate(KafkaError(KafkaError._INVALID_ARG), what=f"topic {name!r}")  # noqa: SLF001  # the library's name for its local code
             self._topics[name] = found
         return found
 

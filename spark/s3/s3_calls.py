@@ -66,7 +66,7 @@ class S3Calls:
         while True:
             asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
             found = self.retried(
-                lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]
+                lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
             )
             at_ms = _date_ms(found) if at_ms is None else at_ms
@@ -83,7 +83,7 @@ class S3Calls:
         while True:
             asked = {"Bucket": bucket, "Prefix": prefix, **more, **self._fixed}
             found = self.retried(
-                lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]
+                lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
             )
             for entry in found.get("Contents", ()):

@@ -152,7 +152,7 @@ class _Joined(io.RawIOBase):
         """It is."""
         return True
 
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]  # narrower than RawIOBase's, which takes any buffer
         """The next bytes, up to the end of the file or of the tail."""
         wanted = len(buffer)
         if self._at < self._size:

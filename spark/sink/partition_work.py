@@ -105,7 +105,7 @@ class PartitionWork:
             # A record that no object takes stops the partition; what stands before it is written anyway.
             for run, found in groups:
                 if len(found.parts) > 1:
-                    run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901
+                    run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901  # from here on
                 self.objects.write(self._unarchived(run, found.parts), now_ms)
             self._adding = None
         end = records.last_offset + 1

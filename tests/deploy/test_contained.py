@@ -107,7 +107,7 @@ def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
         file.write_text(json.dumps(route.options(state__dir=None, name=aws.unique("image"))))
         file.chmod(0o644)
         arguments = [
-            "--detach", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/var/lib/headrace:uid=10001",  # noqa: S108
+            "--detach", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/var/lib/headrace:uid=10001",  # noqa: S108  # a path in the container
             "--network", "host", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
             "--volume", f"{file}:/etc/headrace/headrace.json:ro", tag,
             "run", "/etc/headrace/headrace.json", "--set", f"http.listen=0.0.0.0:{port}",

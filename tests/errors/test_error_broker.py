@@ -61,7 +61,7 @@ def test_an_aborted_transaction_is_produced_again_from_its_checkpoint(one: Stand
 def test_not_enough_replicas(
     tmp_path: Path,
     own_broker: kafka.BrokerFactory,
-    tolerant: bool,  # noqa: FBT001
+    tolerant: bool,
 ) -> None:
     """It is said and no object is given up; with the replicas back each row is there once.
 

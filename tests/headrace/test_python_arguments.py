@@ -111,12 +111,12 @@ def test_run_wants_the_main_thread() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: FileSink("a", "csv", _destination()), "FileSink(format='csv'): expected 'json', 'parquet'"),  # type: ignore[arg-type]
+        (lambda: FileSink("a", "csv", _destination()), "FileSink(format='csv'): expected 'json', 'parquet'"),  # type: ignore[arg-type]  # what is refused
         (lambda: FileSink("a", "json"), "FileSink(destination=..) has to be a headrace.quix.S3Destination"),
-        (lambda: FileSink(Path("a"), "json", _destination()), "FileSink(directory=..) has to be text"),  # type: ignore[arg-type]
-        (lambda: JSONFormat(dumps=repr), "JSONFormat(dumps=..) is not called here"),  # type: ignore[arg-type]
+        (lambda: FileSink(Path("a"), "json", _destination()), "FileSink(directory=..) has to be text"),  # type: ignore[arg-type]  # what is refused
+        (lambda: JSONFormat(dumps=repr), "JSONFormat(dumps=..) is not called here"),  # type: ignore[arg-type]  # what is refused
         (lambda: JSONFormat(file_extension="jsonl"), "file_extension='jsonl'"),
-        (lambda: ParquetFormat(compression="brotli"), "expected none, snappy, gzip"),  # type: ignore[arg-type]
+        (lambda: ParquetFormat(compression="brotli"), "expected none, snappy, gzip"),  # type: ignore[arg-type]  # what is refused
         (lambda: S3Destination("b", use_ssl=False), "S3Destination(use_ssl=..) means nothing here"),
         (lambda: S3Destination("b", verify=False), "always verified"),
         (

@@ -75,7 +75,7 @@ def test_a_key_of_an_archive_has_its_route(layout: str, key: str, expected: Rout
         ("gone/events+1+7.headers.avro", "headers", True),
     ],
 )
-def test_what_belongs_together_has_a_stem_in_common(name: str, side: str | None, is_tombstone: bool) -> None:  # noqa: FBT001
+def test_what_belongs_together_has_a_stem_in_common(name: str, side: str | None, is_tombstone: bool) -> None:
     """And is of one topic's folder, whatever directories are below it."""
     chosen = _filter("confluent", tombstone__encoded__partition="gone")
     found = chosen.route_or_reason(f"backup/topics/events/{name}")

@@ -43,8 +43,8 @@ def test_outcomes(
     kind: str,
     state: State | None,
     reason: str | None,
-    is_counted: bool,  # noqa: FBT001 - a column
-    holds_back: bool,  # noqa: FBT001 - a column
+    is_counted: bool,
+    holds_back: bool,
 ) -> None:
     """Each row as docs/errors.md says it."""
     outcome = policy_of(kind)

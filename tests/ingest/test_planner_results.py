@@ -672,8 +672,8 @@ class TestCommands:
     def test_replay(
         self,
         state: State,
-        is_from_start: bool,  # noqa: FBT001 - a column
-        is_replayed: bool,  # noqa: FBT001 - a column
+        is_from_start: bool,
+        is_replayed: bool,
     ) -> None:
         """From the position, or whole; `done` only whole."""
         entry = LedgerEntry(
@@ -712,7 +712,7 @@ class TestCommands:
             (Selection(states=frozenset({State.FAILED})), False),
         ],
     )
-    def test_selections(self, selection: Selection, is_taken: bool) -> None:  # noqa: FBT001 - a column
+    def test_selections(self, selection: Selection, is_taken: bool) -> None:
         """Every condition that is given must hold."""
         assert selection.matches(object_id("in/a"), NOW, State.DONE) is is_taken
 
@@ -791,7 +791,7 @@ class TestCommands:
             desk.catalogue.states.write(object_id("a"), None, EffectsBuilder())
 
     @pytest.mark.parametrize("is_from_start", [False, True])
-    def test_replay_of_a_split_object(self, is_from_start: bool) -> None:  # noqa: FBT001 - a column
+    def test_replay_of_a_split_object(self, is_from_start: bool) -> None:
         """Its slices go on, or it is cut anew."""
         slices = TestSlices()
         desk = slices.desk()

@@ -227,7 +227,7 @@ def is_kept(home: CacheDirectory, *, ends: tuple[int, int] = (0, 10)) -> bool:
 def test_the_cache_of_another_ledger_is_thrown_away(
     home: CacheDirectory,
     identity: LedgerIdentity,
-    kept: bool,  # noqa: FBT001 - a table
+    kept: bool,
 ) -> None:
     """Mutation tried: `_identify` that compares the names only keeps that of the topic made again."""
     filled(home, identity)
@@ -242,7 +242,7 @@ def test_the_cache_of_another_ledger_is_thrown_away(
 def test_a_position_beyond_the_topic_throws_the_cache_away(
     home: CacheDirectory,
     ends: tuple[int, int],
-    kept: bool,  # noqa: FBT001 - a table
+    kept: bool,
 ) -> None:
     """A topic shorter than what was read of it has lost records; one that begins later, tombstones."""
     filled(home)
@@ -252,7 +252,7 @@ def test_a_position_beyond_the_topic_throws_the_cache_away(
 @pytest.mark.parametrize(
     ("age", "kept"), [(0.0, True), (0.49, True), (0.51, False), (3.0, False), (-0.01, False)]
 )
-def test_an_old_cache_is_thrown_away(home: CacheDirectory, age: float, kept: bool) -> None:  # noqa: FBT001 - a table
+def test_an_old_cache_is_thrown_away(home: CacheDirectory, age: float, kept: bool) -> None:
     """After half of delete.retention.ms a tombstone may have gone that the cache has not seen.
 
     One from the future is of an age that nobody knows: the wall clock was stepped back.

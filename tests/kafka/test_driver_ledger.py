@@ -408,7 +408,7 @@ def test_brokers_that_are_away_are_unusable(ingester: Ingester) -> None:
 )
 def test_only_a_namesake_says_that_a_ledger_is_lost(
     now: LedgerIdentity | None,
-    is_refused: bool,  # noqa: FBT001 - a table
+    is_refused: bool,
 ) -> None:
     """Another cluster or name is another configuration."""
     before = LedgerIdentity(cluster_id="c", topic="t", topic_id="1")

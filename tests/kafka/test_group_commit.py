@@ -44,7 +44,7 @@ def asked(producer: Stubborn, seconds: float) -> list[str]:
         stuck.append(threading.current_thread().name)
         producer.returns.set()
 
-    send_group_commit(producer, group_offsets("ledger"), b"group", seconds, on_stuck=on_stuck)  # type: ignore[arg-type]
+    send_group_commit(producer, group_offsets("ledger"), b"group", seconds, on_stuck=on_stuck)  # type: ignore[arg-type]  # a producer of the test's
     return stuck
 
 

@@ -43,7 +43,7 @@ def test_group_metadata_is_read(raw: bytes, expected: GroupMetadata) -> None:
         pytest.param(b"CGMDv2:\x00\x00\x00\x00g\x00m\x00\x01", True, id="generation-zero"),
     ],
 )
-def test_unchecked_metadata_is_told_apart(raw: bytes, is_checked: bool) -> None:  # noqa: FBT001 - a table
+def test_unchecked_metadata_is_told_apart(raw: bytes, is_checked: bool) -> None:
     """A missing member id or generation each make the broker accept it from anyone."""
     assert parse_group_metadata(raw).is_checked_by_broker is is_checked
 

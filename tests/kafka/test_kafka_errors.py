@@ -73,6 +73,6 @@ def test_a_translated_error_names_the_thing_and_the_remedy() -> None:
         pytest.param(KafkaError(KafkaError.ILLEGAL_GENERATION), False, id="refused"),
     ],
 )
-def test_only_an_unanswered_call_is_made_again(error: KafkaError, expected: bool) -> None:  # noqa: FBT001 - a table
+def test_only_an_unanswered_call_is_made_again(error: KafkaError, expected: bool) -> None:
     """An error that decides something is never mistaken for silence."""
     assert is_unanswered(error) is expected

@@ -75,7 +75,7 @@ def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["between transactions", "amid one"])
-def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> None:  # noqa: FBT001 - a table
+def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> None:
     """A former driver, paused amid its takeover, fences the leader of today when it goes on: that one stays.
 
     Red before the group was asked: the rightful leader took the other for its successor and ended.

@@ -148,7 +148,7 @@ def test_a_template_of_keys_gives_the_rest() -> None:
         ("topics/t/tombstone/t+0+0000000001.keys.json", "keys", True, "topics/t/tombstone/t+0+0000000001"),
     ],
 )
-def test_names_of_confluent(key: str, kind: str, tombstones: bool, stem: str) -> None:  # noqa: FBT001
+def test_names_of_confluent(key: str, kind: str, tombstones: bool, stem: str) -> None:
     """Side objects have their value object's name before their own extension."""
     found = confluent(key, NameOptions())
 

@@ -57,7 +57,7 @@ _LOGS = st.lists(st.sampled_from("vvvt."), min_size=1, max_size=14)
 
 @settings(max_examples=400, deadline=None)
 @given(log=_LOGS, sizes=st.lists(st.integers(1, 4), min_size=14, max_size=14), tagged=st.booleans())
-def test_a_place_is_never_wrong(log: list[str], sizes: list[int], tagged: bool) -> None:  # noqa: FBT001
+def test_a_place_is_never_wrong(log: list[str], sizes: list[int], tagged: bool) -> None:
     """Whatever a partition held and however the sink cut it, what is placed stands where it stood."""
     values = _cut([offset for offset, what in enumerate(log) if what == "v"], sizes)
     deletions = _cut([offset for offset, what in enumerate(log) if what == "t"], sizes[::-1])

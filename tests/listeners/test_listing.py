@@ -161,7 +161,7 @@ def test_every_key_once_in_order_and_without_a_gap(
     keys: list[str],
     page: int,
     failing: set[int],
-    gaps: bool,  # noqa: FBT001 - drawn by hypothesis
+    gaps: bool,
 ) -> None:
     """For any keys, page size and failed calls, also where S3 answers with empty pages."""
     client = FakeBucket(

@@ -149,4 +149,4 @@ def _etag(body: bytes) -> str:
 
 def _refused(code: str, status: int, operation: str) -> ClientError:
     answer = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return ClientError(answer, operation)  # type: ignore[arg-type]
+    return ClientError(answer, operation)  # type: ignore[arg-type]  # an answer as S3 gives it

@@ -106,7 +106,7 @@ def _number(of: Callable[[datetime], int]) -> Callable[[datetime, int], str]:
 
 
 def _year(moment: datetime, width: int) -> str:
-    return f"{moment.year % 100:02}" if width == 2 else str(moment.year).zfill(width)  # noqa: PLR2004
+    return f"{moment.year % 100:02}" if width == 2 else str(moment.year).zfill(width)  # noqa: PLR2004  # Java's rule for `yy`
 
 
 def _week_year(moment: datetime, width: int) -> str:
@@ -163,7 +163,7 @@ _WRITERS: Final[dict[str, Callable[[datetime, int], str]]] = {
 def _readable(letters: str, *, is_simple: bool) -> str:
     width = len(letters)
     if letters[0] in "yu":
-        return r"(?P<short>\d{2})" if width == 2 else rf"(?P<year>\d{{{width},{max(width, 4)}}})"  # noqa: PLR2004
+        return r"(?P<short>\d{2})" if width == 2 else rf"(?P<year>\d{{{width},{max(width, 4)}}})"  # noqa: PLR2004  # Java's rule for `yy`
     if letters[0] == "M" and width >= _SHORT:
         names = [name[:3] if width == _SHORT else name for name in _MONTHS]
         return f"(?P<name>{'|'.join(names)})"

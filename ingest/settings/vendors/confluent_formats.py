@@ -98,6 +98,6 @@ def _escaped(separator: str) -> str:
     """A separator as `output.separator` spells it."""
     named = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join(
-        named.get(each, each if each.isprintable() or ord(each) > 0xFF else f"\\x{ord(each):02X}")  # noqa: PLR2004
+        named.get(each, each if each.isprintable() or ord(each) > 0xFF else f"\\x{ord(each):02X}")  # noqa: PLR2004  # the end of Latin-1
         for each in separator
     )

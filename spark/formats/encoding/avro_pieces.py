@@ -146,7 +146,7 @@ def _items(lists: Any, items: Any) -> Any:
 def _scalar(array: Any, node: Node) -> Any:
     match node.kind:
         case "int" | "long":
-            width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
+            width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004  # bits
             numbers = array.cast(width).cast(pa.int64())
             return varints(np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64))
         case "float" | "double":
@@ -202,7 +202,7 @@ def _least(rows: Any) -> Any:
     signs = _signs(rows)
     # A byte is needed from the first on that is not the sign's, or that the sign would be lost without.
     follows = np.concatenate([rows[:, 1:], rows[:, -1:]], axis=1)
-    needed = (rows != signs) | ((follows >= _SIGN) != (signs == 0xFF))  # noqa: PLR2004
+    needed = (rows != signs) | ((follows >= _SIGN) != (signs == 0xFF))  # noqa: PLR2004  # a byte of ones
     needed[:, -1] = True
     used = width - np.argmax(needed, axis=1)
     offsets = np.zeros(len(rows) + 1, np.int32)

@@ -141,7 +141,7 @@ class TestHead:
     def test_an_event_older_than_the_ledger_remembers(
         self,
         etag: str,
-        is_believed: bool,  # noqa: FBT001 - a column
+        is_believed: bool,
     ) -> None:
         """It is believed only if its ETag is current."""
         desk = Desk(retention_ms=DAY)

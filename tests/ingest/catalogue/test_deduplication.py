@@ -81,7 +81,7 @@ def test_skipped_is_not_always_final(
     source: Source,
     sight: S3Object,
     now_ms: int,
-    is_revived: bool,  # noqa: FBT001 - a column
+    is_revived: bool,
 ) -> None:
     """A listing, a newer event or a restore brings it back; a repeated event does not."""
     found = verdict_of(entry(State.SKIPPED, reason), sight, source, now_ms)

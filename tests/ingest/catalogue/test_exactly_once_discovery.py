@@ -45,7 +45,7 @@ class Discovery(RuleBasedStateMachine):
     world: World
 
     @initialize(ordering=st.sampled_from(Ordering), slots=st.integers(1, 3), is_versioned=st.booleans())
-    def begin(self, ordering: Ordering, slots: int, is_versioned: bool) -> None:  # noqa: FBT001 - drawn
+    def begin(self, ordering: Ordering, slots: int, is_versioned: bool) -> None:
         """An empty bucket, and a first leader."""
         self.world = World(ordering=ordering, slots=slots, is_versioned=is_versioned)
         self.messages = 0
@@ -76,7 +76,7 @@ class Discovery(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.queue)
     @rule(pick=PICK, is_copied=st.booleans())
-    def deliver(self, pick: int, is_copied: bool) -> None:  # noqa: FBT001 - drawn
+    def deliver(self, pick: int, is_copied: bool) -> None:
         """A message is announced, perhaps as two."""
         names = sorted(self.world.queue)
         name = names[pick % len(names)]
@@ -96,7 +96,7 @@ class Discovery(RuleBasedStateMachine):
         self.world.queue[f"m{self.messages}"] = (event,)
 
     @rule(keys=st.integers(1, 3), is_full=st.booleans(), pages=st.integers(0, 4))
-    def list_pages(self, keys: int, is_full: bool, pages: int) -> None:  # noqa: FBT001 - drawn
+    def list_pages(self, keys: int, is_full: bool, pages: int) -> None:
         """Goes on with the listing under way, or begins one; no pages: what was under way is given up."""
         if not pages:
             self.world.listing = None
@@ -127,7 +127,7 @@ class Discovery(RuleBasedStateMachine):
     @rule(
         pick=PICK, idle=st.integers(1, 3), rows=st.lists(st.integers(1, 20), max_size=4), ends=st.booleans()
     )
-    def work(self, pick: int, idle: int, rows: list[int], ends: bool) -> None:  # noqa: FBT001 - drawn
+    def work(self, pick: int, idle: int, rows: list[int], ends: bool) -> None:
         """A slot gets work if it has none, and does some of it."""
         slot = pick % self.world.slots
         if slot not in self.world.running and not self.world.plan(slot, idle):
@@ -169,7 +169,7 @@ class Discovery(RuleBasedStateMachine):
 
     @precondition(lambda self: any(running.is_lost for running in self.world.running.values()))
     @rule(worker_died=st.booleans())
-    def recover(self, worker_died: bool) -> None:  # noqa: FBT001 - drawn
+    def recover(self, worker_died: bool) -> None:
         """Lost slots are fenced and the ledger is read."""
         for slot, running in list(self.world.running.items()):
             if running.is_lost:
@@ -177,7 +177,7 @@ class Discovery(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.running or self.world.owed)
     @rule(was_written=st.booleans(), ordering=st.sampled_from(Ordering))
-    def restart(self, was_written: bool, ordering: Ordering) -> None:  # noqa: FBT001 - drawn
+    def restart(self, was_written: bool, ordering: Ordering) -> None:
         """The driver dies in the middle of things; a transaction under way was committed, or not.
 
         The next one may be configured with another ordering.

@@ -54,7 +54,7 @@ def test_a_page_is_in_order(
     keys: list[str],
     after: str | None,
     through: str | None,
-    expected: bool,  # noqa: FBT001 - a column
+    expected: bool,
 ) -> None:
     """Only then a merge may be relied on."""
     page = ListingPage(

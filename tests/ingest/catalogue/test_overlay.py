@@ -16,7 +16,7 @@ DONE = LedgerEntry(state=State.DONE, records=2)
 
 @pytest.mark.parametrize("is_read_first", [False, True], ids=["report first", "follower first"])
 @pytest.mark.parametrize("entries", [[DONE], [PARTIAL, DONE]], ids=["one commit", "two commits"])
-def test_nothing_stays_behind(is_read_first: bool, entries: list[LedgerEntry]) -> None:  # noqa: FBT001 - a table
+def test_nothing_stays_behind(is_read_first: bool, entries: list[LedgerEntry]) -> None:
     """Whichever comes first, the report of a commit or its record, in the end the overlay is empty.
 
     Red before the view was asked: an entry that the follower read first stayed for the life of the process.
@@ -57,7 +57,7 @@ def test_a_tombstone_hides_what_the_view_is_about_to_show(key: LedgerKey) -> Non
 
 
 @pytest.mark.parametrize("is_read_first", [False, True], ids=["report first", "follower first"])
-def test_small_objects_cost_no_read_of_the_database(is_read_first: bool) -> None:  # noqa: FBT001 - a table
+def test_small_objects_cost_no_read_of_the_database(is_read_first: bool) -> None:
     """Red before: one for each object, behind the lock that the follower writes under."""
     view = FakeView()
     overlay = Overlay(view)

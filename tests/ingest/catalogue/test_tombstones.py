@@ -186,7 +186,7 @@ def test_what_is_not_proven_is_held_back_in_sight() -> None:
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:  # noqa: FBT001
+def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:
     """The rows that it stands between are in Kafka already: as a whole, or as far as they were read."""
     ledger = FakeLedger()
     state = State.DONE if is_done else State.PARTIAL

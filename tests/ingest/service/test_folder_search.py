@@ -129,7 +129,7 @@ def test_what_is_gone_since_it_was_listed_is_searched_again() -> None:
 
 
 @pytest.mark.parametrize(("rows", "is_placed"), [(1000, True), (1001, False)])
-def test_places_that_would_fill_the_ledger_are_held_back(rows: int, is_placed: bool) -> None:  # noqa: FBT001
+def test_places_that_would_fill_the_ledger_are_held_back(rows: int, is_placed: bool) -> None:
     """Each run of rows stands in the entry of its value object, so that there is a bound to them."""
     # A value, a tombstone, a value ..: with one value object of all of them, each tombstone is a run.
     tags = {"startOffset": "0", "endOffset": str(2 * rows), "recordCount": str(rows + 1)}

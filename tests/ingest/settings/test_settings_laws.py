@@ -80,7 +80,7 @@ def outcome(text: str, kind: str = "json", **environment: str) -> Settings | Set
     st.one_of(st.dictionaries(st.one_of(names, st.text()), st.one_of(scalars, odd), max_size=12), fitting),
     st.booleans(),
 )
-def test_any_mapping_gives_settings_or_a_settings_error(mapping: dict[str, object], complete: bool) -> None:  # noqa: FBT001 - hypothesis passes by position
+def test_any_mapping_gives_settings_or_a_settings_error(mapping: dict[str, object], complete: bool) -> None:
     """Any mapping gives settings or a settings error; what gives settings can be shown and pickled."""
     found = outcome(json.dumps({**COMPLETE, **mapping} if complete else mapping))
 
@@ -153,7 +153,7 @@ def as_given(name: str, secret: str) -> str:
 def test_no_secret_is_ever_shown(
     given_names: set[str],
     tail: str,
-    by_reference: bool,  # noqa: FBT001 - hypothesis passes by position
+    by_reference: bool,
     others: dict[str, str],
 ) -> None:
     """No secret is ever shown: not in repr, not in what is described, not in a problem, not by asdict."""

@@ -170,7 +170,7 @@ def test_doubles_come_back(value: float) -> None:
     """The text is that of the same number, and has a point."""
     text = java_double(value)
 
-    assert float(text.replace("Infinity", "inf")) == value or value != value  # noqa: PLR0124
+    assert float(text.replace("Infinity", "inf")) == value or value != value  # noqa: PLR0124  # NaN is not equal to itself
     assert "." in text or text.lstrip("-") in {"NaN", "Infinity"}
 
 

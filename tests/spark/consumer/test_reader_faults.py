@@ -139,7 +139,7 @@ def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(
             topic,
             ResourcePatternType.LITERAL,
             None,  # type: ignore[arg-type]  # any
-            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]  # it is not asked for here
             AclOperation.ANY,
             AclPermissionType.ANY,
         )

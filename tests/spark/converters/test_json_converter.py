@@ -156,7 +156,7 @@ def test_a_schema_that_is_none_is_a_fault(schema: Any) -> None:
         (None, [b'{"id":1}', b'{"id":1}', b"5", None], []),
     ],
 )
-def test_whether_values_have_schemas(schemas: bool | None, texts: list[Any], faults: list[Any]) -> None:  # noqa: FBT001
+def test_whether_values_have_schemas(schemas: bool | None, texts: list[Any], faults: list[Any]) -> None:
     """`schemas.enable` true, false, and absent: then each value's shape tells."""
     values = [b'{"schema":{"type":"struct"},"payload":{"id":1}}', b'{"id":1}', b"5", None]
 

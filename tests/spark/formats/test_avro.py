@@ -54,7 +54,7 @@ def _json(rows: list[Any]) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(("schema", "mixed"), [(ROW, False), (MIXED, True)], ids=["columns", "data"])
-def test_rows_of_every_codec(codec: str, schema: Any, mixed: bool) -> None:  # noqa: FBT001
+def test_rows_of_every_codec(codec: str, schema: Any, mixed: bool) -> None:
     """Rows come as JSON with their block and record, and end at the end of the file."""
     stored = file_of(schema, _rows(20, mixed=mixed), codec=codec)
     decoded = decode_all(MemorySource(stored), AVRO)
@@ -106,7 +106,7 @@ def test_resuming_gives_exactly_the_rest(
     rows: int,
     per_block: int,
     schema: Any,
-    packed: bool,  # noqa: FBT001
+    packed: bool,
     data: st.DataObject,
 ) -> None:
     """From any record on, also of a file that is compressed as a whole."""
@@ -192,7 +192,7 @@ def test_a_datum_that_does_not_decode_is_a_bad_row(
     schema: Any,
     encoded: bytes,
     reason: str,
-    union: bool,  # noqa: FBT001
+    union: bool,
 ) -> None:
     """It is cut out with its bytes, and the data around it stay."""
     more = [{"name": "u", "type": ["long", "string"]}] if union else []

@@ -23,7 +23,7 @@ FOUR = decode_options(InputFormat.BYTES, chunk_bytes=4)
     st.booleans(),
 )
 @settings(max_examples=200)
-def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk: int, packed: bool) -> None:  # noqa: FBT001
+def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk: int, packed: bool) -> None:
     """The chunks are those of the plain bytes, from any position on."""
     options = decode_options(InputFormat.BYTES, chunk_bytes=size)
     stored = gzip.compress(data) if packed else data

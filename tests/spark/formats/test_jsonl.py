@@ -145,7 +145,7 @@ chunk_sizes = st.sampled_from([1, 2, 5, 64])
 
 @given(contents, chunk_sizes, st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_resuming_at_any_row_gives_exactly_the_rest(content: bytes, chunk: int, compressed: bool) -> None:  # noqa: FBT001
+def test_resuming_at_any_row_gives_exactly_the_rest(content: bytes, chunk: int, compressed: bool) -> None:
     """From each position that a batch could be committed at, what follows is what followed before."""
     stored = gzip.compress(content) if compressed else content
     whole = decode_all(MemorySource(stored, chunk=chunk), SMALL)

@@ -85,7 +85,7 @@ cells = st.text(alphabet='ab",\n\té 5', max_size=6) | st.sampled_from(["x" * 70
     header=st.booleans(),
     ends=st.sampled_from(["\n", "\r\n"]),
 )
-def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends: str) -> None:  # noqa: FBT001
+def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends: str) -> None:
     """A byte at which a row begins, whatever the fields hold; the header is read again."""
     out = io.StringIO()
     csv.writer(out, lineterminator=ends).writerows([["a", "b"], *rows])

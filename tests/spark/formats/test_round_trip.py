@@ -287,7 +287,7 @@ def _record(leaf: Any, *, mixed: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("mixed", [False, True], ids=["columns", "data"])
 @pytest.mark.parametrize("name", AVRO)
 @given(data=st.data())
-def test_avro_gives_back_each_type(name: str, mixed: bool, data: st.DataObject) -> None:  # noqa: FBT001
+def test_avro_gives_back_each_type(name: str, mixed: bool, data: st.DataObject) -> None:
     """The same by both readers."""
     kind = AVRO[name]
     values = data.draw(st.lists(st.none() | kind.values, min_size=1, max_size=6))

@@ -94,7 +94,7 @@ def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, 
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's own name
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)

@@ -17,7 +17,7 @@ NOW = "now"
 
 def grant(offset: int = 0, **fields: object) -> PartitionGrant:
     """A grant of t-0."""
-    return PartitionGrant(topic="t", partition=0, topic_id="id", offset=offset, **fields)  # type: ignore[arg-type]
+    return PartitionGrant(topic="t", partition=0, topic_id="id", offset=offset, **fields)  # type: ignore[arg-type]  # fields by name
 
 
 def offsets_of(offset: int = 0, *, closes_together: bool = False, **fields: object) -> PartitionOffsets:

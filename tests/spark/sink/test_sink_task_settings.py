@@ -48,7 +48,7 @@ def earlier(changes: Mapping[str, str]) -> GroupingOptions:
         ({"value.converter": _JSON, "value.converter.schemas.enable": "false"}, False),
     ],
 )
-def test_the_hash_is_of_what_groups_records(changes: Mapping[str, str], is_same: bool) -> None:  # noqa: FBT001  # a table
+def test_the_hash_is_of_what_groups_records(changes: Mapping[str, str], is_same: bool) -> None:
     """And of nothing else: a new hash makes every open group an earlier one."""
     assert (grouping_hash(sink(changes)) == grouping_hash(sink({}))) is is_same
 
@@ -70,7 +70,7 @@ def test_the_hash_is_of_what_groups_records(changes: Mapping[str, str], is_same:
 def test_earlier_names_can_be_followed_and_earlier_converters_cannot(
     before: Mapping[str, str],
     now: Mapping[str, str],
-    can: bool,  # noqa: FBT001  # a table
+    can: bool,
 ) -> None:
     """Records are read as they are now; only then are they grouped as they were."""
     assert can_group_by(earlier(before), sink(now)) is can

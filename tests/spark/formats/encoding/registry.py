@@ -64,7 +64,7 @@ def http_registry(answers: Answers) -> Iterator[tuple[RegistrySettings, list[str
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's own name
             """Nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)

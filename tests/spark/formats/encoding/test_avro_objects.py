@@ -120,7 +120,7 @@ def _read_parquet(content: bytes) -> list[Any]:
 
 @settings(max_examples=30)
 @given(rows=st.lists(RICH_VALUES, min_size=1, max_size=5), tombstone=st.booleans())
-def test_avro_of_a_registry_is_copied(rows: list[Any], tombstone: bool) -> None:  # noqa: FBT001
+def test_avro_of_a_registry_is_copied(rows: list[Any], tombstone: bool) -> None:
     """In the envelope and alone, digit for digit."""
     one = registry()
     values: list[bytes | None] = [framed(one, RICH, row) for row in rows]
@@ -274,7 +274,7 @@ def test_keys_and_values_may_have_types_of_one_name() -> None:
 @pytest.mark.parametrize("wanted", [OutputFormat.AVRO, OutputFormat.PARQUET])
 def test_an_older_record_is_projected_to_the_open_schema(
     wanted: OutputFormat,
-    is_shared: bool,  # noqa: FBT001  # a parameter of pytest's
+    is_shared: bool,
 ) -> None:
     """As Avro resolves schemas: members by name, wider numbers, defaults for what is absent."""
     one = registry()
@@ -303,7 +303,7 @@ def test_an_older_record_is_projected_to_the_open_schema(
 
 @pytest.mark.parametrize("is_enveloped", [False, True], ids=["values", "envelope"])
 def test_rows_that_were_encoded_before_are_the_same(
-    is_enveloped: bool,  # noqa: FBT001  # a parameter of pytest's
+    is_enveloped: bool,
 ) -> None:
     """Encoded for all records at once and shared out to groups, in any order of them."""
     how = (output if is_enveloped else bare)(OutputFormat.AVRO)

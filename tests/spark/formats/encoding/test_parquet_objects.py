@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 @settings(max_examples=30)
 @given(rows=st.lists(RICH_VALUES, min_size=1, max_size=5), tombstone=st.booleans())
-def test_avro_of_a_registry_as_columns(rows: list[Any], tombstone: bool) -> None:  # noqa: FBT001
+def test_avro_of_a_registry_as_columns(rows: list[Any], tombstone: bool) -> None:
     """Every type, alone and in the envelope."""
     one = registry()
     values: list[bytes | None] = [framed(one, RICH, row) for row in rows]
@@ -102,7 +102,7 @@ def test_duckdb_reads_nested_columns(tmp_path: Path) -> None:
     table = duckdb.read_parquet(str(tmp_path / "orders.parquet"))
     found = table.project("value.id, value.price, len(value.tags), value.at, decode(key)").fetchall()
 
-    assert found == [(row["id"], row["price"], len(row["tags"]), None, "k") for row in rows]  # type: ignore[arg-type]
+    assert found == [(row["id"], row["price"], len(row["tags"]), None, "k") for row in rows]  # type: ignore[arg-type]  # rows are of several types
 
 
 @pytest.mark.parametrize(

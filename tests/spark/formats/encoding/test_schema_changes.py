@@ -124,7 +124,7 @@ def _default(text: str) -> Any:
         (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.string()), False),
     ],
 )
-def test_what_can_be_read_as_what(source: Any, target: Any, does: bool) -> None:  # noqa: FBT001
+def test_what_can_be_read_as_what(source: Any, target: Any, does: bool) -> None:
     """By Avro's rules of resolution."""
     assert fits(source, target) is does
 
