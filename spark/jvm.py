@@ -27,7 +27,7 @@ from ingest.threads import start_thread
 # pipe of ours. Java leaves a signal ignored that was ignored when it began.
 _UNMOVED: Final = ("bash", "-c", 'trap "" HUP INT TERM; exec "$@"', "spark-submit")
 _POLL_SECONDS: Final = 0.05
-_END_SECONDS: Final = 10.0
+END_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 0.5
 
 
@@ -82,14 +82,14 @@ class Jvm:
             self._killed.wait(_POLL_SECONDS)
 
 
-def end_jvm(gateway: Any) -> None:
-    """Let the JVM behind this gateway end, and wait for that: 10 s, then it is killed."""
+def end_jvm(gateway: Any, seconds: float = END_SECONDS) -> None:
+    """Let the JVM behind this gateway end, and wait for that; after so long it is killed."""
     # It may have gone by itself, or been killed.
     with contextlib.suppress(Py4JError, OSError):
         gateway.shutdown()
     gateway.proc.stdin.close()
     try:
-        gateway.proc.wait(_END_SECONDS)
+        gateway.proc.wait(seconds)
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()

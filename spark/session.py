@@ -1,5 +1,6 @@
 """The SparkSession, built in one place: what the exactly-once protocol needs of Spark is set here."""
 
+import os
 import sys
 import tempfile
 import threading
@@ -16,8 +17,9 @@ from pyspark.sql import SparkSession
 from ingest.errors import Unavailable
 from ingest.logs import relay
 from ingest.settings.secret import is_secret_name
+from spark.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_settings
 from spark.code_archive import build_code_archive
-from spark.jvm import Jvm, end_jvm
+from spark.jvm import END_SECONDS, Jvm, end_jvm
 
 log = structlog.get_logger(__name__)
 
@@ -90,14 +92,16 @@ def spark_conf(given: Mapping[str, str], *, name: str) -> dict[str, str]:
     options = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     if is_local(master):
         options += f" {_SHORT_LIVED_JAVA}"
-    conf["spark.driver.extraJavaOptions"] = (
-        f"{options} {given.get('spark.driver.extraJavaOptions', '')}".strip()
-    )
+    shared = archive_settings(given, os.environ)  # noqa: TID251  # Spark's scripts look there for Java
+    if shared is not None:
+        options += f" {shared[0]}"
+        conf[CLASS_PATH] = shared[1]
+    conf[JAVA_OPTIONS] = f"{options} {given.get(JAVA_OPTIONS, '')}".strip()
     return conf | REQUIRED
 
 
 def build_session(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None) -> SparkSession:
-    """A running SparkSession for the ingester `name`; blocks for some 5 s. Raises Unavailable.
+    """A running SparkSession for the ingester `name`; blocks for some seconds. Raises Unavailable.
 
     `given` holds the `spark.*` options as the user wrote them. The JVM ends when this process does, kill -9
     included, and when somebody kills `jvm`: then this is Unavailable. What it writes to stderr joins our log.
@@ -126,8 +130,8 @@ def build_session(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
     return SparkSession(context)
 
 
-def stop_session(session: SparkSession) -> None:
-    """End Spark and its JVM, and wait for it, at most 10 s; one that is gone already is no error."""
+def stop_session(session: SparkSession, seconds: float = END_SECONDS) -> None:
+    """End Spark and its JVM, and wait for it, so long at most; one that is gone already is no error."""
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001  # pyspark has no public way to its JVM
     # A task that is cut off here was voided before: what Spark and its worker say of its end is no news.
     _ENDING.set()
@@ -136,7 +140,7 @@ def stop_session(session: SparkSession) -> None:
         session.stop()
     except (PySparkException, Py4JError, OSError) as error:
         log.info("spark_lost", error=str(error))
-    end_jvm(gateway)
+    end_jvm(gateway, seconds)
 
 
 def _not_started(values: Mapping[str, str], why: str) -> Unavailable:

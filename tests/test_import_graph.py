@@ -29,7 +29,7 @@ LEVELS: Final = (
         "ingest.rest",
         "ingest.traces",
     ),
-    ("ingest.probes",),
+    ("ingest.probes", "spark.dump_classes"),
     (
         "archive",
         "ingest.athena",
@@ -66,6 +66,7 @@ LEVELS: Final = (
         "ingest.error_policy",
         "ingest.options_hash",
         "spark.byte_source",
+        "spark.class_archive",
         "spark.code_archive",
         "spark.daemon",
         "spark.jvm",
