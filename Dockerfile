@@ -35,6 +35,8 @@ ENV PATH=/opt/headrace/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYSPARK_PYTHON=/opt/headrace/bin/python \
     XDG_STATE_HOME=/var/lib
+# Here, where Java and Spark are those that will run.
+RUN --mount=type=bind,source=docker,target=/docker /docker/share-classes /opt/headrace
 LABEL org.opencontainers.image.title="Headrace" \
     org.opencontainers.image.description="S3 to Kafka and Kafka to S3, exactly once" \
     org.opencontainers.image.version="1.0.0" \

@@ -30,6 +30,7 @@ help:  ## this list
 setup: java  ## a virtual environment in .venv with the locked packages and the command headrace
 	@docker/make-venv .venv requirements-dev.lock docker/build.lock
 	@test -x .venv/bin/headrace || $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@docker/share-classes .venv
 
 java:
 	@command -v java > /dev/null || { echo 'There is no java on PATH; install a Java 17 runtime.' >&2; exit 1; }

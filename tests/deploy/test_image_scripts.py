@@ -75,6 +75,14 @@ def test_what_it_runs_by_default_is_a_command_that_there_is(tmp_path: Path) -> N
     assert arguments == ["--set", f"http.listen=0.0.0.0:{steps('EXPOSE')[0]}"]
 
 
+def test_classes_are_shared_where_they_will_be_used() -> None:
+    """By root, in the image that has Java, and in the folder where Headrace stays."""
+    last = DOCKERFILE.rsplit("\nFROM", 1)[1]
+    ordered = ["install-java", "COPY --from=build /opt/headrace", "share-classes /opt/headrace", "USER "]
+
+    assert sorted(ordered, key=last.index) == ordered
+
+
 # -- docker/health -----
 
 
@@ -121,6 +129,23 @@ def test_the_health_check_of_nothing_fails() -> None:
 
 
 # -- the other scripts -----
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, ""), (1, "setup:      Spark starts without an archive, ")])
+def test_spark_starts_without_an_archive(tmp_path: Path, code: int, said: str) -> None:
+    """So a failure to make one fails neither `make setup` nor the image."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\n[ "$*" = "-m spark.dump_classes" ] && exit {code}\n')
+    python.chmod(0o755)
+
+    done = subprocess.run(
+        [TOP / "docker" / "share-classes", tmp_path], check=False, capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(said)
+    assert bool(done.stdout) == bool(said)
 
 
 @pytest.mark.long
