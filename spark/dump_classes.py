@@ -1,6 +1,7 @@
 """`python -m spark.dump_classes`: makes the archive of Spark's classes, unless there is one that fits."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from spark.class_archive import (
 # The JVM writes the archive on its way out: 20 s on two slow cores.
 _DUMP_SECONDS: Final = 240.0
 _TRY_SECONDS: Final = 60.0
+# Nobody waits for a setup that hangs; the JVM ends when this process does.
+_SECONDS: Final = 420
+_MAKING: Final = ".making-"
 
 
 def main() -> int:
@@ -46,7 +50,8 @@ def dump(archive: ClassArchive) -> int:
     """Make the archive and put it in place, whole or not at all; its size. OSError, Unavailable."""
     _require(archive.java, "-Xshare:on", why="this Java has no archive of its own classes to build on.")
     archive.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=archive.folder) as folder:
+    _clear(archive.folder)
+    with tempfile.TemporaryDirectory(prefix=_MAKING, dir=archive.folder) as folder:
         made = Path(folder) / "classes.jsa"
         _work(archive, made)
         if not made.is_file():
@@ -88,6 +93,13 @@ def _work(archive: ClassArchive, made: Path) -> None:
         stop_session(session, seconds=_DUMP_SECONDS)
 
 
+def _clear(folder: Path) -> None:
+    """Remove what others left that were killed at it; none works for so long."""
+    for left in folder.glob(f"{_MAKING}*"):
+        if left.stat().st_mtime < time.time() - 2 * _SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def _failed(why: str) -> int:
     _say(f"Spark's classes are not archived: {why.rstrip('.')}", sys.stderr)
     return 1
@@ -108,6 +120,5 @@ def _require(java: Path, *options: str, why: str) -> None:
 
 
 if __name__ == "__main__":
-    # Nobody waits for a setup that hangs; the JVM ends when this process does.
-    signal.alarm(420)
+    signal.alarm(_SECONDS)
     sys.exit(main())
