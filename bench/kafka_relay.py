@@ -46,6 +46,7 @@ class KafkaRelay:
         self._port = port
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
 
@@ -67,14 +68,26 @@ class KafkaRelay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     async def _listen(self) -> None:
-        await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+
+    async def _end(self) -> None:
+        """Let go of the port and of every connection."""
+        if self._server is not None:
+            self._server.close()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        # Cancelled at the end alone; asyncio's streams would report that as an error of this callback.
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             up_reader, up_writer = await asyncio.open_connection(*self._upstream)
             back = asyncio.create_task(_pump(up_reader, writer))
             try:
