@@ -23,9 +23,9 @@ _SECONDS: Final = 40
 _ASKING: Final = """
 import logging, sys, time
 from ingest.errors import HeadraceError
-from ingest.kafka.admin import Admin
+from ingest.kafka.admin import KafkaAdmin
 logging.disable(logging.CRITICAL)
-admin = Admin({"bootstrap.servers": sys.argv[1]}, timeout=2)
+admin = KafkaAdmin({"bootstrap.servers": sys.argv[1]}, timeout=2)
 topic = sys.argv[2]
 asked, answered, until = 0, 0, time.monotonic() + float(sys.argv[3])
 while time.monotonic() < until:
