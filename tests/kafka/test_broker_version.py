@@ -1,11 +1,14 @@
 """Brokers that are too old are refused in one sentence, before anything is made there."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from ingest.errors import InvalidConfiguration
+from ingest.kafka import broker_version
 from ingest.kafka.broker_version import is_too_old, offered_versions, require_brokers
+from ingest.kafka.kafka_clients import new_admin
 from tests.support.mock_brokers import mock_brokers
 
 # Highest versions of ListOffsets, OffsetFetch, FindCoordinator, DescribeTransactions, ListTransactions.
@@ -55,6 +58,25 @@ def test_a_broker_of_3_0_is_not() -> None:
 def test_brokers_that_do_not_answer_are_not_judged() -> None:
     """Whoever asks them for something says that they are away."""
     assert offered_versions({"bootstrap.servers": "127.0.0.1:1"}, timeout=0.3) == {}
+
+
+def test_the_client_is_kept_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended with its question open it was the process's end, now and then: librdkafka dereferences NULL."""
+    answers: list[Future[Any]] = []
+
+    def noting(*arguments: Any, **named: Any) -> Any:
+        client = new_admin(*arguments, **named)
+        monkeypatch.setattr(client, "describe_cluster", lambda **asked: asking(client, asked))
+        return client
+
+    def asking(client: Any, asked: Any) -> Any:
+        answers.append(type(client).describe_cluster(client, **asked))
+        return answers[-1]
+
+    monkeypatch.setattr(broker_version, "new_admin", noting)
+    with mock_brokers({2: 7}, answers_after_ms=300) as bootstrap:
+        assert offered_versions({"bootstrap.servers": bootstrap}, timeout=10)
+        assert [answer.done() for answer in answers] == [True]
 
 
 def test_connectors_that_ask_together_do_not_read_each_others_answers() -> None:
