@@ -69,11 +69,11 @@ class BatchRun:
         self._refused = RefusedRecords()
         self._has_aborted = False
         self._follows_refusal = False
-        self._fetched_before: Counter[ObjectId] = Counter()
+        self._untaken: Counter[ObjectId] = Counter()
         self._pipeline: Pipeline | None = None
         self._watchdog = Watchdog(link, settings)
         self._transaction = SlotTransaction(
-            batch, producer=producer, link=link, settings=settings, fetched=self._fetched
+            batch, producer=producer, link=link, settings=settings, take_fetched=self._take_fetched
         )
 
     def run(self) -> Finished:
@@ -166,7 +166,7 @@ class BatchRun:
             return False
         finally:
             self._pipeline.close()
-            self._fetched_before += self._pipeline.fetched
+            self._untaken += self._pipeline.take_fetched()
             self._pipeline = None
         return True
 
@@ -378,8 +378,9 @@ class BatchRun:
         if not self._producer.is_in_doubt:
             self._transaction.abort()
 
-    def _fetched(self) -> "Counter[ObjectId]":
-        return self._fetched_before + (Counter() if self._pipeline is None else self._pipeline.fetched)
+    def _take_fetched(self) -> "Counter[ObjectId]":
+        news, self._untaken = self._untaken, Counter()
+        return news if self._pipeline is None else news + self._pipeline.take_fetched()
 
     def _finished(self, outcome: BatchOutcome, error: HeadraceError | None) -> Finished:
         return Finished(
@@ -387,6 +388,6 @@ class BatchRun:
             outcome=outcome,
             failures=tuple(progress.failure() for progress in self._progress if progress.error is not None),
             cuts=tuple(self._cuts),
-            fetched=self._transaction.unreported_bytes(),
+            fetched=dict(self._take_fetched()),
             error=None if error is None else str(error),
         )

@@ -7,7 +7,7 @@ than its transaction's interval allows.
 import contextlib
 import queue
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -58,6 +58,21 @@ class _Crashed:
     error: BaseException
 
 
+@dataclass(slots=True, eq=False)
+class _Counted:
+    """A source, how many of its bytes were counted, and how many of them the last time."""
+
+    identity: ObjectId
+    source: S3Source
+    counted: int = 0
+    news: int = 0
+
+    def count(self) -> None:
+        """Look again."""
+        fetched = self.source.fetched_bytes
+        self.counted, self.news = fetched, fetched - self.counted
+
+
 PipelineStep = DecodedRows | SplitEnded | SplitPoints | DecodingStopped
 
 Decode = Callable[[S3Source, Split], Iterator[RowBatch]]
@@ -94,16 +109,30 @@ class Pipeline:
         self._skipped: set[int] = set()
         self.steps_taken = 0
         """How many steps came so far."""
-        self._read: list[tuple[ObjectId, S3Source]] = []
+        self._current: S3Source | None = None
+        # Begun by the thread that decodes; those with bytes to come, in the one that takes.
+        self._begun: deque[tuple[ObjectId, S3Source]] = deque()
+        self._counted: list[_Counted] = []
         start_thread(self._run, name="decode")
 
     @property
-    def fetched(self) -> "Counter[ObjectId]":
-        """Bytes fetched for what was decoded so far, by object."""
-        found: Counter[ObjectId] = Counter()
-        for identity, source in tuple(self._read):
-            found[identity] += source.fetched_bytes
-        return found
+    def read_bytes(self) -> int:
+        """Bytes fetched for what is being decoded: with `steps_taken` it says whether anything goes on."""
+        return 0 if self._current is None else self._current.fetched_bytes
+
+    def take_fetched(self) -> "Counter[ObjectId]":
+        """Bytes fetched for what was decoded so far, by object, that were not taken before."""
+        while self._begun:
+            self._counted.append(_Counted(*self._begun.popleft()))
+        news: Counter[ObjectId] = Counter()
+        for each in self._counted:
+            each.count()
+            if each.news:
+                news[each.identity] += each.news
+        # Not thousands of objects again each time: a read that was broken off may bring another chunk, what
+        # brought nothing since the last time brings nothing more.
+        self._counted = [each for each in self._counted if each.news or each.source is self._current]
+        return news
 
     def next_step(self, timeout: float | None) -> PipelineStep | None:
         """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
@@ -150,7 +179,8 @@ class Pipeline:
         try:
             for index, split in self._splits:
                 source = self._sources.next()
-                self._read.append((split.object.id, source))
+                self._current = source
+                self._begun.append((split.object.id, source))
                 if index not in self._skipped and not self._work(index, split, source):
                     break
                 if self._stop.is_set():

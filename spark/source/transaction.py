@@ -16,6 +16,7 @@ class SlotTransaction:
     """Begun when there is something to send or soon will be, closed by time, by records, or with the work.
 
     The first thing in it is the group commit, the last one a checkpoint of each object it touched.
+    `take_fetched` gives the bytes fetched since it was last asked, by object.
     """
 
     def __init__(
@@ -25,7 +26,7 @@ class SlotTransaction:
         producer: SlotProducer,
         link: DriverConnection,
         settings: TaskSettings,
-        fetched: Callable[[], "Counter[ObjectId]"],
+        take_fetched: Callable[[], "Counter[ObjectId]"],
     ) -> None:
         self._batch = batch
         self._producer = producer
@@ -33,8 +34,7 @@ class SlotTransaction:
         self._options = settings.options
         self._post_action = settings.post_action
         self._interval = settings.kafka.transaction_interval_ms / 1000
-        self._fetched = fetched
-        self._told: Counter[ObjectId] = Counter()
+        self._take_fetched = take_fetched
         self._opened_at = 0.0
         self._touched: dict[int, SplitProgress] = {}
         self._records: Counter[str] = Counter()
@@ -110,7 +110,7 @@ class SlotTransaction:
             records_by_topic=dict(self._records),
             bad_by_reason=dict(self._bad),
             inexact=dict(self._inexact),
-            fetched=self.unreported_bytes(),
+            fetched=dict(self._take_fetched()),
             seconds=time.monotonic() - self._opened_at,
         )
         self._reset()
@@ -127,12 +127,6 @@ class SlotTransaction:
     def touched(self) -> tuple[SplitProgress, ...]:
         """The works that it holds something of."""
         return tuple(self._touched.values())
-
-    def unreported_bytes(self) -> dict[ObjectId, int]:
-        """Bytes fetched, by object, that were not reported yet; from here on they are."""
-        fetched = self._fetched()
-        news, self._told = fetched - self._told, fetched
-        return dict(news)
 
     def _reset(self) -> None:
         self._touched.clear()

@@ -30,7 +30,7 @@ class Watchdog:
 
     def check(self, pipeline: Pipeline) -> None:
         """Beat; by the working thread, between two steps. WorkStuck when nothing came for far too long."""
-        now, seen = time.monotonic(), (pipeline.steps_taken, pipeline.fetched.total())
+        now, seen = time.monotonic(), (pipeline.steps_taken, pipeline.read_bytes)
         if seen != self._seen:
             self._seen, self._progress_at = seen, now
         elif now - self._progress_at > self._stuck_seconds:

@@ -1,0 +1,122 @@
+"""What a batch says of the bytes that it has read: all of them once, without looking at each object again."""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.slot_protocol import Split
+from spark.reader import Prefetch
+from spark.source.pipeline import DecodingStopped, Pipeline
+
+OBJECTS = 500
+
+
+class Source:
+    """Counts who asks for its bytes."""
+
+    asked = 0
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @property
+    def fetched_bytes(self) -> int:
+        """All that has come so far."""
+        Source.asked += 1
+        return self.size
+
+
+class Sources:
+    """In the place of Prefetch."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self.left = deque(sources)
+
+    def next(self) -> Source:
+        """The next one."""
+        return self.left.popleft()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def split(number: int) -> Split:
+    """A whole object."""
+    return Split(
+        object=S3Object(id=ObjectId("b", f"k/{number}", "e"), size=1, last_modified_ms=0),
+        route=Route(topic="t"),
+    )
+
+
+def nothing(*_: Any) -> Iterator[Any]:
+    """No rows: of each object there is its end alone."""
+    return iter(())
+
+
+@pytest.fixture
+def sources() -> list[Source]:
+    """Of one to so many bytes."""
+    Source.asked = 0
+    return [Source(number + 1) for number in range(OBJECTS)]
+
+
+@pytest.fixture
+def pipeline(sources: list[Source]) -> Iterator[Pipeline]:
+    """One that decodes nothing."""
+    made = Pipeline(
+        [(number, split(number)) for number in range(OBJECTS)],
+        cast("Prefetch", Sources(sources)),
+        decode=nothing,
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+    )
+    yield made
+    made.close()
+
+
+def take(pipeline: Pipeline) -> "Counter[ObjectId]":
+    """All that is told, asked for after each step."""
+    told: Counter[ObjectId] = Counter()
+    while True:
+        step = pipeline.next_step(10)
+        told += pipeline.take_fetched()
+        if isinstance(step, DecodingStopped):
+            return told
+
+
+def test_each_byte_is_told_once(pipeline: Pipeline) -> None:
+    """However often it is asked."""
+    assert take(pipeline) == {split(number).object.id: number + 1 for number in range(OBJECTS)}
+    assert pipeline.take_fetched() == {}
+
+
+def test_what_comes_late_is_told_too(pipeline: Pipeline, sources: list[Source]) -> None:
+    """A chunk under way while its object was left."""
+    while not isinstance(pipeline.next_step(10), DecodingStopped):
+        pass
+    assert pipeline.take_fetched().total() == sum(range(OBJECTS + 1))
+
+    sources[0].size += 5
+    sources[-1].size += 7
+
+    assert pipeline.take_fetched() == {split(0).object.id: 5, split(OBJECTS - 1).object.id: 7}
+
+
+def test_thousands_of_objects_are_not_looked_at_each_time(pipeline: Pipeline) -> None:
+    """All of them after each step were a quarter of the CPU of a batch of small ones."""
+    take(pipeline)
+
+    assert Source.asked < 5 * OBJECTS
+
+
+def test_the_object_that_is_decoded_shows_that_it_goes_on(pipeline: Pipeline, sources: list[Source]) -> None:
+    """Without a question to the others."""
+    while not isinstance(pipeline.next_step(10), DecodingStopped):
+        pass
+    Source.asked = 0
+
+    assert pipeline.read_bytes == sources[-1].size
+    assert Source.asked == 1
