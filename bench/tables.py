@@ -48,12 +48,12 @@ def rates_table(results: Results) -> Table:
                 f"{median:,.0f} {workload.unit}",
                 f"{min(rates):,.0f} .. {max(rates):,.0f}",
                 _ratio(results.ratios(name, contestant)) if is_other else "",
-                _us(sum(cpu.values())) if cpu else "",
-                *(_us(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
+                us_text(sum(cpu.values())) if cpu else "",
+                *(us_text(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
             )
             if len(cpu) > 1:
                 for kind, us in cpu.items():
-                    table.add_row("", f"  {kind}", "", "", "", _us(us))
+                    table.add_row("", f"  {kind}", "", "", "", us_text(us))
             title = ""
         table.add_section()
     for goes_on, rounds in results.delays.items():
@@ -75,7 +75,8 @@ def _ratio(ratios: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} of it ({min(ratios):.2f} .. {max(ratios):.2f})"
 
 
-def _us(cpu: float) -> str:
+def us_text(cpu: float) -> str:
+    """CPU microseconds, as precise as they are large."""
     # Records take one or two, objects some thousand.
     return f"{cpu:,.2f}" if cpu < 100 else f"{cpu:,.0f}"
 
