@@ -286,5 +286,8 @@ def test_a_call_that_never_returns_is_left_behind(ingester: Ingester) -> None:
     writer._producer = stuck
     writer.commit([(object_id(1), DONE)], timeout=60)
     assert [record.key for record in read_committed(ingester.topic)] == [encode_key(object_id(1))]
+    # Of an empty transaction nobody is asked.
+    stuck.produce(ingester.topic, b"late")
     with pytest.raises(KafkaException):
         stuck.commit_transaction(5)
+    assert [record.key for record in read_committed(ingester.topic)] == [encode_key(object_id(1))]

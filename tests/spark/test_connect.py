@@ -110,6 +110,7 @@ def test_a_voided_start_is_interrupted(remote: Drivers) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*RETRIES_EXCEEDED:UserWarning")
 def test_a_server_that_died_and_is_back_gets_a_new_session(
     remote: Drivers, tmp_path: Path, server: ConnectServer
 ) -> None:
