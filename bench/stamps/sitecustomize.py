@@ -14,9 +14,9 @@ from typing import Any, Final
 
 # By module: class, method, the moment when it is entered, and the one when it has returned.
 STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
-    "ingest.service.event_loop": [("EventLoop", "_received", "told", None)],
+    "ingest.service.event_loop": [("EventLoop", "_on_messages", "told", None)],
     "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
-    "spark.task.driver_connection": [("Link", "batch", None, "taken")],
+    "spark.task.driver_connection": [("DriverConnection", "batch", None, "taken")],
     "spark.reader.s3_source": [("S3Source", "whole", None, "fetched")],
     "spark.producer.transactional": [
         ("TransactionalProducer", "begin", None, "opened"),
