@@ -1,15 +1,15 @@
 """What `bench/results.json` says, as the tables of docs/performance.md that lie between its two marks.
 
-python -m bench.page        # writes them into the page; tests/bench says when they are not the file's
+`python -m bench.page` writes them into the page; tests/bench says when they are not the file's.
 """
 
 import json
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.tables import BESIDE, LABELS, us_text
+from bench.results import ratios
+from bench.tables import BESIDE, LABELS, ratio_text, us_text
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -62,7 +62,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _rates(workload: Shape) -> Iterator[Sequence[str]]:
-    title = workload["title"]
+    title, ours = workload["title"], workload["contestants"]["headrace"]["rounds"]
     for name, one in workload["contestants"].items():
         rounds, beside = one["rounds"], one["beside_us"]
         yield (
@@ -70,20 +70,11 @@ def _rates(workload: Shape) -> Iterator[Sequence[str]]:
             f"**{LABELS[name]}**" if name == "headrace" else LABELS[name],
             f"{one['median']:,} {workload['unit']}",
             f"{min(rounds):,} to {max(rounds):,}" if len(rounds) > 1 else "",
-            "" if name == "headrace" else _ratio(workload["contestants"]["headrace"]["rounds"], rounds),
+            "" if name == "headrace" else ratio_text(ratios(ours, rounds), "to"),
             us_text(sum(one["cpu_us"].values())),
             *(us_text(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
         )
         title = ""
-
-
-def _ratio(ours: Sequence[float], others: Sequence[float]) -> str:
-    """Headrace's rate by another's in the same round, where each round has both."""
-    if len(ours) != len(others):
-        return f"{statistics.median(ours) / statistics.median(others):.2f} of it"
-    ratios = [one / other for one, other in zip(ours, others, strict=True)]
-    spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
-    return f"{statistics.median(ratios):.2f} of it{spread}"
 
 
 def _delays(latency: Shape) -> Iterator[Sequence[str]]:

@@ -46,12 +46,8 @@ class Results:
         return [run.rate for run in self.runs[workload][contestant]]
 
     def ratios(self, workload: str, contestant: str) -> list[float]:
-        """Headrace's rate by this contestant's, round by round: both had the same machine then."""
-        ours, others = self.rates(workload, "headrace"), self.rates(workload, contestant)
-        if len(ours) != len(others):
-            # A measurement that failed: which rounds belong together is not known.
-            return [statistics.median(ours) / statistics.median(others)]
-        return [one / other for one, other in zip(ours, others, strict=True)]
+        """Headrace's rate by this contestant's, round by round."""
+        return ratios(self.rates(workload, "headrace"), self.rates(workload, contestant))
 
     def by_round(self) -> list[Medians]:
         """The figures of each round by themselves: rates, CPU, and latency, those that have all rounds."""
@@ -148,6 +144,14 @@ class Results:
                 for contestant, runs in self.runs[name].items()
             },
         }
+
+
+def ratios(ours: Sequence[float], others: Sequence[float]) -> list[float]:
+    """Rates by those of the same rounds, in which both had the same machine."""
+    if len(ours) != len(others):
+        # A measurement that failed: which rounds belong together is not known.
+        return [statistics.median(ours) / statistics.median(others)]
+    return [one / other for one, other in zip(ours, others, strict=True)]
 
 
 def _latency(beside: str, rounds: Sequence[Delays]) -> dict[str, float]:

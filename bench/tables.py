@@ -47,7 +47,7 @@ def rates_table(results: Results) -> Table:
                 LABELS[contestant],
                 f"{median:,.0f} {workload.unit}",
                 f"{min(rates):,.0f} .. {max(rates):,.0f}",
-                _ratio(results.ratios(name, contestant)) if is_other else "",
+                ratio_text(results.ratios(name, contestant)) if is_other else "",
                 us_text(sum(cpu.values())) if cpu else "",
                 *(us_text(beside[kind]) if kind in beside else "" for kind in ("broker", "S3")),
             )
@@ -68,11 +68,10 @@ def rates_table(results: Results) -> Table:
     return table
 
 
-def _ratio(ratios: Sequence[float]) -> str:
+def ratio_text(ratios: Sequence[float], between: str = "..") -> str:
     """The median of the rounds' ratios with the least and the most of them."""
-    if len(ratios) == 1:
-        return f"{ratios[0]:.2f} of it"
-    return f"{statistics.median(ratios):.2f} of it ({min(ratios):.2f} .. {max(ratios):.2f})"
+    median = f"{statistics.median(ratios):.2f} of it"
+    return median if len(ratios) == 1 else f"{median} ({min(ratios):.2f} {between} {max(ratios):.2f})"
 
 
 def us_text(cpu: float) -> str:
