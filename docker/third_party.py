@@ -25,7 +25,7 @@ own (`pyspark/jars`, `pyspark/licenses`), confluent-kafka brings librdkafka.
 
 def rows() -> list[str]:
     """A line for each package of the lock file, by name."""
-    pinned = re.findall(r"^([\w.-]+)==(\S+)", _LOCK.read_text(), re.MULTILINE)
+    pinned = re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==(\S+)", _LOCK.read_text(), re.MULTILINE)
     return [f"| {name} | {version} | {_licence(distribution(name))} |" for name, version in sorted(pinned)]
 
 

@@ -16,6 +16,7 @@ from localstack.ports import HOST, refuse_taken_port
 from localstack.steps import PartError, say, step
 
 LOCK = Path(__file__).with_name("requirements.lock")
+INSTALL = Path(__file__).resolve().parent.parent / "docker/install-locked"
 
 _SERVICES = ("s3", "sqs", "sns", "sts", "events")
 _START_SECONDS = 90
@@ -49,8 +50,7 @@ class Emulator:
         with step("localstack", "installing its locked packages"):
             _run([sys.executable, "-m", "venv", str(self._venv)])
             # Most of its modules are never imported: compiling them all would double the time.
-            pip = [str(self._venv / "bin/python"), "-m", "pip", "install", "-q", "--no-compile"]
-            _run([*pip, "--require-hashes", "-r", str(LOCK)])
+            _run([str(INSTALL), str(self._venv), "--no-compile", str(LOCK)])
         stamp.write_text(wanted)
 
     def start(self) -> None:
