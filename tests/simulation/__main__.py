@@ -1,0 +1,158 @@
+"""`python -m tests.simulation`: seeds one after the other, what they covered, and what they found."""
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+from ingest.settings import SettingsError
+from tests.simulation import restore_generator, sink_generator, source_generator
+from tests.simulation.check import check, digest, scenario_of, shrink
+from tests.simulation.known import known_reason
+from tests.simulation.laws import Finding
+from tests.simulation.scenario import Scenario, UnknownScenario, dumps, loads
+
+_HERE: Final = Path(__file__).parent
+_clock: Final = time.perf_counter
+_DIMENSIONS: Final = {
+    "restore": restore_generator.DIMENSIONS,
+    "sink": sink_generator.DIMENSIONS,
+    "source": source_generator.DIMENSIONS,
+}
+_PROGRESS_SECONDS: Final = 10.0
+
+
+class Coverage:
+    """What a run of seeds has come by, in one direction."""
+
+    def __init__(self, direction: str) -> None:
+        self._direction = direction
+        self._dimensions = _DIMENSIONS[direction]
+        self.count = 0
+        self._pairs: set[tuple[str, str, str, str]] = set()
+        self._steps: Counter[str] = Counter()
+        self._beside: set[tuple[str, str]] = set()
+
+    def add(self, scenario: Scenario) -> None:
+        """Count a scenario."""
+        self.count += 1
+        chosen = sorted((name, scenario.options.get(name, "-")) for name in self._dimensions)
+        self._pairs.update((*one, *other) for one, other in itertools.combinations(chosen, 2))
+        acts = {f"{step.act} {step.given.get('kind', '')}".strip() for step in scenario.steps}
+        self._steps.update(acts)
+        self._beside.update(itertools.combinations(sorted(acts), 2))
+
+    def lines(self) -> Iterator[str]:
+        """A summary."""
+        if not self.count:
+            return
+        dimensions = self._dimensions
+        possible = sum(
+            len({*dimensions[one], None}) * len({*dimensions[other], None})
+            for one, other in itertools.combinations(dimensions, 2)
+        )
+        yield f"{self._direction}: {self.count} scenarios"
+        yield f"  pairs of option values: {len(self._pairs)} of {possible} (some exclude each other)"
+        yield f"  pairs of operations and faults in one scenario: {len(self._beside)}"
+        yield "  scenarios with " + ", ".join(f"{act} {count}" for act, count in sorted(self._steps.items()))
+
+
+def main() -> int:
+    """The exit code: 1 when a law was broken, 2 for a call that means nothing."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument(
+        "--direction", choices=sorted(_DIMENSIONS), help="one of them; without it all in turn"
+    )
+    parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END")
+    parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
+    parser.add_argument("--file", type=Path, help="a scenario that was written down")
+    parser.add_argument("--show", type=int, metavar="SEED", help="write a seed's scenario down")
+    parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
+    parser.add_argument("--first", action="store_true", help="end with the first that fails")
+    parser.add_argument("--digest", action="store_true", help="show what each run came to")
+    parser.add_argument("--all", action="store_true", help="known findings count, too")
+    given = parser.parse_args()
+    try:
+        if given.show is not None:
+            _say(dumps(scenario_of(given.direction or "sink", given.show)))
+            return 0
+        if given.file is not None:
+            return _report("the file", loads(given.file.read_text()), shrinks=False, counts_known=given.all)
+        return _run(_seeds(given.seeds, given.minutes), given)
+    except (UnknownScenario, OSError) as error:
+        _say(str(error), sys.stderr)
+        return 2
+
+
+def _seeds(text: str, minutes: float | None) -> Iterator[int]:
+    if text:
+        begin, _, end = text.partition(":")
+        if not begin.isdecimal() or (end and not end.isdecimal()):
+            raise UnknownScenario(f"{text!r} names no seeds: give a whole number, or BEGIN:END.")
+        return iter(range(int(begin), int(end) if end else int(begin) + 1))
+    until = _clock() + 60 * (0.5 if minutes is None else minutes)
+    first = int.from_bytes(os.urandom(4), "big") * 1000 + 1000
+    return itertools.takewhile(lambda _: _clock() < until, itertools.count(first))
+
+
+def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
+    directions = [given.direction] if given.direction else sorted(_DIMENSIONS)
+    coverage = {direction: Coverage(direction) for direction in directions}
+    began, shown, count, failed = _clock(), _clock(), 0, 0
+    for seed, direction in itertools.product(seeds, directions):
+        scenario = scenario_of(direction, seed)
+        coverage[direction].add(scenario)
+        if given.digest:
+            _say(digest(scenario))
+        name = f"{direction} seed {seed}"
+        failed += _report(name, scenario, shrinks=not given.no_shrink, counts_known=given.all)
+        count += 1
+        if failed and given.first:
+            break
+        if _clock() - shown > _PROGRESS_SECONDS:
+            shown = _clock()
+            _say(f"{count} scenarios, {count / (shown - began):.1f} a second, {failed} failed", sys.stderr)
+    seconds = max(_clock() - began, 0.001)
+    _say(f"{count} scenarios in {seconds:.0f} s, {count / seconds:.1f} a second, {failed} failed")
+    for line in itertools.chain.from_iterable(one.lines() for one in coverage.values()):
+        _say(line)
+    return 1 if failed else 0
+
+
+def _report(name: str, scenario: Scenario, *, shrinks: bool, counts_known: bool) -> int:
+    """Run one scenario; 1, with what it shows printed, where it breaks a law."""
+    try:
+        findings = check(scenario)
+    except SettingsError as error:
+        _say(f"{name}: its configuration is refused now: {error}", sys.stderr)
+        return 0
+    new = [one for one in findings if counts_known or known_reason(one, scenario) is None]
+    if not new:
+        return 0
+    for one in new[:3]:
+        _say(f"{name}: {one.law}: {one.sentence}")
+    _print_as_test(shrink(scenario, new[0]) if shrinks else scenario, new[0])
+    return 1
+
+
+def _print_as_test(scenario: Scenario, finding: Finding) -> None:
+    _say(f"# {finding.law}: {finding.sentence}")
+    _say(f"# Put it into {_HERE.name}/failed/NAME.json, where `make test` runs it for good:")
+    _say(dumps(scenario))
+
+
+def _say(line: str, out: TextIO = sys.stdout) -> None:
+    out.write(f"{line}\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # noqa: TID251  # the order of sets is part of a run
+        os.environ["PYTHONHASHSEED"] = "0"  # noqa: TID251  # as above
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What is in an archive, read by other libraries than those that wrote it: rows by their places."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, cast
+
+import cramjam
+import fastavro
+import pyarrow.parquet as pq
+from fastavro.io.binary_decoder import BinaryDecoder
+
+from tests.simulation.s3 import Bucket
+
+# It publishes no types.
+_DECODER: Final[Any] = BinaryDecoder
+
+
+class Row(NamedTuple):
+    """One row of an object."""
+
+    key: str
+    """Of the object."""
+    topic: str
+    partition: int
+    offset: int
+    fields: dict[str, Any]
+
+
+def rows_of(bucket: Bucket, name: str, output: str) -> list[Row]:
+    """All rows of an archive whose rows have topic, partition and offset."""
+    return [
+        Row(key, str(fields["topic"]), int(fields["partition"]), int(fields["offset"]), fields)
+        for key, stored in sorted(bucket.objects[name].items())
+        for fields in _decoded(_plain(stored.body, output), output)
+    ]
+
+
+def _plain(body: bytes, output: str) -> bytes:
+    """The bytes without the compression that their beginning shows."""
+    if output in ("parquet", "avro"):
+        return body
+    begins = (unpack for magic, unpack in _UNPACK.items() if body.startswith(magic))
+    unpack = next(begins, None)
+    return body if unpack is None else bytes(unpack(body))
+
+
+_UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
+    b"\x1f\x8b": gzip.decompress,
+    b"\x28\xb5\x2f\xfd": cramjam.zstd.decompress,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ\x00": lzma.decompress,
+    b"\x04\x22\x4d\x18": cramjam.lz4.decompress,
+    b"\xff\x06\x00\x00sNaPpY": cramjam.snappy.decompress,
+}
+
+
+def _decoded(data: bytes, output: str) -> list[dict[str, Any]]:
+    match output:
+        case "jsonl":
+            return [_json(line) for line in data.decode().split("\n") if line]
+        case "json":
+            return list(_json(data.decode()))
+        case "csv":
+            return [dict(row) for row in csv.DictReader(io.StringIO(data.decode(), newline=""))]
+        case "avro":
+            fastavro._read.BLOCK_READERS["zstandard"] = _zstandard  # it knows another library for it only
+            return [cast("dict[str, Any]", one) for one in fastavro.reader(io.BytesIO(data))]
+        case "parquet":
+            return list(pq.read_table(io.BytesIO(data)).to_pylist())
+        case _:
+            raise AssertionError(f"rows of {output} say nothing of their offsets")
+
+
+def _zstandard(source: Any) -> Any:
+    return io.BytesIO(bytes(cramjam.zstd.decompress(_DECODER(source).read_bytes())))
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal)

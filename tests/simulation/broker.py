@@ -1,0 +1,344 @@
+"""A Kafka cluster of one broker as clients see it: logs, transactions, groups, topics that come and go.
+
+What it does was measured on Apache Kafka 4.1 (`tests/protocol` has the same semantics as a model). Aborted
+records and open transactions are hidden from read-committed readers, markers take offsets of their own, a
+newer initialisation fences older producers, offsets of a transaction are checked by the group's generation.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.simulation.kernel import Kernel, Process, Signal
+
+RECORD_BYTES: Final = 70
+"""What a batch and a record cost beside key and value."""
+DEFAULT_LIMIT: Final = 1_048_588
+
+
+def refusal(
+    code: int, text: str = "", *, fatal: bool = False, retriable: bool = False, aborts: bool = False
+) -> KafkaException:
+    """A client's exception."""
+    return KafkaException(
+        KafkaError(code, text or None, fatal=fatal, retriable=retriable, txn_requires_abort=aborts)
+    )
+
+
+@dataclass(slots=True)
+class Record:
+    """One offset of a log. `transaction` None: plain. `is_marker`: takes an offset, and nobody gets it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+    transaction: "Transaction | None" = None
+    is_marker: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in its batch."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return RECORD_BYTES + len(self.key or b"") + len(self.value or b"") + headers
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition."""
+
+    records: list[Record] = field(default_factory=list)
+    begin: int = 0
+    end: int = 0
+
+    def append(self, record: Record) -> None:
+        """At the end."""
+        record.offset = self.end
+        self.end += 1
+        self.records.append(record)
+
+    def stable_end(self) -> int:
+        """The last stable offset: the first record of an open transaction, or the end."""
+        for record in self.records:
+            if record.transaction is not None and record.transaction.is_open and not record.is_marker:
+                return record.offset
+        return self.end
+
+    def from_offset(self, offset: int) -> Iterable[Record]:
+        """Records from this offset on."""
+        if not self.records:
+            return ()
+        first = self.records[0].offset
+        if len(self.records) == self.end - first:
+            return itertools.islice(self.records, max(offset - first, 0), None)
+        return (one for one in self.records if one.offset >= offset)
+
+
+@dataclass(slots=True)
+class Topic:
+    """One life of a topic."""
+
+    name: str
+    id: str
+    logs: list[Log]
+    configuration: dict[str, str]
+
+    @property
+    def limit(self) -> int:
+        """`max.message.bytes`."""
+        return int(self.configuration.get("max.message.bytes", str(DEFAULT_LIMIT)))
+
+
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """One transaction of a transactional id."""
+
+    id: str
+    epoch: int
+    began: float
+    state: str = "open"
+    logs: dict[tuple[str, int], Log] = field(default_factory=dict)
+    offsets: dict[str, dict[tuple[str, int], tuple[int, str]]] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether markers are still to come."""
+        return self.state == "open"
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """One member of a group."""
+
+    id: str
+    process: Process
+    session_seconds: float
+    generation_told: int = -1
+    holds_told: bool = False
+    is_gone: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """A consumer group: committed offsets, and members in the order in which they came."""
+
+    generation: int = 0
+    members: list[Member] = field(default_factory=list)
+    topic: str = ""
+    offsets: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+
+
+class Broker:
+    """The cluster. Its methods do not wait; they act at once, for whoever's turn it is."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.cluster_id = "simulated-cluster"
+        self.topics: dict[str, Topic] = {}
+        self.deleted: list[Topic] = []
+        self.changed = Signal(kernel)
+        self.groups: dict[str, Group] = {}
+        self._epochs: dict[str, int] = {}
+        self._open: dict[str, Transaction] = {}
+        self._numbers = itertools.count(1)
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    def create(self, name: str, partitions: int, configuration: dict[str, str] | None = None) -> Topic:
+        """A new topic; TOPIC_ALREADY_EXISTS."""
+        if name in self.topics:
+            raise refusal(KafkaError.TOPIC_ALREADY_EXISTS)
+        topic = Topic(
+            name,
+            f"id-{next(self._numbers):04}",
+            [Log() for _ in range(partitions)],
+            dict(configuration or {}),
+        )
+        self.topics[name] = topic
+        self.changed.give()
+        return topic
+
+    def delete(self, name: str) -> None:
+        """Delete a topic with its records and what groups have committed for it."""
+        self.deleted.append(self.topics.pop(name))
+        for group in self.groups.values():
+            for place in [place for place in group.offsets if place[0] == name]:
+                del group.offsets[place]
+        self.changed.give()
+
+    def truncate(self, name: str, partition: int, begin: int) -> None:
+        """Let retention take what lies below an offset."""
+        log = self.topics[name].logs[partition]
+        log.begin = max(log.begin, min(begin, log.stable_end()))
+        log.records = [one for one in log.records if one.offset >= log.begin]
+
+    def log(self, name: str, partition: int) -> Log:
+        """UNKNOWN_TOPIC_OR_PART."""
+        topic = self.topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.logs):
+            raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART, f"no topic {name} or partition {partition}")
+        return topic.logs[partition]
+
+    def produce(
+        self,
+        name: str,
+        partition: int,
+        record: Record,
+        transaction: Transaction | None = None,
+    ) -> int:
+        """Append; the record's offset. MSG_SIZE_TOO_LARGE, UNKNOWN_TOPIC_OR_PART."""
+        log = self.log(name, partition)
+        if record.size > self.topics[name].limit:
+            raise refusal(KafkaError.MSG_SIZE_TOO_LARGE, aborts=transaction is not None)
+        record.transaction = transaction
+        log.append(record)
+        if transaction is not None:
+            transaction.logs[name, partition] = log
+        self.changed.give()
+        return record.offset
+
+    def visible(self, name: str, partition: int) -> list[Record]:
+        """What a read-committed reader gets of a partition, from its begin on."""
+        log = self.log(name, partition)
+        stable = log.stable_end()
+        return [one for one in log.records if one.offset < stable and is_visible(one)]
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def initialise(self, transactional_id: str) -> int:
+        """End what the id had open; the epoch of its newest producer."""
+        self.expire()
+        running = self._open.get(transactional_id)
+        if running is not None:
+            self._end(running, "aborted")
+        epoch = self._epochs[transactional_id] = self._epochs.get(transactional_id, -1) + 1
+        return epoch
+
+    def require_epoch(self, transactional_id: str, epoch: int) -> None:
+        """_FENCED, fatal, for a producer that is not the newest of its id."""
+        self.expire()
+        if self._epochs.get(transactional_id) != epoch:
+            raise refusal(KafkaError._FENCED, "fenced by a newer producer", fatal=True)  # the library's name
+
+    def transaction(self, transactional_id: str, epoch: int) -> Transaction:
+        """The open transaction of a producer, begun where none is; _FENCED."""
+        self.require_epoch(transactional_id, epoch)
+        running = self._open.get(transactional_id)
+        if running is None:
+            running = self._open[transactional_id] = Transaction(transactional_id, epoch, self.kernel.now)
+        return running
+
+    def add_offsets(
+        self,
+        transactional_id: str,
+        epoch: int,
+        group_id: str,
+        member: tuple[int, str],
+        offsets: Sequence[Any],
+    ) -> None:
+        """Offsets that become the group's with the transaction; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID."""
+        running = self.transaction(transactional_id, epoch)
+        group = self.group(group_id)
+        generation, member_id = member
+        self._evict(group)
+        if member_id or generation >= 0:
+            if all(one.id != member_id for one in group.members):
+                raise refusal(KafkaError.UNKNOWN_MEMBER_ID, aborts=True)
+            if generation != group.generation:
+                raise refusal(KafkaError.ILLEGAL_GENERATION, aborts=True)
+        kept = running.offsets.setdefault(group_id, {})
+        for one in offsets:
+            self.log(one.topic, one.partition)
+            kept[one.topic, one.partition] = (one.offset, one.metadata or "")
+
+    def commit(self, transactional_id: str, epoch: int) -> None:
+        """Commit what is open; _FENCED."""
+        self.require_epoch(transactional_id, epoch)
+        running = self._open.get(transactional_id)
+        if running is not None:
+            self._end(running, "committed")
+
+    def abort(self, transactional_id: str, epoch: int) -> None:
+        """Abort what is open; _FENCED."""
+        self.require_epoch(transactional_id, epoch)
+        running = self._open.get(transactional_id)
+        if running is not None:
+            self._end(running, "aborted")
+
+    def expire(self, seconds: float = 15.0) -> None:
+        """Abort transactions that are open for too long, and fence their producers."""
+        late = [one for one in self._open.values() if self.kernel.now - one.began > seconds]
+        for one in late:
+            self._epochs[one.id] += 1
+            self._end(one, "aborted")
+
+    def _end(self, running: Transaction, state: str) -> None:
+        running.state = state
+        self._open.pop(running.id, None)
+        for (name, partition), log in running.logs.items():
+            topic = self.topics.get(name)
+            if topic is not None and topic.logs[partition] is log:
+                log.append(Record(0, None, None, (), 0, running, is_marker=True))
+        if state == "committed":
+            for group_id, offsets in running.offsets.items():
+                kept = self.group(group_id).offsets
+                kept.update({place: offset for place, offset in offsets.items() if place[0] in self.topics})
+        self.changed.give()
+
+    # -- groups ----------------------------------------------------------------------------------------------
+
+    def group(self, group_id: str) -> Group:
+        """The group, made by the first who asks."""
+        return self.groups.setdefault(group_id, Group())
+
+    def join(self, group_id: str, topic: str, process: Process, session_seconds: float) -> Member:
+        """A new member: the generation rises, and who holds the partition keeps it."""
+        group = self.group(group_id)
+        group.topic = topic
+        self._evict(group)
+        member = Member(f"member-{next(self._numbers)}", process, session_seconds)
+        group.members.append(member)
+        group.generation += 1
+        self.changed.give()
+        return member
+
+    def leave(self, group_id: str, member: Member) -> None:
+        """A member goes: the generation rises."""
+        group = self.group(group_id)
+        if member in group.members:
+            group.members.remove(member)
+            group.generation += 1
+            self.changed.give()
+
+    def look(self, group_id: str) -> Group:
+        """The group, without members whose session is over."""
+        group = self.group(group_id)
+        self._evict(group)
+        return group
+
+    def _evict(self, group: Group) -> None:
+        for member in tuple(group.members):
+            process = member.process
+            if process.is_dead and "died_at" not in process.held:
+                process.held["died_at"] = self.kernel.now
+            since = (
+                process.held.get("died_at")
+                if process.is_dead
+                else process.stopped_at
+                if process.is_stopped
+                else None
+            )
+            if since is not None and self.kernel.now - since > member.session_seconds:
+                member.is_gone = True
+                group.members.remove(member)
+                group.generation += 1
+                self.changed.give()
+
+
+def is_visible(record: Record) -> bool:
+    """Whether a read-committed reader gets a record below the last stable offset."""
+    return not record.is_marker and (record.transaction is None or record.transaction.state == "committed")

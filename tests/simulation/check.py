@@ -1,0 +1,126 @@
+"""One scenario run and judged, and a failing one made as small as it gets."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from tests.simulation import restore_generator, sink_generator, source_generator
+from tests.simulation.course import Ended
+from tests.simulation.laws import Finding
+from tests.simulation.restore_generator import restore_scenario
+from tests.simulation.restore_laws import judge_restore
+from tests.simulation.restore_run import run_restore
+from tests.simulation.scenario import Scenario, Step
+from tests.simulation.sink_generator import sink_scenario
+from tests.simulation.sink_laws import judge
+from tests.simulation.sink_run import run_sink
+from tests.simulation.source_generator import source_scenario
+from tests.simulation.source_laws import judge_source
+from tests.simulation.source_run import run_source
+
+_OTHER_CUTS = 1_000_003
+_MOST_TRIES = 150
+DATA = ("produce", "put", "arrive")
+_SCENARIOS: Final = {"sink": sink_scenario, "source": source_scenario, "restore": restore_scenario}
+_RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
+    "sink": run_sink,
+    "source": run_source,
+    "restore": run_restore,
+}
+_FIXED: Final = {
+    "sink": sink_generator.FIXED,
+    "source": source_generator.FIXED,
+    "restore": restore_generator.FIXED,
+}
+
+
+def scenario_of(direction: str, seed: int) -> Scenario:
+    """The scenario of a seed."""
+    return _SCENARIOS[direction](seed)
+
+
+def check(scenario: Scenario) -> list[Finding]:
+    """What a scenario shows to be against a law."""
+    if scenario.direction == "restore":
+        return judge_restore(scenario, run_restore(scenario))
+    if scenario.direction == "source":
+        return judge_source(scenario, run_source(scenario))
+    outcome = run_sink(scenario)
+    calm = run_sink(scenario, calm=True, seed=scenario.seed + _OTHER_CUTS)
+    return judge(scenario, outcome, calm)
+
+
+def digest(scenario: Scenario) -> str:
+    """A line that differs when anything in a run does."""
+    found = _RUNS[scenario.direction](scenario)
+    events = hashlib.sha256(repr((found.history, found.log)).encode()).hexdigest()[:16]
+    return f"seed {scenario.seed}: {found.turns} turns, {found.seconds:.6f} s, events {events}"
+
+
+def shrink(
+    scenario: Scenario, finding: Finding, checked: Callable[[Scenario], Sequence[Finding]] = check
+) -> Scenario:
+    """A smaller scenario that breaks the same law in the same words, as far as a hundred tries go."""
+    tries = 0
+
+    def still_fails(candidate: Scenario) -> bool:
+        nonlocal tries
+        tries += 1
+        return any(_kind(one) == _kind(finding) for one in checked(candidate))
+
+    is_smaller = True
+    while is_smaller and tries < _MOST_TRIES:
+        is_smaller = False
+        for candidate in _smaller(scenario):
+            if tries >= _MOST_TRIES:
+                break
+            if still_fails(candidate):
+                scenario, is_smaller = candidate, True
+                break
+    return scenario
+
+
+def _kind(finding: Finding) -> tuple[str, str]:
+    """A law and the words of its sentence, without what is particular."""
+    words = [word for word in finding.sentence.split() if word.isalpha()]
+    return finding.law, " ".join(words[:6])
+
+
+def _smaller(scenario: Scenario) -> Iterator[Scenario]:
+    """Scenarios with less in them, those with much less first."""
+    steps = scenario.steps
+    for size in (8, 4, 2, 1):
+        for begin in range(0, len(steps), size):
+            kept = steps[:begin] + steps[begin + size :]
+            if len(kept) < len(steps) and any(step.act not in DATA for step in steps[begin : begin + size]):
+                yield scenario.without(steps=kept)
+    for size in (16, 8, 4, 2, 1):
+        for begin in range(0, len(scenario.records), size):
+            if begin + size <= len(scenario.records):
+                yield _without_records(scenario, begin, begin + size)
+    for name in scenario.options:
+        if name not in _FIXED[scenario.direction] and name not in ("topics", "output.format"):
+            dropped = {
+                key: value
+                for key, value in scenario.options.items()
+                if key != name and not key.startswith(f"{name}.")
+            }
+            yield scenario.without(options=dropped)
+
+
+def _without_records(scenario: Scenario, begin: int, end: int) -> Scenario:
+    """The scenario without the records of a range; what is produced later moves up."""
+    count = end - begin
+
+    def moved(place: int) -> int:
+        return place if place <= begin else max(begin, place - count)
+
+    steps = []
+    for step in scenario.steps:
+        if step.act not in DATA:
+            steps.append(step)
+            continue
+        first, behind = moved(step.given["begin"]), moved(step.given["end"])
+        if behind > first:
+            steps.append(Step(step.after, step.act, {**step.given, "begin": first, "end": behind}))
+    return scenario.without(records=scenario.records[:begin] + scenario.records[end:], steps=tuple(steps))

@@ -1,0 +1,208 @@
+"""The course of a run: processes are started, and what goes wrong goes wrong, step by step."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.simulation.environment import Environment, Instance
+from tests.simulation.scenario import Scenario
+
+_NUMBERS: Final = itertools.count(1)
+_END_SECONDS: Final = 900.0
+
+
+@dataclass
+class Ended:
+    """What any run has come to."""
+
+    ending: str | None = None
+    """How its last part, until nothing is left to do, ended; None: it did not."""
+    history: list[tuple[float, str, str, str]] = field(default_factory=list)
+    problems: tuple[str, ...] = ()
+    crashes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    log: list[Any] = field(default_factory=list)
+    turns: int = 0
+    seconds: float = 0.0
+    is_stuck: bool = False
+
+
+class Course:
+    """One run. A subclass says what there is at its beginning, and what steps of its own do.
+
+    `calm`: nothing goes wrong; only what it names as its data happens.
+    """
+
+    data: tuple[str, ...] = ()
+    """Steps that also happen in a calm run."""
+    last_options: Mapping[str, str] = {}
+    """What the last part has besides: it leaves nothing open."""
+
+    def __init__(self, made: Environment, scenario: Scenario, ended: Ended, *, calm: bool) -> None:
+        self.made = made
+        self.scenario = scenario
+        self.ended = ended
+        self.calm = calm
+        self.instances: list[Instance] = []
+        number = next(_NUMBERS)
+        self.options = dict(scenario.options) | {
+            # Clients are kept by their properties: those of an earlier run are none of this one's.
+            "bootstrap.servers": f"broker-{number}:9092",
+            "aws.s3.endpoint": f"http://s3-{number}",
+            "state.dir": str(made.folder / "state"),
+        }
+
+    def prepare(self) -> None:
+        """Make what is there before the first step."""
+        raise NotImplementedError
+
+    def acts(self) -> dict[str, Callable[..., None]]:
+        """What each step does."""
+        return {
+            "start": self._start_if_none,
+            "second": self._start_second,
+            "kill": self._kill,
+            "kill worker": self._kill_worker,
+            "stop": self._stop,
+            "pause": self._pause,
+            "broker away": self._broker_away,
+            "commit unanswered": self._commit_unanswered,
+            "s3": self._s3,
+            "s3 away": self._s3_away,
+            "clock": self._clock,
+        }
+
+    def run(self) -> None:
+        """Body of the operator."""
+        self.prepare()
+        acts = self.acts()
+        for step in self.scenario.steps:
+            if not self.calm:
+                self.made.kernel.sleep(step.after)
+            if not self.calm or step.act in self.data:
+                acts[step.act](**step.given)
+        self._finish()
+
+    def collect(self) -> None:
+        """Note what the run has come to."""
+        made, ended = self.made, self.ended
+        ended.crashes = [f"{type(error).__name__}: {error}" for _, error in made.crashes]
+        ended.failures += [
+            f"{actor.process.name}/{actor.name}: {type(error).__name__}: {error}"
+            for actor, error in made.kernel.failures
+        ]
+        ended.history, ended.log = made.bucket.history, made.log
+        ended.turns, ended.seconds = made.kernel.turns, made.kernel.now - 1000.0
+        ended.is_stuck = made.kernel.stuck is not None
+
+    @property
+    def alive(self) -> list[Instance]:
+        """The instances that run."""
+        return [one for one in self.instances if not one.is_over]
+
+    def _start_if_none(self) -> None:
+        if not self.alive:
+            self.start()
+
+    def _start_second(self) -> None:
+        # A leader and a standby.
+        if len(self.alive) <= 1:
+            self.start()
+
+    def _kill(self) -> None:
+        for one in self.alive[:1]:
+            one.kill()
+
+    def _kill_worker(self) -> None:
+        workers = [
+            worker
+            for one in self.alive
+            for worker in self.made.workers.get(one.process, ())
+            if not worker.is_dead
+        ]
+        if workers:
+            self.made.kernel.kill(self.made.kernel.rng.choice(workers))
+
+    def _stop(self) -> None:
+        for one in self.alive[:1]:
+            one.stop.ask("the operator")
+
+    def _broker_away(self, seconds: float) -> None:
+        self.made.network.down_until = self.made.kernel.now + seconds
+
+    def _commit_unanswered(self, count: int) -> None:
+        self.made.network.lose_answers += count
+
+    def _s3(self, kind: str, count: int) -> None:
+        self.made.bucket.weather.failing[kind] = count
+
+    def _s3_away(self, seconds: float) -> None:
+        self.made.bucket.weather.down_until = self.made.kernel.now + seconds
+
+    def _clock(self, ms: int) -> None:
+        for one in self.alive:
+            one.process.wall_skew_ms += ms
+
+    def start(self, **changes: str) -> Instance:
+        """A new instance."""
+        found = Instance(self.made, self.options | changes)
+        self.instances.append(found)
+        return found
+
+    def _pause(self, seconds: float) -> None:
+        if not self.alive:
+            return
+        kernel, one = self.made.kernel, self.alive[0]
+        stopped = [
+            one.process,
+            *(worker for worker in self.made.workers.get(one.process, ()) if not worker.is_dead),
+        ]
+        for process in stopped:
+            kernel.stop(process)
+
+        def resume() -> None:
+            kernel.sleep(seconds)
+            for process in stopped:
+                kernel.go_on(process)
+
+        kernel.spawn(kernel.here() or one.process, resume, "resume")
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """End faults and instances, then have whatever is left done."""
+        made, kernel = self.made, self.made.kernel
+        made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
+        made.network.lose_answers = 0
+        made.bucket.weather.failing.clear()
+        if not self.calm:
+            kernel.sleep(4.0)
+        for one in self.alive:
+            one.stop.ask("the end")
+        deadline = kernel.now + 120.0
+        while self.alive and kernel.now < deadline:
+            kernel.sleep(1.0)
+        for one in self.alive:
+            self.ended.failures.append("an instance did not stop within two minutes")
+            one.kill()
+        self._do_the_rest()
+        kernel.end = kernel.now
+
+    def _do_the_rest(self) -> None:
+        kernel, ended = self.made.kernel, self.ended
+        last = Instance(self.made, self.options | dict(self.last_options), until_idle=True)
+        deadline = kernel.now + _END_SECONDS
+        while not last.is_over and kernel.now < deadline:
+            kernel.sleep(1.0)
+            if last.connector is not None:
+                ended.problems = tuple(last.connector.snapshot_holder.snapshot.problems.values())
+        ended.ending = last.ending
+
+
+def run_course(made: Environment, course: Course) -> None:
+    """Run it to its end."""
+    kernel = made.kernel
+    kernel.spawn(kernel.process("operator"), course.run, "operator")
+    kernel.run(until=kernel.now + 4 * _END_SECONDS)
+    course.collect()

@@ -1,0 +1,251 @@
+"""One simulated environment: a cluster, buckets, and processes that run the product's connectors in it."""
+
+import json
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from pyspark import TaskContext
+
+from ingest.errors import HeadraceError
+from ingest.kafka import kafka_clients
+from ingest.service.connector import Connector, RunOptions
+from ingest.service.spark_startup import slot_work
+from ingest.service.startup import Stopped
+from ingest.service.stop import Stop
+from ingest.settings import Settings, load
+from ingest.threads import ThreadFailures, collecting_own
+from listeners import async_clients
+from spark.producer.topic_limits import topic_limits
+from spark.s3 import client as s3_client
+from spark.slots import JobFailed, SlotEvent, SlotPool
+from spark.source import worker_cache
+from spark.task import slot_session
+from tests.simulation.broker import Broker
+from tests.simulation.kafka_admin import SimulatedAdmin
+from tests.simulation.kafka_consumer import SimulatedConsumer
+from tests.simulation.kafka_producer import SimulatedProducer
+from tests.simulation.kernel import Kernel, Process
+from tests.simulation.network import Network
+from tests.simulation.patches import simulated
+from tests.simulation.s3 import Bucket, SimulatedS3
+from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
+
+_SLOTS: Final = 2
+_REUSE_SHARE: Final = 0.7
+
+
+class SimulatedJobs:
+    """`spark.slots.jobs.Jobs`: each task in a worker process, which dies with its driver or alone."""
+
+    bind = advertise = "127.0.0.1"
+    is_local = True
+    slots = _SLOTS
+
+    def __init__(self, environment: "Environment", driver: Process) -> None:
+        self._environment = environment
+        self._driver = driver
+        self._running: dict[str, Process] = {}
+
+    def run(self, function: Any, *, group: str, pool: str, tasks: int = 1) -> list[str]:  # noqa: ARG002  # as Jobs
+        """See `Jobs.run`."""
+        kernel = self._environment.kernel
+        kernel.sleep(0.05 * (0.5 + kernel.rng.random()))
+        worker = self._idle_worker()
+        self._running[group] = worker
+        answer: list[Any] = []
+        done = threading.Event()
+
+        def task() -> None:
+            try:
+                answer.append([row for batch in function(iter(())) for row in batch.to_pylist()])
+            except Exception as error:  # noqa: BLE001  # the job fails with it
+                answer.append(error)
+            done.set()
+
+        kernel.spawn(worker, task, f"task-{group}")
+        while not done.is_set():
+            if worker.is_dead:
+                raise JobFailed("the Python worker has died")
+            done.wait(0.25)
+        self._running.pop(group, None)
+        found = answer[0]
+        if isinstance(found, Exception):
+            self._environment.crashes.append((worker.name, found))
+            raise JobFailed(f"{type(found).__name__}: {found}")
+        return [row["error"] for row in found if row["error"] is not None]
+
+    def _idle_worker(self) -> Process:
+        """A worker process that has nothing to do, mostly one of before."""
+        kernel = self._environment.kernel
+        workers = self._environment.workers.setdefault(self._driver, [])
+        busy = set(map(id, self._running.values()))
+        idle = [one for one in workers if not one.is_dead and id(one) not in busy]
+        if idle and kernel.rng.random() < _REUSE_SHARE:
+            return kernel.rng.choice(idle)
+        workers.append(kernel.process(f"{self._driver.name}-worker"))
+        return workers[-1]
+
+    def cancel(self, group: str) -> None:
+        """See `Jobs.cancel`."""
+        worker = self._running.pop(group, None)
+        if worker is not None:
+            self._environment.kernel.kill(worker)
+
+    def close(self) -> None:
+        """See `Jobs.close`."""
+
+
+class SimulatedSlots:
+    """`ingest.service.spark_startup.SlotSource`."""
+
+    is_shared = False
+
+    def __init__(self, environment: "Environment", settings: Settings, process: Process) -> None:
+        self._jobs = SimulatedJobs(environment, process)
+        self._settings = settings
+        self.slots = settings.identity.tasks_max or _SLOTS
+
+    def start(self) -> None:
+        """See SlotSource."""
+
+    def is_up(self) -> bool:
+        """See SlotSource."""
+        return True
+
+    def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
+        """See SlotSource."""
+        work = slot_work(self._settings, slots=self.slots)
+        return SlotPool(
+            self._jobs, work, post, linger_seconds=self._settings.jobs.linger_ms / 1000, keeps_warm=False
+        )
+
+
+class Instance:
+    """One process that runs one connector."""
+
+    def __init__(
+        self, environment: "Environment", configuration: Mapping[str, str], *, until_idle: bool = False
+    ) -> None:
+        self.environment = environment
+        self.stop = Stop()
+        self.ending: str | None = None
+        """How its run ended, None while it runs."""
+        self.connector: Connector | None = None
+        self.process = environment.kernel.process(configuration["name"])
+        self._configuration = dict(configuration)
+        self._until_idle = until_idle
+        environment.kernel.spawn(self.process, self._run, "main")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it runs no more."""
+        return self.ending is not None or self.process.is_dead
+
+    def kill(self) -> None:
+        """Kill -9, with the workers of its slots."""
+        self.environment.kernel.kill(self.process)
+        for worker in self.environment.workers.get(self.process, ()):
+            self.environment.kernel.kill(worker)
+
+    def _run(self) -> None:
+        failures = ThreadFailures()
+        try:
+            settings = self.environment.settings(self._configuration)
+            self.connector = Connector(
+                settings,
+                RunOptions(until_idle=self._until_idle),
+                self.stop,
+                slot_source=SimulatedSlots(self.environment, settings, self.process),
+                failures=failures,
+                open_ledger=lambda: None,
+            )
+            with collecting_own(failures):
+                code = self.connector.run()
+            failures.raise_first()
+            self.ending = f"exit {int(code)}"
+        except Stopped:
+            self.ending = "exit 0"
+        except HeadraceError as error:
+            self.ending = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            self.ending = f"{type(error).__name__}: {error}"
+            raise
+        # What is left of it ends with its process.
+        self.environment.kernel.kill(self.process)
+        for worker in self.environment.workers.get(self.process, ()):
+            self.environment.kernel.kill(worker)
+
+
+class Environment:
+    """Everything that a run's processes share."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.kernel = Kernel(seed)
+        self.broker = Broker(self.kernel)
+        self.network = Network(self.kernel, self.broker)
+        self.bucket = Bucket(self.kernel)
+        self.queue = Queue(self.kernel, self.bucket)
+        self.folder = folder
+        self.workers: dict[Process, list[Process]] = {}
+        self.crashes: list[tuple[str, Exception]] = []
+        self.log: list[tuple[float, str, str, dict[str, Any]]] = []
+
+    def settings(self, configuration: Mapping[str, str]) -> Settings:
+        """The settings of a configuration as a user would write it."""
+        return load(
+            json.dumps(configuration),
+            kind="json",
+            environment={},
+            read_file=lambda path: Path(path).read_text(),
+        )
+
+    def note(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """A processor of structlog: keep the line, and show none."""
+        process = self.kernel.here()
+        if method != "debug":
+            name = "" if process is None else f"{process.name}:{process.pid}"
+            self.log.append((self.kernel.now - 1000.0, name, str(event.pop("event", "")), dict(event)))
+        raise structlog.DropEvent
+
+
+@contextmanager
+def environment(seed: int) -> Iterator[Environment]:
+    """An empty environment, for as long as the block lasts."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-simulation-"))
+    made = Environment(seed, folder)
+    classes, clients = kafka_clients.CLASSES, s3_client.CLIENTS
+    loop_clients = async_clients.CLIENTS
+    before = classes.consumer, classes.producer, classes.admin, clients.new
+    before_of_loops = loop_clients.s3, loop_clients.sqs
+    network = made.network
+    classes.consumer = lambda given: SimulatedConsumer(network, given)  # type: ignore[assignment,return-value]
+    classes.producer = lambda given: SimulatedProducer(network, given)  # type: ignore[assignment,return-value]
+    classes.admin = lambda given: SimulatedAdmin(network, given)  # type: ignore[assignment,return-value]
+    clients.new = lambda _settings, _uploads: s3_client.S3Client(SimulatedS3(made.bucket), None)  # type: ignore[arg-type]
+    loop_clients.s3 = lambda _settings: opened(AsyncS3(made.bucket))
+    loop_clients.sqs = lambda _sqs, _settings: opened(SimulatedSqs(made.queue))
+    configured = structlog.get_config()
+    # Once and for all: a task's own call finds it done.
+    slot_session.configure_worker_logs("info")
+    structlog.configure(processors=[made.note], cache_logger_on_first_use=False)
+    TaskContext._getOrCreate()  # as Spark's worker does
+    logging.disable(logging.CRITICAL)
+    try:
+        with simulated(made.kernel):
+            yield made
+    finally:
+        logging.disable(logging.NOTSET)
+        structlog.configure(**configured)
+        classes.consumer, classes.producer, classes.admin, clients.new = before
+        loop_clients.s3, loop_clients.sqs = before_of_loops
+        # What a worker's process keeps for its life.
+        worker_cache.s3_calls.cache_clear()
+        topic_limits.cache_clear()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,101 @@
+"""confluent-kafka's admin client over the simulated broker."""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tests.simulation.broker import refusal
+from tests.simulation.network import Client
+
+# What the library's specifications of offsets hold, and show nowhere.
+_EARLIEST: Final = -2
+
+
+class SimulatedAdmin(Client):
+    """`confluent_kafka.admin.AdminClient`."""
+
+    def _answered(self, answer: Callable[[], Any]) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            self._network.call("admin", 10.0)
+            future.set_result(answer())
+        except KafkaException as error:
+            future.set_exception(error)
+        return future
+
+    def describe_cluster(self, **_: object) -> "Future[Any]":
+        """See AdminClient."""
+        return self._answered(lambda: SimpleNamespace(cluster_id=self._broker.cluster_id))
+
+    def describe_topics(self, topics: Any, **_: object) -> dict[str, "Future[Any]"]:
+        """See AdminClient."""
+
+        def describe(name: str) -> Any:
+            topic = self._broker.topics.get(name)
+            if topic is None:
+                raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            return SimpleNamespace(name=name, topic_id=topic.id, partitions=list(range(len(topic.logs))))
+
+        return {name: self._answered(partial(describe, name)) for name in topics.topic_names}
+
+    def describe_configs(self, resources: Sequence[Any], **_: object) -> dict[Any, "Future[Any]"]:
+        """See AdminClient."""
+
+        def describe(name: str) -> Any:
+            topic = self._broker.topics.get(name)
+            if topic is None:
+                raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            values = {
+                "cleanup.policy": "delete",
+                "delete.retention.ms": "86400000",
+                "max.message.bytes": str(topic.limit),
+                **topic.configuration,
+            }
+            return {name: SimpleNamespace(name=name, value=value) for name, value in values.items()}
+
+        return {one: self._answered(partial(describe, one.name)) for one in resources}
+
+    def create_topics(self, topics: Sequence[Any], **_: object) -> dict[str, "Future[Any]"]:
+        """See AdminClient."""
+
+        def create(new: Any) -> None:
+            self._broker.create(new.topic, max(new.num_partitions, 1), dict(new.config or {}))
+
+        return {one.topic: self._answered(partial(create, one)) for one in topics}
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, Any], **_: object) -> dict[Any, "Future[Any]"]:
+        """See AdminClient."""
+
+        def ask(place: TopicPartition, spec: Any) -> Any:
+            log = self._broker.log(place.topic, place.partition)
+            # EarliestSpec is -2, LatestSpec -1.
+            return SimpleNamespace(offset=log.begin if spec._value == _EARLIEST else log.end)
+
+        return {place: self._answered(partial(ask, place, spec)) for place, spec in wanted.items()}
+
+    def list_groups(self, group: str | None = None, **_: object) -> list[Any]:
+        """See AdminClient."""
+        self._network.call("groups", 10.0)
+        if group is None or group not in self._broker.groups:
+            return []
+        found = self._broker.look(group)
+        members = [
+            SimpleNamespace(
+                id=one.id,
+                client_id=one.process.name,
+                client_host="/127.0.0.1",
+                assignment=_assignment(found.topic) if one.holds_told else b"",
+            )
+            for one in found.members
+        ]
+        return [SimpleNamespace(id=group, state="Stable", error=None, members=members)]
+
+
+def _assignment(topic: str) -> bytes:
+    name = topic.encode()
+    return struct.pack(">hi", 1, 1) + struct.pack(">h", len(name)) + name + struct.pack(">ii", 1, 0)

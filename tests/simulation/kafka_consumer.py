@@ -1,0 +1,215 @@
+"""confluent-kafka's consumer over the simulated broker: by assignment, or as a member that leads."""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
+
+from tests.simulation.broker import Member, is_visible
+from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
+
+_EOF: Final = KafkaError._PARTITION_EOF  # how the library names its local codes
+
+
+class SimulatedConsumer(Client):
+    """`confluent_kafka.Consumer`: by assignment, or as a member of a group that only leads."""
+
+    def __init__(self, network: Network, properties: Mapping[str, Any]) -> None:
+        super().__init__(network, properties)
+        self._is_committed = properties.get("isolation.level", "read_committed") == "read_committed"
+        self._tells_ends = bool(properties.get("enable.partition.eof"))
+        self._group: str = properties.get("group.id", "")
+        self._positions: dict[Place, int] = {}
+        self._lives: dict[Place, str] = {}
+        self._ends_told: dict[Place, int] = {}
+        self._stopped: set[Place] = set()
+        self._paused: set[Place] = set()
+        self._watermarks: dict[Place, int] = {}
+        self._member: Member | None = None
+        self._callbacks: dict[str, Callable[..., None]] = {}
+        self._is_closed = False
+
+    # -- by assignment ---------------------------------------------------------------------------------------
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        """See Consumer."""
+        self._kernel.require_alive()
+        for known in (self._positions, self._lives, self._ends_told, self._watermarks):
+            known.clear()
+        self._stopped.clear()
+        self._paused.clear()
+        self.incremental_assign(places)
+
+    def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
+        """See Consumer."""
+        for place in places:
+            where = (place.topic, place.partition)
+            self._positions[where] = place.offset
+            topic = self._broker.topics.get(place.topic)
+            self._lives[where] = "" if topic is None else topic.id
+            self._ends_told.pop(where, None)
+            self._stopped.discard(where)
+
+    def incremental_unassign(self, places: Sequence[TopicPartition]) -> None:
+        """See Consumer."""
+        for place in places:
+            self._positions.pop((place.topic, place.partition), None)
+
+    def unassign(self) -> None:
+        """See Consumer."""
+        self.assign([])
+
+    def pause(self, places: Sequence[TopicPartition]) -> None:
+        """See Consumer."""
+        self._paused.update((place.topic, place.partition) for place in places)
+
+    def resume(self, places: Sequence[TopicPartition]) -> None:
+        """See Consumer."""
+        self._paused.difference_update((place.topic, place.partition) for place in places)
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[SimulatedMessage]:
+        """See Consumer."""
+        kernel = self._kernel
+        kernel.require_alive()
+        deadline = kernel.now + (3600.0 if timeout < 0 else timeout)
+        while True:
+            self._take_turns()
+            found = [] if self._network.down_until > kernel.now else self._fetched(num_messages)
+            left = deadline - kernel.now
+            if found or left <= 0:
+                if found:
+                    kernel.sleep(CALL_SECONDS * kernel.rng.random())
+                return found
+            self._broker.changed.wait(left if self._member is None else min(left, 0.5))
+
+    def poll(self, timeout: float = -1) -> Any:
+        """See Consumer."""
+        found = self.consume(1, timeout)
+        return found[0] if found else None
+
+    def _fetched(self, most: int) -> list[SimulatedMessage]:
+        """What is there of some partitions: as much as the seed says, ends after it."""
+        rng = self._kernel.rng
+        self._broker.expire()
+        places = [one for one in self._positions if one not in self._paused and one not in self._stopped]
+        rng.shuffle(places)
+        found: list[SimulatedMessage] = []
+        for place in places:
+            if len(found) >= most or (found and rng.random() < 0.4):
+                break
+            self._fetch(place, min(most - len(found), rng.choice((1, 2, 3, 5, 10, 10_000))), found)
+        return found
+
+    def _fetch(self, place: Place, most: int, found: list[SimulatedMessage]) -> None:
+        topic = self._broker.topics.get(place[0])
+        if topic is None or topic.id != self._lives[place] or place[1] >= len(topic.logs):
+            if topic is not None and self._lives[place] == "":
+                self._lives[place] = topic.id
+                return
+            self._stopped.add(place)
+            found.append(SimulatedMessage(place, None, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), -1001))
+            return
+        log = topic.logs[place[1]]
+        if self._positions[place] == OFFSET_END:
+            self._positions[place] = log.end
+        if self._positions[place] == OFFSET_BEGINNING:
+            self._positions[place] = log.begin
+        position, end = self._positions[place], log.stable_end() if self._is_committed else log.end
+        self._watermarks[place] = log.end
+        if position < log.begin or position > log.end:
+            self._stopped.add(place)
+            error = KafkaError(KafkaError._AUTO_OFFSET_RESET)  # the library's name
+            found.append(SimulatedMessage(place, None, error, position))
+            return
+        for record in log.from_offset(position):
+            if record.offset >= end or most == 0:
+                break
+            position = record.offset + 1
+            if (not self._is_committed and not record.is_marker) or is_visible(record):
+                found.append(SimulatedMessage(place, record))
+                most -= 1
+        if most and position >= end and self._tells_ends and self._ends_told.get(place) != end:
+            position = max(position, end)
+            self._ends_told[place] = end
+            found.append(SimulatedMessage(place, None, KafkaError(_EOF), end))
+        self._positions[place] = position
+
+    def committed(self, places: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """See Consumer."""
+        self._network.call("committed", 10.0 if timeout < 0 else timeout)
+        kept = self._broker.look(self._group).offsets
+        found = []
+        for place in places:
+            offset, metadata = kept.get((place.topic, place.partition), (-1001, ""))
+            found.append(TopicPartition(place.topic, place.partition, offset, metadata))
+        return found
+
+    def get_watermark_offsets(
+        self,
+        place: TopicPartition,
+        timeout: float = -1,
+        cached: bool = False,  # noqa: FBT002  # as the library's
+    ) -> tuple[int, int]:
+        """See Consumer."""
+        where = (place.topic, place.partition)
+        if cached:
+            return (0, self._watermarks.get(where, -1001))
+        self._network.call("watermarks", 10.0 if timeout < 0 else timeout)
+        log = self._broker.log(*where)
+        return log.begin, log.end
+
+    # -- as a member -----------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Sequence[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
+        """See Consumer."""
+        self._callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
+        self._topic = topics[0]
+
+    def consumer_group_metadata(self) -> bytes:
+        """See Consumer."""
+        member = "" if self._member is None else self._member.id
+        generation = -1 if self._member is None else self._member.generation_told
+        return (
+            b"CGMDv2:"
+            + struct.pack("<i", generation)
+            + self._group.encode()
+            + b"\0"
+            + member.encode()
+            + b"\0\1"
+        )
+
+    def _take_turns(self) -> None:
+        """What the group has to say to its member."""
+        if not self._callbacks or self._is_closed:
+            return
+        process = self._kernel.here()
+        assert process is not None
+        if self._network.down_until > self._kernel.now or self._topic not in self._broker.topics:
+            return
+        if self._member is None:
+            session = int(self._properties.get("session.timeout.ms", 10_000)) / 1000
+            self._member = self._broker.join(self._group, self._topic, process, session)
+        group, member = self._broker.look(self._group), self._member
+        place = TopicPartition(self._topic, 0)
+        if member.is_gone:
+            self._member = None
+            if member.holds_told:
+                self._callbacks["lost"](self, [place])
+            return
+        if member.generation_told == group.generation:
+            return
+        holder = next((one for one in group.members if one.holds_told), None) or group.members[0]
+        member.generation_told = group.generation
+        is_news = holder is member and not member.holds_told
+        member.holds_told = member.holds_told or is_news
+        self._callbacks["assign"](self, [place] if is_news else [])
+
+    def close(self) -> None:
+        """See Consumer."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        process = self._kernel.here()
+        if self._member is not None and process is not None and not process.is_dead:
+            self._broker.leave(self._group, self._member)

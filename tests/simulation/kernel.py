@@ -1,0 +1,314 @@
+"""One thing runs at a time, in virtual time, and the seed picks which: threads, locks and sleeps of a run.
+
+Actors are threads of the code under test. Each has a system thread of its own, of which only the one that
+holds the baton runs; it gives the baton on when it waits for anything. When all wait, the clock jumps to
+whatever is due next. So a run is a function of its seed, and an hour of waiting costs nothing.
+"""
+
+import _thread
+import contextvars
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_READ_SECONDS: Final = 1e-6
+EPOCH_MS: Final = 1_700_000_000_000
+"""Where the wall clock begins."""
+
+
+class Killed(BaseException):
+    """The process of this actor is dead: unwind, and touch nothing."""
+
+
+class Stuck(Exception):
+    """A run took more turns than any that makes progress."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A simulated process: what dies, stops and sees a clock together."""
+
+    name: str
+    pid: int
+    is_dead: bool = False
+    is_stopped: bool = False
+    stopped_at: float = 0.0
+    wall_skew_ms: int = 0
+    held: dict[str, Any] = field(default_factory=dict)
+    """What belongs to it alone, by name."""
+
+
+@dataclass(eq=False)
+class Actor:
+    """One thread of a process."""
+
+    name: str
+    process: Process
+    body: Callable[[], object]
+    baton: Any = None
+    thread: Any = None
+    is_over: bool = False
+    is_parked: bool = False
+    was_woken: bool = False
+    token: int = 0
+    failure: BaseException | None = None
+
+
+class Kernel:
+    """The scheduler of one run. `run` is called by the test's own thread; the rest by actors."""
+
+    def __init__(self, seed: int, *, turns: int = 400_000) -> None:
+        self.rng: Final = random.Random(seed)
+        self.now = 1000.0
+        """Monotonic seconds."""
+        self.end = float("inf")
+        self.turns = 0
+        self.events: list[tuple[float, str]] = []
+        self.current: Actor | None = None
+        self._most_turns = turns
+        self._actors: list[Actor] = []
+        self._runnable: list[Actor] = []
+        self._timers: list[tuple[float, int, int, Actor]] = []
+        self._numbers = itertools.count(1)
+        self._main = _thread.allocate_lock()
+        self._main.acquire()
+        self.failures: list[tuple[Actor, BaseException]] = []
+        self.stuck: str | None = None
+
+    # -- processes and actors --------------------------------------------------------------------------------
+
+    def process(self, name: str) -> Process:
+        """A new process."""
+        return Process(name, 10_000 + next(self._numbers))
+
+    def number(self) -> int:
+        """A number that nothing else of this run has."""
+        return next(self._numbers)
+
+    def spawn(self, process: Process, body: Callable[[], object], name: str) -> Actor:
+        """A new thread of a process, which runs when its turn comes."""
+        actor = Actor(name, process, body, baton=_thread.allocate_lock())
+        actor.baton.acquire()
+        self._actors.append(actor)
+        self._runnable.append(actor)
+        _run_on_a_thread(lambda: self._live(actor))
+        return actor
+
+    def kill(self, process: Process) -> None:
+        """Kill -9: none of its threads has another effect."""
+        process.is_dead = True
+        process.is_stopped = False
+        for actor in self._actors:
+            if actor.process is process and actor.is_parked:
+                self.unpark(actor)
+
+    def stop(self, process: Process) -> None:
+        """SIGSTOP."""
+        if not process.is_dead:
+            process.is_stopped, process.stopped_at = True, self.now
+
+    def go_on(self, process: Process) -> None:
+        """SIGCONT."""
+        process.is_stopped = False
+
+    def here(self) -> Process | None:
+        """The process whose thread runs."""
+        return None if self.current is None else self.current.process
+
+    def require_alive(self) -> None:
+        """Killed for a thread of a dead process: it has no effect on anything any more."""
+        if self.current is not None and self.current.process.is_dead:
+            raise Killed
+
+    def read_clock(self) -> float:
+        """The time, which goes on a little by being read: who looks again and again sees it pass."""
+        self.now += _READ_SECONDS
+        return self.now
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def park(self, seconds: float | None = None) -> bool:
+        """Wait to be unparked, or for so long; whether it was unparked."""
+        actor = self.current
+        assert actor is not None, "only threads of the simulation wait"
+        if actor.process.is_dead:
+            raise Killed
+        actor.is_parked, actor.was_woken = True, False
+        actor.token += 1
+        if seconds is not None:
+            due = (self.now + max(seconds, 0.0), next(self._numbers), actor.token, actor)
+            heapq.heappush(self._timers, due)
+        self._give_on(actor)
+        if actor.process.is_dead:
+            raise Killed
+        return actor.was_woken
+
+    def unpark(self, actor: Actor) -> None:
+        """End the wait of an actor that is parked."""
+        if actor.is_parked:
+            actor.is_parked, actor.was_woken = False, True
+            self._runnable.append(actor)
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass for this thread; others run."""
+        if self.current is None:
+            return
+        self.park(seconds)
+
+    def turn(self) -> None:
+        """Let whoever the seed picks run first."""
+        actor = self.current
+        if actor is None:
+            return
+        if actor.process.is_dead:
+            raise Killed
+        if len(self._runnable) == 0:
+            return
+        actor.token += 1
+        self._runnable.append(actor)
+        self._give_on(actor)
+        if actor.process.is_dead:
+            raise Killed
+
+    # -- the turns -------------------------------------------------------------------------------------------
+
+    def run(self, *, until: float) -> None:
+        """Let actors run until all are over, nothing can happen any more, or this time has come."""
+        self.end = until
+        first = self._next()
+        if first is None:
+            return
+        self.current = first
+        first.baton.release()
+        self._main.acquire()
+        self.current = None
+
+    def close(self) -> None:
+        """End all threads."""
+        for actor in self._actors:
+            actor.process.is_dead = True
+            actor.process.is_stopped = False
+        for actor in list(self._actors):
+            self.unpark(actor)
+        self._most_turns = self.turns + 100_000
+        self.run(until=float("inf"))
+
+    def _live(self, actor: Actor) -> None:
+        actor.baton.acquire()
+        try:
+            if not actor.process.is_dead:
+                contextvars.Context().run(actor.body)
+        except Killed:
+            pass
+        except BaseException as error:  # noqa: BLE001  # the run's judge looks at it
+            if not actor.process.is_dead:
+                actor.failure = error
+                self.failures.append((actor, error))
+        finally:
+            actor.is_over = True
+            self._actors.remove(actor)
+            actor.body = _nothing
+            waiting = () if actor.thread is None else actor.thread.waiting
+            for other in tuple(waiting):
+                self.unpark(other)
+            following = self._next()
+            self.current = following
+            (self._main if following is None else following.baton).release()
+
+    def _give_on(self, actor: Actor) -> None:
+        following = self._next()
+        if following is actor:
+            self.current = actor
+            return
+        self.current = following
+        (self._main if following is None else following.baton).release()
+        actor.baton.acquire()
+        self.current = actor
+
+    def _next(self) -> Actor | None:
+        """Whose turn it is, the clock moved on where nobody can run now; None ends the run for now."""
+        self.turns += 1
+        if self.turns > self._most_turns:
+            self.stuck = self.stuck or f"{self.turns} turns"
+            return None
+        runnable = self._runnable
+        while True:
+            count = len(runnable)
+            if count:
+                place = 0 if count == 1 else int(self.rng.random() * count)
+                for step in range(count):
+                    index = (place + step) % count
+                    if not runnable[index].process.is_stopped:
+                        return runnable.pop(index)
+            if not self._timers or self._timers[0][0] > self.end:
+                return None
+            at, _, token, actor = heapq.heappop(self._timers)
+            if not actor.is_parked or actor.token != token:
+                continue
+            self.now = max(self.now, at)
+            actor.is_parked = False
+            runnable.append(actor)
+            while self._timers and self._timers[0][0] <= self.now:
+                _, _, token, actor = heapq.heappop(self._timers)
+                if actor.is_parked and actor.token == token:
+                    actor.is_parked = False
+                    runnable.append(actor)
+
+
+class Signal:
+    """What several wait for, each until it is given or its time is over."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._waiting: list[Actor] = []
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was given in time."""
+        actor = self._kernel.current
+        assert actor is not None, "only threads of the simulation wait"
+        self._waiting.append(actor)
+        try:
+            return self._kernel.park(seconds)
+        finally:
+            if actor in self._waiting:
+                self._waiting.remove(actor)
+
+    def give(self) -> None:
+        """Wake all who wait."""
+        waiting, self._waiting = self._waiting, []
+        for actor in waiting:
+            self._kernel.unpark(actor)
+
+
+# -- system threads, kept for the next actor -----------------------------------------------------------------
+
+_idle: list[Any] = []
+
+
+def _run_on_a_thread(body: Callable[[], None]) -> None:
+    """Run `body` on a system thread that waits for work, or on a new one."""
+    if _idle:
+        mailbox = _idle.pop()
+        mailbox[1] = body
+        mailbox[0].release()
+        return
+    mailbox = [_thread.allocate_lock(), body]
+    mailbox[0].acquire()
+    _thread.start_new_thread(_serve, (mailbox,))
+
+
+def _serve(mailbox: list[Any]) -> None:
+    while True:
+        body, mailbox[1] = mailbox[1], None
+        body()
+        # A thread that waits for the next run must hold nothing of this one.
+        del body
+        _idle.append(mailbox)
+        mailbox[0].acquire()
+
+
+def _nothing() -> None:
+    """The body of an actor that is over."""

@@ -1,0 +1,59 @@
+"""asyncio in the kernel's time: a loop that waits for its timers and for calls from other threads alone."""
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+from typing import Any
+
+from tests.simulation.kernel import Actor, Kernel
+
+
+class _Selector(selectors.BaseSelector):
+    """Selects nothing: simulated connections are no files."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._actor: Actor | None = None
+        self._is_woken = False
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See BaseSelector."""
+        return selectors.SelectorKey(fileobj, 0, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """See BaseSelector."""
+        return selectors.SelectorKey(fileobj, 0, 0, None)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        """See BaseSelector."""
+        return {}
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait until the time is over, or somebody wakes the loop."""
+        if timeout is not None and timeout <= 0:
+            return []
+        if not self._is_woken:
+            self._actor = self._kernel.current
+            try:
+                self._kernel.park(timeout)
+            finally:
+                self._actor = None
+        self._is_woken = False
+        return []
+
+    def wake(self) -> None:
+        """End a wait, or the next one."""
+        self._is_woken = True
+        if self._actor is not None:
+            self._kernel.unpark(self._actor)
+
+
+class SimulatedEventLoop(asyncio.SelectorEventLoop):
+    """The loop of one simulated thread."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._waker = _Selector(kernel)
+        super().__init__(self._waker)
+
+    def _write_to_self(self) -> None:
+        self._waker.wake()

@@ -1,0 +1,164 @@
+"""Protections taken out of the code, one at a time, and how many seeds it takes until a law is broken.
+
+`python -m tests.simulation.mutations [NAME ..]` prints the table of `docs/simulation.md`.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_ROOT: Final = Path(__file__).parents[2]
+_COPIED: Final = ("headrace", "ingest", "archive", "layouts", "listeners", "spark", "tests/simulation")
+_SECONDS: Final = 900
+
+
+class Mutation(NamedTuple):
+    """A protection: what it is, where its line is, and the line without it."""
+
+    direction: str
+    protects: str
+    file: str
+    line: str
+    without: str
+
+
+MUTATIONS: Final = {
+    "offset holds for open objects": Mutation(
+        "sink",
+        "the committed offset is the lowest first offset of an open object",
+        "spark/sink/partition_offsets.py",
+        "offset = min(still_open, default=self.position)",
+        "offset = self.position",
+    ),
+    "skip by group": Mutation(
+        "sink",
+        "a restart passes over what its group's entries cover",
+        "spark/sink/partition_offsets.py",
+        "if not len(offsets) or offsets[0] > done:",
+        "if True:",
+    ),
+    "group in offset order": Mutation(
+        "sink",
+        "a group's objects are committed in the order of their offsets",
+        "spark/sink/partition_offsets.py",
+        "return sorted((one for group in groups.values() for one in _prefix(group)), key=_order)",
+        "return [one for one in self._open.values() if one.last_offset is not None]",
+    ),
+    "dead letters listed": Mutation(
+        "sink",
+        "a checkpoint lists the records that have dead letters",
+        "spark/sink/partition_offsets.py",
+        "mask &= ~np.isin(offsets, np.fromiter(self._dead_letters, np.int64))",
+        "pass",
+    ),
+    "pending in transaction": Mutation(
+        "sink",
+        "the transaction has an entry for each sealed object",
+        "spark/sink/sink_transaction.py",
+        "entries: list[SinkEntry] = [*pending, *checkpoints]",
+        "entries: list[SinkEntry] = [*checkpoints]",
+    ),
+    "leader completes": Mutation(
+        "sink",
+        "the leader completes what a lost slot has left",
+        "ingest/service/sink/completer.py",
+        "        self._waiting.put(sealed)\n",
+        "        del sealed\n",
+    ),
+    "who has the name is asked": Mutation(
+        "sink",
+        "a completion that was refused compares the id of the object of its name",
+        "spark/s3/completion.py",
+        "if found == object_id:",
+        "if False:",
+    ),
+    "a commit in doubt is not aborted": Mutation(
+        "sink",
+        "what a commit without an answer came to is read from the ledger",
+        "spark/producer/transactional.py",
+        "                if is_unanswered(error):\n                    if self.is_void():",
+        "                if is_unanswered(error):\n"
+        "                    self._commit_is_sent = False\n"
+        "                    raise HeadraceError(str(error)) from error\n"
+        "                    if self.is_void():",
+    ),
+    "checkpoints in the transaction": Mutation(
+        "source",
+        "an object's checkpoint is in the transaction of its rows",
+        "spark/producer/transactional.py",
+        "self._ordinary.produce(self._ledger_topic, value, key, 0, {})\n        seconds",
+        "del key, value\n        seconds",
+    ),
+    "the content that was announced": Mutation(
+        "source",
+        "every read has If-Match",
+        "spark/s3/get_request.py",
+        """, "IfMatch": f'"{self.etag}"'}""",
+        "}",
+    ),
+    "fence before reading": Mutation(
+        "source",
+        "a lost slot is fenced before the ledger is believed",
+        "ingest/kafka/driver_ledger.py",
+        "            self._fence([slot_id(self._name, slot) for slot in slots], timeout)\n",
+        "",
+    ),
+    "group commit": Mutation(
+        "source",
+        "a transaction begins with the leader's group commit",
+        "spark/producer/transactional.py",
+        '        self._send_offsets(group_offsets(self._ledger_topic), group, "the group commit")\n',
+        "        del group\n",
+    ),
+    "fencing": Mutation(
+        "source",
+        "who takes the lead fences all slots ever used",
+        "ingest/kafka/driver_ledger.py",
+        "fenced = beside.submit(self._fence, ids, timeout)",
+        "fenced = beside.submit(lambda *_: None, ids, timeout)",
+    ),
+}
+
+
+def seeds_until_red(mutation: Mutation, *, seeds: int) -> tuple[int, str] | None:
+    """How many seeds it took without the protection, and the first sentence; None where none was enough."""
+    with tempfile.TemporaryDirectory(prefix="headrace-mutation-") as folder:
+        root = Path(folder)
+        for name in _COPIED:
+            shutil.copytree(_ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        file = root / mutation.file
+        text = file.read_text()
+        assert text.count(mutation.line) == 1, f"{mutation.file} has not once: {mutation.line!r}"
+        file.write_text(text.replace(mutation.line, mutation.without))
+        command = [sys.executable, "-m", "tests.simulation", "--direction", mutation.direction]
+        command += ["--seeds", f"0:{seeds}", "--first", "--no-shrink"]
+        done = subprocess.run(  # this project's own
+            command, cwd=root, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    if done.returncode == 0:
+        return None
+    assert done.returncode == 1, done.stderr
+    first = done.stdout.splitlines()[0]
+    seed = int(first.split("seed ")[1].split(":")[0])
+    return seed + 1, first.split(": ", 1)[1]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations", description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=200)
+    given = parser.parse_args()
+    for name in given.names or MUTATIONS:
+        found = seeds_until_red(MUTATIONS[name], seeds=given.seeds)
+        said = f"none of {given.seeds}" if found is None else f"{found[0]} | {found[1][:110]}"
+        sys.stdout.write(f"| {name} | {MUTATIONS[name].protects} | {said} |\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""The standard library's clocks, threads, locks and sockets, led to a run's kernel for as long as it lasts.
+
+Nothing of the product is replaced here: its threads are threads, its locks locks, its sleeps sleeps.
+"""
+
+import asyncio
+import concurrent.futures.thread
+import os
+import queue
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tests.simulation import sockets
+from tests.simulation.kernel import EPOCH_MS, Actor, Kernel
+from tests.simulation.loops import SimulatedEventLoop
+
+_kernels: Final[list[Kernel]] = []
+_REAL_THREAD: Final = threading.current_thread()
+# Threads of pools that the end of the process waits for.
+_POOLS: Final[Any] = concurrent.futures.thread._threads_queues
+
+
+def kernel() -> Kernel:
+    """The kernel of the run under way."""
+    return _kernels[-1]
+
+
+class SimulatedLock:
+    """`threading.Lock`."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._waiting: list[Actor] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT002  # as threading's
+        """See `threading.Lock`."""
+        if not self._is_held:
+            self._is_held = True
+            return True
+        if not blocking or timeout == 0:
+            return False
+        now = kernel()
+        actor = now.current
+        assert actor is not None, "only threads of the simulation wait for a lock"
+        self._waiting.append(actor)
+        try:
+            was_given = now.park(None if timeout < 0 else timeout)
+        except BaseException:
+            if actor in self._waiting:
+                self._waiting.remove(actor)
+            elif actor.was_woken and self._waiting:
+                self._give()
+            raise
+        if not was_given and actor in self._waiting:
+            self._waiting.remove(actor)
+            return False
+        # It may have been handed over after the time was over, and before this thread's turn came.
+        return True
+
+    def release(self) -> None:
+        """See `threading.Lock`."""
+        if not self._is_held:
+            raise RuntimeError("release unlocked lock")
+        self._is_held = False
+        self._give()
+
+    def _give(self) -> None:
+        if self._waiting:
+            now = kernel()
+            self._is_held = True
+            now.unpark(self._waiting.pop(int(now.rng.random() * len(self._waiting))))
+
+    def locked(self) -> bool:
+        """See `threading.Lock`."""
+        return self._is_held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    _at_fork_reinit = __init__
+
+
+class SimulatedRLock:
+    """`threading.RLock`."""
+
+    def __init__(self) -> None:
+        self._lock = SimulatedLock()
+        self._owner: Actor | None = None
+        self._count = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT002  # as threading's
+        """See `threading.RLock`."""
+        actor = kernel().current
+        if self._count and self._owner is actor:
+            self._count += 1
+            return True
+        if not self._lock.acquire(blocking, timeout):
+            return False
+        self._owner, self._count = actor, 1
+        return True
+
+    def release(self) -> None:
+        """See `threading.RLock`."""
+        self._count -= 1
+        if not self._count:
+            self._owner = None
+            self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _is_owned(self) -> bool:
+        return bool(self._count) and self._owner is kernel().current
+
+    def _release_save(self) -> int:
+        count, self._count, self._owner = self._count, 0, None
+        self._lock.release()
+        return count
+
+    def _acquire_restore(self, count: int) -> None:
+        self._lock.acquire()
+        self._owner, self._count = kernel().current, count
+
+
+class SimulatedThread:
+    """`threading.Thread`."""
+
+    def __init__(  # as threading's
+        self,
+        group: None = None,  # noqa: ARG002  # as threading's
+        target: Callable[..., object] | None = None,
+        name: str | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        daemon: bool | None = None,
+    ) -> None:
+        self._target = target
+        self._args, self._kwargs = args, dict(kwargs or {})
+        self.name = name or "thread"
+        self.daemon = bool(daemon)
+        self.actor: Actor | None = None
+        self.waiting: list[Actor] = []
+        self.ident = kernel().number()
+        """A number of its own."""
+
+    def __hash__(self) -> int:
+        # Pools keep their threads in a set, and its order is part of a run.
+        return self.ident
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def start(self) -> None:
+        """See `threading.Thread`."""
+        now = kernel()
+        process = now.here()
+        assert process is not None, "threads are started by threads of the simulation"
+        now.require_alive()
+        self.actor = now.spawn(process, self.run, self.name)
+        self.actor.thread = self
+
+    def run(self) -> None:
+        """See `threading.Thread`."""
+        if self._target is not None:
+            self._target(*self._args, **self._kwargs)
+
+    def join(self, timeout: float | None = None) -> None:
+        """See `threading.Thread`."""
+        now = kernel()
+        deadline = None if timeout is None else now.now + timeout
+        while self.is_alive():
+            if deadline is not None and now.now >= deadline:
+                return
+            assert now.current is not None, "only threads of the simulation wait"
+            self.waiting.append(now.current)
+            now.park(None if deadline is None else deadline - now.now)
+
+    def is_alive(self) -> bool:
+        """See `threading.Thread`."""
+        return self.actor is not None and not self.actor.is_over
+
+
+class _Timer(SimulatedThread):
+    """`threading.Timer`."""
+
+    def __init__(
+        self, interval: float, function: Callable[..., object], args: Any = None, kwargs: Any = None
+    ) -> None:
+        super().__init__(target=function, args=tuple(args or ()), kwargs=kwargs)
+        self._interval = interval
+        self._finished = threading.Event()
+
+    def cancel(self) -> None:
+        """See `threading.Timer`."""
+        self._finished.set()
+
+    def run(self) -> None:
+        """See `threading.Timer`."""
+        self._finished.wait(self._interval)
+        if not self._finished.is_set():
+            super().run()
+
+
+def _current_thread() -> Any:
+    actor = kernel().current
+    if actor is None:
+        return _REAL_THREAD
+    if actor.thread is None:
+        actor.thread = SimulatedThread(name=actor.name)
+        actor.thread.actor = actor
+    return actor.thread
+
+
+def _wall_ns() -> int:
+    now = kernel()
+    process = now.here()
+    skew = 0 if process is None else process.wall_skew_ms
+    return EPOCH_MS * 1_000_000 + int((now.now - 1000.0) * 1e9) + skew * 1_000_000
+
+
+def _pid() -> int:
+    process = kernel().here()
+    return 1 if process is None else process.pid
+
+
+@contextmanager
+def simulated(now: Kernel) -> Iterator[None]:
+    """Have everything in the block run in the kernel's time and turns."""
+    replaced: list[tuple[Any, str, Any]] = [
+        (time, "monotonic", now.read_clock),
+        (time, "perf_counter", lambda: now.now),
+        (time, "monotonic_ns", lambda: int(now.now * 1e9)),
+        (time, "time", lambda: _wall_ns() / 1e9),
+        (time, "time_ns", _wall_ns),
+        (time, "sleep", now.sleep),
+        (threading, "Lock", SimulatedLock),
+        (threading, "RLock", SimulatedRLock),
+        (threading, "_allocate_lock", SimulatedLock),
+        (threading, "_time", now.read_clock),
+        (threading, "Thread", SimulatedThread),
+        (threading, "Timer", _Timer),
+        (threading, "current_thread", _current_thread),
+        (queue, "time", now.read_clock),
+        (queue, "SimpleQueue", queue._PySimpleQueue),  # type: ignore[attr-defined]  # the other one waits in C
+        (concurrent.futures.thread, "_global_shutdown_lock", SimulatedLock()),
+        (random, "_urandom", now.rng.randbytes),
+        (os, "urandom", now.rng.randbytes),
+        (os, "getpid", _pid),
+        (asyncio, "new_event_loop", lambda: SimulatedEventLoop(now)),
+        (socket, "create_server", sockets.create_server),
+        (socket, "create_connection", sockets.create_connection),
+    ]
+    before = [(place, name, getattr(place, name)) for place, name, _ in replaced]
+    state = random.getstate()
+    random.seed(now.rng.random())
+    _kernels.append(now)
+    for place, name, ours in replaced:
+        setattr(place, name, ours)
+    try:
+        yield
+    finally:
+        try:
+            now.close()
+        finally:
+            # What waits for pools at the end of the process does not wait for these.
+            for thread in list(_POOLS):
+                if isinstance(thread, SimulatedThread):
+                    del _POOLS[thread]
+            for place, name, theirs in before:
+                setattr(place, name, theirs)
+            _kernels.pop()
+            sockets.forget_servers()
+            random.setstate(state)

@@ -1,0 +1,135 @@
+"""Scenarios of restores: our sink archives in Confluent's layout, and the objects come back in any order."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.scenario import Given, Scenario, Step
+from tests.simulation.sink_generator import FAULTS, JSON, act_of
+
+ARCHIVE: Final = "archive"
+ARCHIVED: Final = "orders"
+RESTORED: Final = "restored"
+STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+
+SINK: Final = {
+    "name": "sink",
+    "bootstrap.servers": "broker:9092",
+    "aws.s3.bucket.name": ARCHIVE,
+    "aws.s3.region": "us-east-1",
+    "http.listen": "",
+    "topics": ARCHIVED,
+    "output.layout": "confluent",
+    "output.format": "jsonl",
+    "file.name.template": (
+        "topics/{{topic}}/partition={{partition}}/"
+        "{{topic}}+{{partition}}+{{start_offset:padding=true}}{{extension}}"
+    ),
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "false",
+    "key.converter": STRING,
+    "rotate.together": "first",
+    "file.compression.type": "none",
+}
+FIXED: Final = {
+    "name": "restore",
+    "bootstrap.servers": "broker:9092",
+    "aws.s3.bucket.name": "incoming",
+    "aws.s3.region": "us-east-1",
+    "http.listen": "",
+    "input.layout": "confluent",
+    "restore.topic.map": f"{ARCHIVED}:{RESTORED}",
+    "poll.interval.ms": "2000",
+    "restore.sidecars.wait.ms": "3000",
+}
+DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
+    "archive.keys": ("keys", None),
+    "archive.tombstones": ("tombstone", None),
+    "archive.tags": ("offsets", None),
+    "archive.records": ("1", "3", "5"),
+    "post.action": (None, "delete", "move:done/"),
+    "restore.sidecars": (None, "required"),
+    "restore.tombstones": (None, "proven", "after", "ignore"),
+    "ordering": (None, "object", "partition"),
+    "job.max.objects": (None, "1", "2"),
+    "tasks.max": (None, "1", "3"),
+    "transaction.boundary.records": (None, "1"),
+    "job.linger.ms": (None, "0"),
+    "sqs.queue.url": (None, "https://sqs.us-east-1.amazonaws.com/1/q"),
+    "object.min.age.ms": (None, "3000"),
+    "reconcile.interval.ms": (None, "5000"),
+    "exactly.once.support": (None, "disabled"),
+}
+
+
+@cache
+def _rows() -> list[dict[str, str | None]]:
+    return all_pairs(DIMENSIONS)
+
+
+def sink_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of the sink that made the archive."""
+    more = {"rotate.records": options.get("archive.records", "3")}
+    if options.get("archive.keys"):
+        more |= {"sidecars": "keys", "sidecars.keys.format": "jsonl"}
+        if options.get("archive.tombstones"):
+            more["sidecars.tombstones.directory"] = "tombstone"
+    if options.get("archive.tags"):
+        more["aws.s3.object.tags"] = "offsets"
+    return SINK | more
+
+
+def source_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of the restore."""
+    return {name: value for name, value in options.items() if not name.startswith("archive.")}
+
+
+def restore_scenario(seed: int) -> Scenario:
+    """The scenario of a seed: pairs of options in their order first, then at random."""
+    rng = random.Random(f"restore-{seed}")
+    rows = _rows()
+    chosen = (
+        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
+    )
+    archive = {name: value for name, value in chosen.items() if name.startswith("archive.") and value}
+    own = {name: value for name, value in chosen.items() if not name.startswith("archive.")}
+    options = valid_options(own, FIXED, {}) | archive
+    partitions = rng.choice((1, 1, 2))
+    has_tombstones = "archive.keys" in archive and "archive.tombstones" in archive
+    records = tuple(_records(rng, partitions, has_tombstones=has_tombstones))
+    return Scenario(
+        seed=seed,
+        direction="restore",
+        options=options,
+        topics={ARCHIVED: partitions},
+        records=records,
+        steps=tuple(_steps(rng)),
+    )
+
+
+def _records(rng: random.Random, partitions: int, *, has_tombstones: bool) -> Iterator[Given]:
+    share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
+    for number in range(rng.choice((1, 4, 12, 25))):
+        value = None if rng.random() < share else b'{"n":%d}' % number
+        yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
+
+
+def _steps(rng: random.Random) -> Iterator[Step]:
+    """Portions of the archive come, in the order of their names or in any."""
+    order = rng.choice(("sorted", "random", "values first", "tombstones last"))
+    portions = rng.choice((1, 1, 2, 4))
+    if rng.random() < 0.5:
+        yield Step(0.0, "start", {})
+    for portion in range(portions):
+        given = {"portion": portion, "of": portions, "order": order, "late": rng.choice((0.0, 3.0))}
+        yield Step(rng.choice((0.0, 0.1, 2.0, 8.0)), "arrive", given)
+        yield Step(0.0, "start", {})
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            fault = rng.choice(list(FAULTS))
+            yield Step(
+                rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), act_of(fault, FAULTS), dict(FAULTS[fault])
+            )
+            if fault in ("kill", "stop"):
+                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})

@@ -1,0 +1,50 @@
+"""The laws, as they are about restores."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.simulation.laws import Finding, sanity
+from tests.simulation.restore_run import RestoreOutcome, number_of
+from tests.simulation.scenario import Scenario
+
+
+def judge_restore(scenario: Scenario, outcome: RestoreOutcome) -> list[Finding]:
+    """All that is against a law."""
+    found = list(sanity(outcome))
+    found += [Finding("last step last", sentence) for sentence in outcome.too_early]
+    found += _once(scenario, outcome)
+    return found
+
+
+def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
+    """Every record of the archive is in Kafka once, in its partition, or the end says that it is not."""
+    is_exact = scenario.options.get("exactly.once.support") != "disabled"
+    seen: Counter[int] = Counter()
+    for partition, records in enumerate(outcome.restored):
+        for record in records:
+            number = number_of(record, scenario)
+            if number is None or number >= len(scenario.records):
+                yield Finding("once", f"{record.key!r}: {record.value!r} is restored, and was never archived")
+                continue
+            seen[number] += 1
+            given = scenario.records[number]
+            if given.partition != partition:
+                yield Finding("once", f"record {number} is in partition {partition}")
+            if record.key is not None and record.key != given.key:
+                yield Finding("once", f"record {number} has the key {record.key!r}")
+    for number, count in seen.items():
+        if count > 1 and is_exact:
+            yield Finding("once", f"record {number} is restored {count} times")
+    if outcome.ending != "exit 0" or not outcome.arrived:
+        return
+    archived = {number for numbers in outcome.archive.values() for number in numbers}
+    ignores = scenario.options.get("restore.tombstones") == "ignore"
+    missing = [
+        number
+        for number in sorted(archived)
+        if number not in seen and not (ignores and scenario.records[number].value is None)
+    ]
+    if missing:
+        yield Finding(
+            "once", f"records {missing} are in the archive and not in Kafka, and the restore ended well"
+        )

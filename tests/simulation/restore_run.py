@@ -1,0 +1,153 @@
+"""Runs a scenario of a restore: an archive is made by our sink, and comes back through our source."""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.broker import Record
+from tests.simulation.course import Course, Ended, run_course
+from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.restore_generator import (
+    ARCHIVE,
+    ARCHIVED,
+    RESTORED,
+    sink_options,
+    source_options,
+)
+from tests.simulation.s3 import StoredObject
+from tests.simulation.scenario import Scenario
+from tests.simulation.sink_generator import LETTERS
+
+INCOMING = "incoming"
+
+
+@dataclass
+class RestoreOutcome(Ended):
+    """What a run has come to."""
+
+    archive: dict[str, list[int]] = field(default_factory=dict)
+    """By key, the numbers of the records that an object holds something of."""
+    restored: list[list[Record]] = field(default_factory=list)
+    too_early: list[str] = field(default_factory=list)
+    arrived: bool = False
+
+
+def run_restore(scenario: Scenario) -> RestoreOutcome:
+    """Make the archive, and restore it while things go wrong."""
+    outcome = RestoreOutcome()
+    with environment(scenario.seed) as made:
+        run_course(made, _RestoreCourse(made, scenario, outcome))
+    return outcome
+
+
+class _RestoreCourse(Course):
+    """An archive comes, and is restored."""
+
+    data = ("arrive",)
+
+    def __init__(self, made: Environment, scenario: Scenario, outcome: RestoreOutcome) -> None:
+        super().__init__(made, scenario, outcome, calm=False)
+        self._outcome = outcome
+        clients = {name: self.options[name] for name in ("bootstrap.servers", "aws.s3.endpoint", "state.dir")}
+        self._sink = sink_options(scenario.options) | clients | {"buffer.dir": str(made.folder / "buffer")}
+        self.options = source_options(self.options)
+        self._objects: list[str] = []
+        self._copied: dict[str, StoredObject] = {}
+        made.bucket.on_taken = self._taken
+
+    def prepare(self) -> None:
+        """See Course."""
+        made, partitions = self.made, self.scenario.topics[ARCHIVED]
+        made.bucket.make(ARCHIVE)
+        made.bucket.make(INCOMING)
+        for name, count in ((ARCHIVED, partitions), (RESTORED, partitions), (LETTERS, 1)):
+            made.broker.create(name, count)
+        for one in self.scenario.records:
+            made.broker.produce(ARCHIVED, one.partition, Record(0, one.key, one.value, (), one.timestamp_ms))
+        sink = Instance(made, self._sink, until_idle=True)
+        while not sink.is_over:
+            made.kernel.sleep(1.0)
+        assert sink.ending == "exit 0", sink.ending
+        self._outcome.archive = {
+            key: numbers_in(one.body) for key, one in made.bucket.objects[ARCHIVE].items()
+        }
+
+    def acts(self) -> dict[str, Callable[..., None]]:
+        """See Course."""
+        return {**super().acts(), "arrive": self._arrive}
+
+    def _arrive(self, portion: int, of: int, order: str, late: float) -> None:
+        made = self.made
+        archive = made.bucket.objects[ARCHIVE]
+        if not self._objects:
+            self._objects = sorted(archive)
+            if order == "random":
+                random.Random(self.scenario.seed).shuffle(self._objects)
+            elif order == "values first":
+                self._objects.sort(key=lambda key: ".keys." in key)
+            elif order == "tombstones last":
+                self._objects.sort(key=lambda key: "tombstone" in key)
+        size = -(-len(self._objects) // of)
+        for key in self._objects[portion * size : (portion + 1) * size]:
+            one = archive[key]
+            stored = StoredObject(
+                one.body, one.etag, dict(one.metadata), made.bucket.now_ms(), tags=dict(one.tags)
+            )
+            made.bucket.put(INCOMING, key, stored, "put")
+            self._copied[key] = stored
+            made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(one.body), after=late)
+        self._outcome.arrived = len(self._copied) == len(archive)
+
+    def _taken(self, bucket: str, key: str, _stored: StoredObject) -> None:
+        """What an object holds something of must be in Kafka, key and all, when it goes."""
+        if bucket != INCOMING or key not in self._outcome.archive:
+            return
+        there = self._there()
+        missing = [number for number in self._outcome.archive[key] if number not in there]
+        if missing:
+            self._outcome.too_early.append(f"{key} was taken, and of records {missing} not all is in Kafka")
+
+    def _there(self) -> set[int]:
+        """The numbers of the records that are in Kafka as they were."""
+        has_keys = "archive.keys" in self.scenario.options
+        meant = {
+            (one.key if has_keys else None, _plain(one.value)): number
+            for number, one in enumerate(self.scenario.records)
+        }
+        found = ((record.key, _plain(record.value)) for part in self._partitions() for record in part)
+        return {meant[each] for each in found if each in meant}
+
+    def _partitions(self) -> list[list[Record]]:
+        return [
+            self.made.broker.visible(RESTORED, partition)
+            for partition in range(self.scenario.topics[ARCHIVED])
+        ]
+
+    def collect(self) -> None:
+        """See Course."""
+        super().collect()
+        self._outcome.restored = self._partitions()
+
+
+def numbers_in(body: bytes) -> list[int]:
+    """The numbers of the records whose values or keys an object holds."""
+    found = []
+    for line in body.decode().splitlines():
+        row: Any = json.loads(line)
+        found.append(int(row["n"]) if isinstance(row, Mapping) else int(str(row).removeprefix("k")))
+    return found
+
+
+def _plain(value: bytes | None) -> int | None:
+    """The number in a value, whatever its text."""
+    return None if value is None else int(json.loads(value)["n"])
+
+
+def number_of(record: Record, scenario: Scenario) -> int | None:
+    """Which record of the archive a restored one is; None: of none, or it cannot be told."""
+    if record.value is not None:
+        return _plain(record.value)
+    keys = {one.key: number for number, one in enumerate(scenario.records)}
+    return keys.get(record.key)

@@ -1,0 +1,474 @@
+"""S3 as botocore's client shows it: conditions, uploads, answers that go missing, and who meddles."""
+
+import base64
+import binascii
+import hashlib
+import io
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import formatdate
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+
+from tests.simulation.kernel import EPOCH_MS, Kernel
+
+_CALL_SECONDS: Final = 0.004
+_MIN_PART: Final = 5 * 1024 * 1024
+_ENDPOINT: Final = "http://simulated-s3"
+
+
+@dataclass(slots=True)
+class StoredObject:
+    """An object that can be read."""
+
+    body: bytes
+    etag: str
+    metadata: dict[str, str]
+    modified_ms: int
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PendingUpload:
+    """A multipart upload that is not complete."""
+
+    bucket: str
+    key: str
+    begun_ms: int
+    metadata: dict[str, str]
+    tags: dict[str, str] = field(default_factory=dict)
+    parts: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+
+
+@dataclass
+class Weather:
+    """What is wrong with S3 at the moment, each for so many of the next calls."""
+
+    failing: dict[str, int] = field(default_factory=dict)
+    """By kind: `503`, `lost` (it happened, and is not answered), `silent` (it did not), `broken` (200 with an
+    error in its document, of completions)."""
+    down_until: float = 0.0
+    forbidden: set[str] = field(default_factory=set)
+    """Operations that are refused."""
+
+    def strikes(self, kind: str) -> bool:
+        """Whether this call meets it."""
+        left = self.failing.get(kind, 0)
+        if left > 0:
+            self.failing[kind] = left - 1
+        return left > 0
+
+
+class Bucket:
+    """All buckets of the simulated S3, and how they came to hold what they do."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.weather = Weather()
+        self.objects: dict[str, dict[str, StoredObject]] = {}
+        self.uploads: dict[str, PendingUpload] = {}
+        self.history: list[tuple[float, str, str, str]] = []
+        """(when, what, bucket/key, by whom): `put`, `completed`, `replaced`, `deleted`, `aborted`."""
+        self.lifecycle_days: int | None = None
+        self.on_taken: Callable[[str, str, StoredObject], None] = lambda _bucket, _key, _stored: None
+        """Called with what a client is about to delete."""
+        self._numbers = itertools.count(1)
+
+    def make(self, bucket: str) -> None:
+        """A new bucket."""
+        self.objects.setdefault(bucket, {})
+
+    def now_ms(self) -> int:
+        """S3's clock."""
+        return EPOCH_MS + int((self.kernel.now - 1000.0) * 1000)
+
+    def put(self, bucket: str, key: str, stored: StoredObject, what: str) -> None:
+        """Make it visible."""
+        found = self.objects[bucket]
+        self.note("replaced" if key in found else what, bucket, key)
+        found[key] = stored
+
+    def note(self, what: str, bucket: str, key: str) -> None:
+        """Remember what has happened."""
+        process = self.kernel.here()
+        self.history.append(
+            (self.kernel.now, what, f"{bucket}/{key}", "" if process is None else process.name)
+        )
+
+    def new_id(self) -> str:
+        """The id of an upload."""
+        return f"upload-{next(self._numbers)}"
+
+
+def refused(operation: str, code: str, status: int) -> ClientError:
+    """A refusal as botocore raises it."""
+    answer: Any = {
+        "Error": {"Code": code, "Message": code},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
+    }
+    return ClientError(answer, operation)
+
+
+class _Body:
+    """The body of a GET."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def read(self, amount: int | None = None) -> bytes:
+        """Bytes."""
+        return self._file.read() if amount is None else self._file.read(amount)
+
+    def iter_chunks(self, size: int) -> Any:
+        """Bytes, chunk by chunk."""
+        while chunk := self._file.read(size):
+            yield chunk
+
+    def close(self) -> None:
+        """End it."""
+
+
+class SimulatedS3:
+    """`boto3.client("s3")`, as far as the product calls it."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._all = bucket
+        self._kernel = bucket.kernel
+
+    # -- uploads ---------------------------------------------------------------------------------------------
+
+    def create_multipart_upload(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            upload_id = self._all.new_id()
+            self._all.uploads[upload_id] = PendingUpload(
+                given["Bucket"],
+                given["Key"],
+                self._all.now_ms(),
+                dict(given.get("Metadata", {})),
+                _tags(given),
+            )
+            return {"UploadId": upload_id}
+
+        return self._call("CreateMultipartUpload", act, given)
+
+    def upload_part(self, **given: Any) -> Any:
+        """See botocore."""
+        body = _read(given["Body"])
+
+        def act() -> Any:
+            upload = self._upload("UploadPart", given)
+            etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+            upload.parts[given["PartNumber"]] = (etag, body)
+            return {"ETag": etag, "ChecksumCRC32": _crc32(body)}
+
+        return self._call("UploadPart", act, given)
+
+    def complete_multipart_upload(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            operation = "CompleteMultipartUpload"
+            upload = self._upload(operation, given)
+            if self._all.weather.strikes("broken"):
+                raise refused(operation, "InternalError", 200)
+            found = self._all.objects[given["Bucket"]]
+            if given.get("IfNoneMatch") == "*" and given["Key"] in found:
+                raise refused(operation, "PreconditionFailed", 412)
+            bodies = []
+            wanted = given["MultipartUpload"]["Parts"]
+            for place, part in enumerate(wanted, 1):
+                etag, body = upload.parts.get(part["PartNumber"], ("", b""))
+                if etag.strip('"') != part["ETag"].strip('"'):
+                    raise refused(operation, "InvalidPart", 400)
+                if place < len(wanted) and len(body) < _MIN_PART:
+                    raise refused(operation, "EntityTooSmall", 400)
+                bodies.append(body)
+            data = b"".join(bodies)
+            etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}-{len(bodies)}"'
+            del self._all.uploads[given["UploadId"]]
+            stored = StoredObject(data, etag, upload.metadata, upload.begun_ms, upload.tags)
+            self._all.put(given["Bucket"], given["Key"], stored, "completed")
+            return {"ETag": etag}
+
+        return self._call("CompleteMultipartUpload", act, given)
+
+    def abort_multipart_upload(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            self._upload("AbortMultipartUpload", given)
+            del self._all.uploads[given["UploadId"]]
+            self._all.note("aborted", given["Bucket"], given["Key"])
+            return {}
+
+        return self._call("AbortMultipartUpload", act, given)
+
+    def list_parts(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            upload = self._upload("ListParts", given)
+            parts = [
+                {"PartNumber": number, "ETag": etag, "Size": len(body), "ChecksumCRC32": _crc32(body)}
+                for number, (etag, body) in sorted(upload.parts.items())
+            ]
+            return {"Parts": parts, "IsTruncated": False}
+
+        return self._call("ListParts", act, given)
+
+    def put_object(self, **given: Any) -> Any:
+        """See botocore."""
+        body = _read(given["Body"])
+
+        def act() -> Any:
+            etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+            stored = StoredObject(
+                body, etag, dict(given.get("Metadata", {})), self._all.now_ms(), _tags(given)
+            )
+            self._all.put(given["Bucket"], given["Key"], stored, "put")
+            return {"ETag": etag}
+
+        return self._call("PutObject", act, given)
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def head_object(self, **given: Any) -> Any:
+        """See botocore."""
+        return self._call("HeadObject", lambda: self._head("HeadObject", given), given)
+
+    def get_object(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            answer = self._head("GetObject", given)
+            body = self._all.objects[given["Bucket"]][given["Key"]].body
+            asked = given.get("Range")
+            if asked is not None:
+                begin, _, end = asked.removeprefix("bytes=").partition("-")
+                first, last = int(begin), int(end) if end else len(body) - 1
+                if first >= len(body):
+                    raise refused("GetObject", "InvalidRange", 416)
+                part = body[first : last + 1]
+                answer |= {
+                    "ContentRange": f"bytes {first}-{first + len(part) - 1}/{len(body)}",
+                    "ContentLength": len(part),
+                }
+                body = part
+            return answer | {"Body": _Body(body)}
+
+        return self._call("GetObject", act, given)
+
+    def list_objects_v2(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            after = given.get("ContinuationToken") or given.get("StartAfter") or ""
+            prefix = given.get("Prefix", "")
+            found = self._bucket("ListObjectsV2", given)
+            keys = [
+                key
+                for key in sorted(found, key=str.encode)
+                if key.startswith(prefix) and key.encode() > after.encode()
+            ]
+            shown = keys[: given.get("MaxKeys", 1000)]
+            answer: dict[str, Any] = {
+                "Contents": [
+                    {
+                        "Key": key,
+                        "ETag": found[key].etag,
+                        "Size": len(found[key].body),
+                        "LastModified": _at(found[key].modified_ms),
+                        "StorageClass": "STANDARD",
+                    }
+                    for key in shown
+                ],
+                "IsTruncated": len(shown) < len(keys),
+            }
+            if answer["IsTruncated"]:
+                answer["NextContinuationToken"] = shown[-1]
+            return answer
+
+        return self._call("ListObjectsV2", act, given)
+
+    def list_multipart_uploads(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            self._bucket("ListMultipartUploads", given)
+            return {
+                "Uploads": [
+                    {"Key": one.key, "UploadId": upload_id, "Initiated": _at(one.begun_ms)}
+                    for upload_id, one in self._all.uploads.items()
+                    if one.bucket == given["Bucket"] and one.key.startswith(given.get("Prefix", ""))
+                ],
+                "IsTruncated": False,
+            }
+
+        return self._call("ListMultipartUploads", act, given)
+
+    def delete_object(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            found = self._bucket("DeleteObject", given)
+            if (
+                "IfMatch" in given
+                and given["Key"] in found
+                and found[given["Key"]].etag.strip('"') != given["IfMatch"].strip('"')
+            ):
+                raise refused("DeleteObject", "PreconditionFailed", 412)
+            taken = found.pop(given["Key"], None)
+            if taken is not None:
+                self._all.on_taken(given["Bucket"], given["Key"], taken)
+                self._all.note("deleted", given["Bucket"], given["Key"])
+            return {}
+
+        return self._call("DeleteObject", act, given)
+
+    def copy_object(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            source = given["CopySource"]
+            bucket, key = source["Bucket"], source["Key"]
+            stored = self._all.objects.get(bucket, {}).get(key)
+            if stored is None:
+                raise refused("CopyObject", "NoSuchKey", 404)
+            if "CopySourceIfMatch" in given and stored.etag.strip('"') != given["CopySourceIfMatch"].strip(
+                '"'
+            ):
+                raise refused("CopyObject", "PreconditionFailed", 412)
+            target = self._bucket("CopyObject", given)
+            if given.get("IfNoneMatch") == "*" and given["Key"] in target:
+                raise refused("CopyObject", "PreconditionFailed", 412)
+            copied = StoredObject(
+                stored.body, stored.etag, dict(stored.metadata), self._all.now_ms(), stored.tags
+            )
+            self._all.put(given["Bucket"], given["Key"], copied, "copied")
+            return {"CopyObjectResult": {"ETag": stored.etag}}
+
+        return self._call("CopyObject", act, given)
+
+    def get_object_tagging(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            stored = self._bucket("GetObjectTagging", given).get(given["Key"])
+            if stored is None:
+                raise refused("GetObjectTagging", "NoSuchKey", 404)
+            return {"TagSet": [{"Key": name, "Value": value} for name, value in stored.tags.items()]}
+
+        return self._call("GetObjectTagging", act, given)
+
+    def put_object_tagging(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            stored = self._bucket("PutObjectTagging", given).get(given["Key"])
+            if stored is None:
+                raise refused("PutObjectTagging", "NoSuchKey", 404)
+            stored.tags.clear()
+            stored.tags.update({one["Key"]: one["Value"] for one in given["Tagging"]["TagSet"]})
+            return {}
+
+        return self._call("PutObjectTagging", act, given)
+
+    def get_bucket_lifecycle_configuration(self, **given: Any) -> Any:
+        """See botocore."""
+
+        def act() -> Any:
+            days = self._all.lifecycle_days
+            if days is None:
+                raise refused("GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", 404)
+            return {
+                "Rules": [
+                    {
+                        "Status": "Enabled",
+                        "Filter": {},
+                        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": days},
+                    }
+                ]
+            }
+
+        return self._call("GetBucketLifecycleConfiguration", act, given)
+
+    # -- what all calls do -----------------------------------------------------------------------------------
+
+    def _call(self, operation: str, act: Callable[[], Any], given: Mapping[str, Any]) -> Any:
+        kernel, weather = self._kernel, self._all.weather
+        kernel.require_alive()
+        if weather.down_until > kernel.now:
+            kernel.sleep(min(5.0, weather.down_until - kernel.now))
+            raise ConnectionClosedError(endpoint_url=_ENDPOINT)
+        kernel.sleep(_CALL_SECONDS * (0.5 + kernel.rng.random()))
+        kernel.require_alive()
+        if weather.strikes("503"):
+            raise refused(operation, "SlowDown", 503)
+        if weather.strikes("silent"):
+            kernel.sleep(20.0)
+            raise ReadTimeoutError(endpoint_url=_ENDPOINT)
+        if operation in weather.forbidden:
+            raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
+        if given["Bucket"] not in self._all.objects:
+            raise refused(operation, "NoSuchBucket", 404)
+        answer = act()
+        if weather.strikes("lost"):
+            kernel.sleep(20.0)
+            raise ReadTimeoutError(endpoint_url=_ENDPOINT)
+        # Who dies here has done it, and never hears of it.
+        kernel.sleep(_CALL_SECONDS * kernel.rng.random())
+        return {
+            "ResponseMetadata": {
+                "HTTPStatusCode": 200,
+                "HTTPHeaders": {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)},
+            },
+            **answer,
+        }
+
+    def _bucket(self, operation: str, given: Mapping[str, Any]) -> dict[str, StoredObject]:
+        found = self._all.objects.get(given["Bucket"])
+        if found is None:
+            raise refused(operation, "NoSuchBucket", 404)
+        return found
+
+    def _upload(self, operation: str, given: Mapping[str, Any]) -> PendingUpload:
+        found = self._all.uploads.get(given["UploadId"])
+        if found is None or (found.bucket, found.key) != (given["Bucket"], given["Key"]):
+            raise refused(operation, "NoSuchUpload", 404)
+        return found
+
+    def _head(self, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        stored = self._bucket(operation, given).get(given["Key"])
+        if stored is None:
+            raise refused(operation, "404" if operation == "HeadObject" else "NoSuchKey", 404)
+        if "IfMatch" in given and given["IfMatch"].strip('"') != stored.etag.strip('"'):
+            raise refused(operation, "PreconditionFailed", 412)
+        return {
+            "ETag": stored.etag,
+            "ContentLength": len(stored.body),
+            "LastModified": _at(stored.modified_ms),
+            "Metadata": dict(stored.metadata),
+            "VersionId": "null",
+        }
+
+
+def _tags(given: Mapping[str, Any]) -> dict[str, str]:
+    return dict(parse_qsl(given.get("Tagging", ""), keep_blank_values=True))
+
+
+def _read(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else bytes(body.read())
+
+
+def _crc32(body: bytes) -> str:
+    return base64.b64encode(binascii.crc32(body).to_bytes(4, "big")).decode()
+
+
+def _at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms // 1000, UTC)

@@ -1,0 +1,220 @@
+"""Scenarios of the sink: options in all pairs, records that are nasty, and what goes wrong meanwhile."""
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.scenario import Given, Scenario, Step
+
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+LETTERS: Final = "letters"
+BUCKET: Final = "archive"
+
+FIXED: Final = {
+    "name": "sink",
+    "bootstrap.servers": "broker:9092",
+    "aws.s3.bucket.name": BUCKET,
+    "aws.s3.region": "us-east-1",
+    "http.listen": "",
+}
+"""What every scenario has. `topics` is added."""
+
+_OBJECT: Final = "{{topic}}/{{partition}}-{{start_offset}}"
+DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
+    "output.format": ("jsonl", "parquet", "avro", "json", "csv"),
+    "value.converter": (JSON, STRING, BYTES, None),
+    "key.converter": (None, STRING, BYTES),
+    "file.name.template": (
+        f"all/{_OBJECT}",
+        f"{{{{value:a}}}}/{_OBJECT}",
+        f"{{{{key}}}}/{_OBJECT}",
+        f"{{{{value:b.c}}}}/{{{{key}}}}/{_OBJECT}",
+        f"{{{{date:yyyy-MM-dd-HH}}}}/{_OBJECT}",
+        f"{{{{header:h}}}}/{_OBJECT}",
+    ),
+    "file.name.timestamp.source": (None, "value:ts", "event", "wallclock"),
+    "file.name.values": (None, "plain"),
+    "file.compression.type": (None, "none", "gzip", "zstd", "snappy"),
+    "rotate.records": (None, "1", "3", "7"),
+    "rotate.age.ms": (None, "2000"),
+    "rotate.span.ms": (None, "3600000"),
+    "rotate.schedule.ms": (None, "10000"),
+    "rotate.bytes": (None, "200"),
+    "rotate.together": (None, "first", "total"),
+    "rotate.on.group.change": (None, "true"),
+    "rotate.on.stop": (None, "false"),
+    "errors.tolerance": ("all", None),
+    "errors.deadletterqueue.topic.name": (LETTERS, None),
+    "exactly.once.support": (None, "disabled"),
+    "consumer.override.isolation.level": (None, "read_uncommitted"),
+    "schema.compatibility": (None, "backward", "full"),
+    "tasks.max": (None, "1", "3"),
+    "max.open.files": (None, "2"),
+    "job.linger.ms": (None, "0"),
+    "file.name.unique": ("assumed",),
+    "transforms": (None, "i"),
+}
+_WITH: Final = {
+    ("value.converter", JSON): {"value.converter.schemas.enable": "false"},
+    ("transforms", "i"): {
+        "transforms.i.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.i.offset.field": "inserted",
+    },
+}
+
+
+@cache
+def _rows() -> list[dict[str, str | None]]:
+    return all_pairs(DIMENSIONS)
+
+
+def sink_scenario(seed: int) -> Scenario:
+    """The scenario of a seed: pairs of options in their order first, then at random."""
+    rng = random.Random(f"sink-{seed}")
+    rows = _rows()
+    chosen = (
+        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
+    )
+    topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
+    options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, _WITH)
+    records = tuple(_records(rng, topics, options))
+    return Scenario(
+        seed=seed,
+        direction="sink",
+        options=options,
+        topics=topics,
+        records=records,
+        steps=tuple(_steps(rng, len(records))),
+    )
+
+
+# -- data ----------------------------------------------------------------------------------------------------
+
+_NUMBERS: Final = (
+    "0",
+    "1",
+    "-1",
+    "1.0",
+    "1.5",
+    "1e2",
+    "9007199254740992",
+    "9007199254740993",
+    "-9007199254740993",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "12345678901234567890123",
+)
+_SCALARS: Final = (
+    *_NUMBERS,
+    "null",
+    "true",
+    "false",
+    '"text"',
+    '"1"',
+    '""',
+    '"\\u00e9/\\\\"',
+    '"2024-01-01"',
+)
+_TIMES: Final = (
+    "1700000000000",
+    "1700003600000",
+    "1700003600000.0",
+    "1.7000072e12",
+    "0",
+    "-1",
+    "null",
+    '"x"',
+    "253402300800000",
+)
+_BAD: Final = (b"no JSON", b"{", b"\xff\xfe", b'{"a":1} x', b"", b'{"a":NaN}')
+
+
+def _records(rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str]) -> Any:
+    is_json = options.get("value.converter") == JSON
+    kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
+    times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
+    bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
+    for number in range(rng.choice((1, 5, 12, 30))):
+        topic = rng.choice(list(topics))
+        roll = rng.random()
+        if roll < bad_share:
+            value: bytes | None = rng.choice(_BAD)
+        elif roll > 0.95:
+            value = None
+        elif is_json:
+            value = _document(rng, kinds, times, number)
+        else:
+            value = rng.choice(
+                (b"plain %d" % number, b"", b'a,b\n"c"', b"\xc3\xa9", b"x" * rng.choice((1, 300)))
+            )
+        yield Given(
+            topic,
+            rng.randrange(topics[topic]),
+            rng.choice((None, b"k1", b"k2", b"a/b", b"")),
+            value,
+            1_700_000_000_000 + number * rng.choice((0, 1, 1_800_000)),
+            rng.choice(((), (), (("h", b"one"),), (("h", b"two"), ("h", b"three")), (("x", None),))),
+        )
+
+
+def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], number: int) -> bytes:
+    members = [f'"n":{number}', f'"a":{rng.choice(kinds)}', f'"ts":{rng.choice(times)}']
+    if rng.random() < 0.5:
+        members.append(f'"b":{{"c":{rng.choice(kinds)}}}')
+    if rng.random() < 0.2:
+        members.append(
+            rng.choice(('"l":[1,2]', '"l":[]', '"l":[{"x":1},{"x":1.5}]', '"deep":' + "[" * 20 + "]" * 20))
+        )
+    rng.shuffle(members)
+    return ("{" + ",".join(members) + "}").encode()
+
+
+# -- what happens --------------------------------------------------------------------------------------------
+
+FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "kill": {},
+    "kill worker": {},
+    "stop": {},
+    "second": {},
+    "pause": {"seconds": 15.0},
+    "broker away": {"seconds": 8.0},
+    "commit unanswered": {"count": 1},
+    "s3": {"kind": "503", "count": 3},
+    "s3 lost": {"kind": "lost", "count": 1},
+    "s3 silent": {"kind": "silent", "count": 1},
+    "s3 broken": {"kind": "broken", "count": 2},
+    "s3 away": {"seconds": 10.0},
+    "clock": {"ms": 3_600_000},
+}
+
+
+def _steps(rng: random.Random, records: int) -> Any:
+    """Records in portions, and faults between them; at the end everything is made well again."""
+    yield Step(0.0, "start", {})
+    done = 0
+    while done < records:
+        end = min(records, done + rng.choice((1, 3, 8, 30)))
+        how = rng.choice(("plain", "plain", "committed", "aborted", "held"))
+        yield Step(
+            rng.choice((0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)),
+            "produce",
+            {"begin": done, "end": end, "how": how},
+        )
+        done = end
+        for _ in range(rng.choice((0, 0, 1, 1, 2))):
+            fault = rng.choice(list(FAULTS))
+            yield Step(
+                rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0)), act_of(fault, FAULTS), dict(FAULTS[fault])
+            )
+            if fault in ("kill", "stop"):
+                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+
+
+def act_of(fault: str, faults: Mapping[str, Mapping[str, Any]]) -> str:
+    """What is done for it: the kinds of faults of S3 are one thing with another word."""
+    return "s3" if "kind" in faults[fault] else fault

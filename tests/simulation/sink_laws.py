@@ -1,0 +1,166 @@
+"""The laws, as they are about archives: what a run of the sink must show, whatever has happened in it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from tests.simulation.laws import Finding, sanity
+from tests.simulation.scenario import Scenario
+from tests.simulation.sink_generator import JSON
+from tests.simulation.sink_run import Outcome, Place
+
+
+def judge(scenario: Scenario, outcome: Outcome, calm: Outcome) -> list[Finding]:
+    """All that is against a law; `calm` are the same records with nothing that went wrong."""
+    found = [*sanity(outcome), *(Finding(one.law, f"undisturbed: {one.sentence}") for one in sanity(calm))]
+    found += _once(scenario, outcome)
+    # At least once, what is not known to be there is put again.
+    found += _names_once(outcome) if scenario.options.get("exactly.once.support") != "disabled" else ()
+    found += _last_step_last(outcome)
+    found += _values(scenario, outcome)
+    if not found:
+        found += _alone(scenario, outcome, calm)
+    return found
+
+
+def _letters(outcome: Outcome) -> list[Place]:
+    """Where the dead letters come from."""
+    places = []
+    for letter in outcome.letters:
+        named = {
+            name.rpartition(".")[2]: value
+            for name, value in letter.headers
+            if name.startswith("__connect.errors.")
+        }
+        place = named.get("topic"), named.get("partition"), named.get("offset")
+        if all(one is not None for one in place):
+            topic, partition, offset = (one.decode() for one in place if one is not None)
+            places.append((topic, int(partition), int(offset)))
+    return places
+
+
+def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+    """Every record that a reader gets is in exactly one visible object or dead letter."""
+    rows = Counter((row.topic, row.partition, row.offset) for row in outcome.rows)
+    letters = Counter(_letters(outcome))
+    is_exact = scenario.options.get("exactly.once.support") != "disabled"
+    has_letters = "errors.deadletterqueue.topic.name" in scenario.options
+    for place, count in rows.items():
+        if place not in outcome.expected:
+            yield Finding("once", f"{place} is archived, and no reader gets it")
+        elif count > 1 and is_exact:
+            yield Finding("once", f"{place} is archived {count} times")
+    for place, count in letters.items():
+        if is_exact and count > 1:
+            yield Finding("once", f"{place} has {count} dead letters")
+        if is_exact and place in rows:
+            yield Finding("once", f"{place} is archived and has a dead letter")
+    if outcome.ending != "exit 0":
+        return
+    drops = scenario.options.get("errors.tolerance") == "all" and not has_letters
+    for place in outcome.expected:
+        if place not in rows and place not in letters and not drops:
+            yield Finding("once", f"{place} is in no object and no dead letter, and the sink ended well")
+
+
+def _names_once(outcome: Outcome) -> Iterator[Finding]:
+    """A name is taken once."""
+    for _, what, key, by in outcome.history:
+        if what == "replaced":
+            yield Finding("once", f"{key} was replaced by {by}")
+
+
+def _last_step_last(outcome: Outcome) -> Iterator[Finding]:
+    """Nothing visible is taken away."""
+    for _, what, key, by in outcome.history:
+        if what == "deleted":
+            yield Finding("last step last", f"{key} was deleted by {by}")
+
+
+def _values(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+    """A row says what its record said, digit by digit."""
+    if (
+        scenario.options.get("value.converter") != JSON
+        or scenario.options["output.format"] == "csv"
+        or "transforms" in scenario.options
+    ):
+        return
+    for row in outcome.rows:
+        given = outcome.expected.get((row.topic, row.partition, row.offset))
+        if given is None or "value" not in row.fields or given.value is None:
+            continue
+        try:
+            meant = json.loads(given.value, parse_float=Decimal, parse_int=Decimal)
+        except ValueError:
+            yield Finding("alone", f"{row.key}: {given.value!r} is archived, and is no JSON")
+            continue
+        difference = _difference(meant, row.fields["value"])
+        if difference is not None:
+            what = f"{given.value!r} became {row.fields['value']!r}: {difference}"
+            yield Finding("alone", f"{row.key} offset {row.offset}: {what}")
+
+
+def _difference(meant: Any, found: Any) -> str | None:
+    """Where a row says something else; a null, and a member that is not there, are the same."""
+    match meant:
+        case Mapping():
+            return _difference_of_members(meant, found)
+        case list():
+            if not isinstance(found, list) or len(meant) != len(found):
+                return f"{meant} is {found}"
+            inner = (_difference(one, other) for one, other in zip(meant, found, strict=True))
+            return next((one for one in inner if one is not None), None)
+        case Decimal():
+            return None if _is_same_number(meant, found) else f"{meant} is {found!r}"
+        case _:
+            return None if meant == found else f"{meant!r} is {found!r}"
+
+
+def _difference_of_members(meant: Mapping[str, Any], found: Any) -> str | None:
+    if not isinstance(found, Mapping):
+        # No member has a type that a schema could be made of.
+        return f"{meant} is {found}" if meant or found is not None else None
+    inner = ((name, _difference(meant.get(name), found.get(name))) for name in {*meant, *found})
+    return next((f"{name}: {one}" for name, one in inner if one is not None), None)
+
+
+def _is_same_number(meant: Decimal, found: Any) -> bool:
+    """Whether it is the same number; a fraction may be the double next to it."""
+    if isinstance(found, bool) or not isinstance(found, int | float | Decimal):
+        return False
+    if isinstance(found, float) and meant % 1:
+        return float(meant) == found
+    return Decimal(found) == meant
+
+
+def _alone(scenario: Scenario, outcome: Outcome, calm: Outcome) -> Iterator[Finding]:
+    """Group and verdict of a record are its own, however it was fetched and whatever had gone before."""
+    if outcome.ending != "exit 0" or calm.ending != "exit 0":
+        if (outcome.ending == "exit 0") != (calm.ending == "exit 0"):
+            yield Finding("alone", f"it ended with {outcome.ending!r}, and undisturbed with {calm.ending!r}")
+        return
+    if outcome.expected.keys() != calm.expected.keys():
+        return
+    mine, theirs = Counter(_letters(outcome)), Counter(_letters(calm))
+    if mine.keys() != theirs.keys():
+        yield Finding(
+            "alone", f"dead letters of {sorted(mine.keys() ^ theirs.keys())} in one of two runs only"
+        )
+    if scenario.options.get("file.name.timestamp.source") == "wallclock":
+        return
+    ours = {(row.topic, row.partition, row.offset): _group(row.key, row.topic) for row in outcome.rows}
+    undisturbed = {(row.topic, row.partition, row.offset): _group(row.key, row.topic) for row in calm.rows}
+    for place in sorted(ours.keys() & undisturbed.keys()):
+        if ours[place] != undisturbed[place]:
+            yield Finding(
+                "alone", f"{place} is in group {ours[place]!r}, and undisturbed in {undisturbed[place]!r}"
+            )
+    for place in sorted(ours.keys() ^ undisturbed.keys()):
+        yield Finding("alone", f"{place} is archived in one of two runs only")
+
+
+def _group(key: str, topic: str) -> str:
+    """What of a name the record decides."""
+    return key.rpartition(f"/{topic}/")[0]

@@ -1,0 +1,138 @@
+"""Scenarios of the source: options in all pairs, objects that come, change and go, and what goes wrong."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.scenario import Given, Scenario, Step
+from tests.simulation.sink_generator import FAULTS, LETTERS, act_of
+
+INCOMING: Final = "incoming"
+TOPIC: Final = "rows"
+FIXED: Final = {
+    "name": "source",
+    "bootstrap.servers": "broker:9092",
+    "aws.s3.bucket.name": INCOMING,
+    "aws.s3.region": "us-east-1",
+    "http.listen": "",
+    "topic": TOPIC,
+    "input.format": "jsonl",
+    "file.name.template": ".*",
+    "poll.interval.ms": "2000",
+}
+DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
+    "ordering": (None, "partition", "none"),
+    "distribution.type": (None, "partition"),
+    "errors.tolerance": ("all", None),
+    "errors.deadletterqueue.topic.name": (LETTERS, None),
+    "exactly.once.support": (None, "disabled"),
+    "post.action": (None, "delete", "move:done/", "move:in/done/"),
+    "transaction.boundary.records": (None, "1", "3"),
+    "transaction.boundary.interval.ms": (None, "10"),
+    "job.max.objects": (None, "1", "2"),
+    "job.max.seconds": (None, "1"),
+    "job.linger.ms": (None, "0"),
+    "tasks.max": (None, "1", "3"),
+    "aws.s3.prefix": (None, "in/"),
+    "poll.listing": (None, "full", "incremental"),
+    "reconcile.interval.ms": (None, "0", "5000"),
+    "max.pending.objects": (None, "1", "3"),
+    "record.headers": (None, "source"),
+    "key.source": (None, "none", "field:n"),
+    "sqs.queue.url": (None, "https://sqs.us-east-1.amazonaws.com/1/q"),
+    "sqs.max.held": (None, "1"),
+    "object.min.age.ms": (None, "3000"),
+    "decode.unit.max.bytes": (None, "1024"),
+    "errors.max.attempts": (None, "1"),
+    "max.bytes.per.second": (None, "20000"),
+    "record.timestamp": (None, "object"),
+}
+_WITH: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {}
+SOURCE_FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **FAULTS,
+    "queue away": {"seconds": 40.0},
+}
+_NAMES: Final = (
+    "in/a.jsonl",
+    "in/b.jsonl",
+    "in/c.jsonl",
+    "in/d/e.jsonl",
+    "in/f.jsonl.gz",
+    "z.jsonl",
+    "in/\u00e9 x.jsonl",
+)
+
+
+@cache
+def _rows() -> list[dict[str, str | None]]:
+    return all_pairs(DIMENSIONS)
+
+
+def source_scenario(seed: int) -> Scenario:
+    """The scenario of a seed: pairs of options in their order first, then at random."""
+    rng = random.Random(f"source-{seed}")
+    rows = _rows()
+    chosen = (
+        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
+    )
+    options = valid_options(chosen, FIXED, _WITH)
+    objects = tuple(_objects(rng))
+    return Scenario(
+        seed=seed,
+        direction="source",
+        options=options,
+        topics={TOPIC: rng.choice((1, 2, 3))},
+        records=objects,
+        steps=tuple(_steps(rng, len(objects))),
+    )
+
+
+def _objects(rng: random.Random) -> Iterator[Given]:
+    """Objects as they are put, one after the other; a name may come again."""
+    names = rng.sample(_NAMES, rng.choice((1, 3, 6)))
+    bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
+    for number in range(rng.choice((1, 3, 8, 15))):
+        name = rng.choice(names) if rng.random() < 0.2 else f"in/{number:03}-{rng.choice('abc')}.jsonl"
+        lines = []
+        for row in range(rng.choice((0, 1, 2, 5, 12))):
+            bad = rng.random() < bad_share
+            lines.append(
+                rng.choice((b"no JSON", b"{", b"\xff"))
+                if bad
+                else json.dumps({"n": f"{number}-{row}", "x": "y" * rng.choice((0, 0, 50))}).encode()
+            )
+        body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))
+        yield Given(name, 0, None, body, 0)
+
+
+def _steps(rng: random.Random, objects: int) -> Iterator[Step]:
+    """Objects come in portions, with faults between them."""
+    started = rng.random() < 0.7
+    if started:
+        yield Step(0.0, "start", {})
+    done = 0
+    while done < objects:
+        end = min(objects, done + rng.choice((1, 2, 5)))
+        yield Step(
+            rng.choice((0.0, 0.05, 0.3, 2.0, 6.0)),
+            "put",
+            {"begin": done, "end": end, "late": rng.choice((0.0, 0.0, 3.0, 70.0))},
+        )
+        done = end
+        if not started:
+            started = True
+            yield Step(0.1, "start", {})
+        for _ in range(rng.choice((0, 0, 1, 1, 2))):
+            fault = rng.choice(list(SOURCE_FAULTS))
+            yield Step(
+                rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0)),
+                act_of(fault, SOURCE_FAULTS),
+                dict(SOURCE_FAULTS[fault]),
+            )
+            if fault in ("kill", "stop"):
+                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+        if rng.random() < 0.15:
+            yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})

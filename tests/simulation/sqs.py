@@ -1,0 +1,154 @@
+"""SQS as aiobotocore's client shows it: visibility, duplicates, late messages; and S3 for the same loop."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+from botocore.exceptions import ConnectionClosedError
+
+from tests.simulation.kernel import Kernel
+from tests.simulation.s3 import Bucket, SimulatedS3, refused
+
+_VISIBILITY: Final = 30.0
+_POLL_SECONDS: Final = 0.25
+
+
+@dataclass(slots=True)
+class _Message:
+    id: str
+    body: str
+    visible_at: float
+    sent_ms: int
+    receipts: int = 0
+
+
+class Queue:
+    """One queue."""
+
+    def __init__(self, kernel: Kernel, bucket: Bucket) -> None:
+        self.kernel = kernel
+        self.bucket = bucket
+        self.messages: list[_Message] = []
+        self.down_until = 0.0
+        self.is_deleted = False
+        self._numbers = itertools.count(1)
+
+    def announce(self, bucket: str, key: str, *, etag: str, size: int, after: float = 0.0) -> None:
+        """An S3 notification of an upload."""
+        entity = {
+            "bucket": {"name": bucket},
+            "object": {"key": quote_plus(key, safe="/"), "eTag": etag, "size": size},
+        }
+        record = {
+            "eventSource": "aws:s3",
+            "eventName": "ObjectCreated:Put",
+            "eventTime": "2023-11-14T22:13:20.000Z",
+        }
+        self.send(json.dumps({"Records": [{**record, "s3": entity}]}), after=after)
+
+    def send(self, body: str, *, after: float = 0.0) -> None:
+        """A message of any kind."""
+        number = next(self._numbers)
+        at = self.kernel.now + after
+        self.messages.append(_Message(f"message-{number}", body, at, self.bucket.now_ms()))
+
+    def receive(self, most: int, visibility: float | None) -> list[dict[str, Any]]:
+        """Some of what is visible now."""
+        ready = [one for one in self.messages if one.visible_at <= self.kernel.now]
+        self.kernel.rng.shuffle(ready)
+        found = []
+        for one in ready[:most]:
+            one.receipts += 1
+            one.visible_at = self.kernel.now + (_VISIBILITY if visibility is None else visibility)
+            attributes = {"ApproximateReceiveCount": str(one.receipts), "SentTimestamp": str(one.sent_ms)}
+            handle = f"{one.id}/{one.receipts}"
+            found.append(
+                {"MessageId": one.id, "ReceiptHandle": handle, "Body": one.body, "Attributes": attributes}
+            )
+        return found
+
+    def find(self, handle: str) -> _Message | None:
+        """The message of a receipt."""
+        name, _, _ = handle.partition("/")
+        return next((one for one in self.messages if one.id == name), None)
+
+
+class SimulatedSqs:
+    """`aiobotocore`'s client of SQS, as far as the product calls it."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    async def _call(self, operation: str) -> None:
+        kernel = self._queue.kernel
+        await asyncio.sleep(0.003 * (0.5 + kernel.rng.random()))
+        kernel.require_alive()
+        if self._queue.is_deleted:
+            raise refused(operation, "AWS.SimpleQueueService.NonExistentQueue", 400)
+        if self._queue.down_until > kernel.now:
+            raise ConnectionClosedError(endpoint_url="http://simulated-sqs")
+
+    async def receive_message(self, **given: Any) -> Any:
+        """See aiobotocore."""
+        await self._call("ReceiveMessage")
+        deadline = self._queue.kernel.now + given["WaitTimeSeconds"]
+        while True:
+            found = self._queue.receive(given["MaxNumberOfMessages"], given.get("VisibilityTimeout"))
+            if found or self._queue.kernel.now >= deadline:
+                return {"Messages": found}
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def delete_message_batch(self, **given: Any) -> Any:
+        """See aiobotocore."""
+        await self._call("DeleteMessageBatch")
+        for entry in given["Entries"]:
+            message = self._queue.find(entry["ReceiptHandle"])
+            if message is not None:
+                self._queue.messages.remove(message)
+        return {"Successful": given["Entries"], "Failed": []}
+
+    async def change_message_visibility_batch(self, **given: Any) -> Any:
+        """See aiobotocore."""
+        await self._call("ChangeMessageVisibilityBatch")
+        for entry in given["Entries"]:
+            message = self._queue.find(entry["ReceiptHandle"])
+            if message is not None:
+                message.visible_at = self._queue.kernel.now + entry["VisibilityTimeout"]
+        return {"Successful": given["Entries"], "Failed": []}
+
+    async def get_queue_attributes(self, **_given: Any) -> Any:
+        """See aiobotocore."""
+        await self._call("GetQueueAttributes")
+        return {"Attributes": {"VisibilityTimeout": str(int(_VISIBILITY))}}
+
+
+class AsyncS3:
+    """`aiobotocore`'s client of S3 over the one that waits."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._client = SimulatedS3(bucket)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        async def call(**given: Any) -> Any:
+            return await _asynchronously(method, given)
+
+        return call
+
+
+async def _asynchronously(method: Callable[..., Any], given: Any) -> Any:
+    """What a call that waits gives, without holding up what else the loop has to do for long."""
+    await asyncio.sleep(0)
+    return method(**given)
+
+
+@asynccontextmanager
+async def opened(client: Any) -> AsyncIterator[Any]:
+    """A client as a context."""
+    yield client

@@ -1,0 +1,73 @@
+"""The simulation in `make test`: fresh seeds for a while, and every scenario that ever failed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.simulation.scenario import UnknownScenario, dumps, loads
+from tests.simulation.sink_generator import sink_scenario
+
+_FAILED: Final = sorted((Path(__file__).parent / "failed").glob("*.json"))
+
+
+def _simulation(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The simulation in a process of its own: it exchanges clocks, threads and locks."""
+    command = [sys.executable, "-m", "tests.simulation", *arguments]  # this project's own
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("file", _FAILED, ids=lambda file: file.stem)
+def test_what_failed_once_holds(file: Path) -> None:
+    """A scenario that broke a law, as small as it was made, breaks none."""
+    done = _simulation("--file", str(file))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_fresh_seeds_break_no_law() -> None:
+    """Half a minute of seeds that nobody has run: a failing one is printed as a file to keep."""
+    done = _simulation("--minutes", "0.5")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "scenarios in" in done.stdout
+
+
+def test_a_seed_is_the_same_run_each_time() -> None:
+    """What failed can be run again: turns, times and names are those of before."""
+    runs = [_simulation("--seeds", "7:10", "--digest").stdout.splitlines() for _ in range(2)]
+    digests = [[line for line in lines if line.startswith("seed ")] for lines in runs]
+
+    assert len(digests[0]) == 3
+    assert digests[0] == digests[1]
+
+
+def test_a_scenario_is_read_as_it_was_written() -> None:
+    """Text and bytes, nulls and headers."""
+    scenario = sink_scenario(11)
+
+    assert loads(dumps(scenario)) == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"version": 99}', "The scenario is of version 99"),
+        ("no scenario", "This is not a scenario"),
+        ("[]", "This is not a scenario"),
+    ],
+)
+def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
+    """A file that this simulation cannot run says so."""
+    with pytest.raises(UnknownScenario, match=sentence):
+        loads(text)
+
+
+def test_a_seed_that_is_none_is_a_sentence() -> None:
+    """And no stack."""
+    done = _simulation("--seeds", "first")
+
+    assert done.returncode == 2
+    assert done.stderr == "'first' names no seeds: give a whole number, or BEGIN:END.\n"
