@@ -1,0 +1,91 @@
+"""What of the objects that wait goes into a batch: by `maxFilesPerTrigger`, `maxBytesPerTrigger` and age."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from ingest.model.objects import S3Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """The bounds of one batch; None: no bound. A single object may exceed `max_bytes`."""
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+
+
+NO_LIMITS: Final = ReadLimits()
+_FRESH_IN_TURN: Final = 4
+
+
+def admitted(waiting: Iterable[S3Object], limits: ReadLimits) -> Iterator[S3Object]:
+    """The first of those that wait, as many as the limits allow, one at least."""
+    size = 0
+    for number, found in enumerate(waiting):
+        if limits.max_files is not None and number >= max(limits.max_files, 1):
+            return
+        size += found.size
+        if number and limits.max_bytes is not None and size > limits.max_bytes:
+            return
+        yield found
+
+
+class WaitingObjects:
+    """Objects that are known to be new, by identity: fresh ones of events, and the backlog of listings.
+
+    Fresh ones go first, each kind in the order in which it was found. Every fifth object is of the backlog,
+    so that neither waits for the other without end.
+    """
+
+    def __init__(self, *, min_age_ms: int = 0) -> None:
+        self._min_age_ms = min_age_ms
+        self._fresh: dict[bytes, S3Object] = {}
+        self._backlog: dict[bytes, S3Object] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._fresh) + len(self._backlog)
+
+    def __contains__(self, identity: bytes) -> bool:
+        return identity in self._fresh or identity in self._backlog
+
+    def add(self, identity: bytes, found: S3Object, *, is_fresh: bool = False) -> None:
+        """One more, unless it waits already."""
+        if identity not in self:
+            (self._fresh if is_fresh else self._backlog)[identity] = found
+            self.bytes += found.size
+
+    def take(self, limits: ReadLimits, now_ms: int) -> dict[bytes, S3Object]:
+        """What goes into a batch now; it waits no longer once it is `removed`."""
+        chosen: dict[bytes, S3Object] = {}
+
+        def each() -> Iterator[S3Object]:
+            for identity, found in self._in_turn():
+                if not self._min_age_ms or found.last_modified_ms + self._min_age_ms <= now_ms:
+                    chosen[identity] = found
+                    yield found
+
+        count = sum(1 for _ in admitted(each(), limits))
+        return dict(list(chosen.items())[:count])
+
+    def remove(self, identities: Iterable[bytes]) -> None:
+        """They are in a batch that is durable."""
+        for identity in identities:
+            found = self._fresh.pop(identity, None) or self._backlog.pop(identity, None)
+            if found is not None:
+                self.bytes -= found.size
+
+    def next_ready_ms(self) -> int | None:
+        """When the first of them is old enough, None where nothing waits."""
+        if not len(self):
+            return None
+        if not self._min_age_ms:
+            return 0
+        return min(found.last_modified_ms for _, found in self._in_turn()) + self._min_age_ms
+
+    def _in_turn(self) -> Iterator[tuple[bytes, S3Object]]:
+        fresh, backlog = iter(self._fresh.items()), iter(self._backlog.items())
+        while some := [*islice(fresh, _FRESH_IN_TURN), *islice(backlog, 1)]:
+            yield from some

@@ -1,0 +1,321 @@
+"""Rows of the kind `columns`: JSON and Arrow batches as the columns of a schema, and what does not fit them.
+
+Batches of JSON are read by Arrow at once. A batch with a row that Arrow does not take for this schema is
+read row by row, so that one value that does not fit costs its own batch, and each row keeps what fits.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from ingest.columns import Column
+from spark.frames.options import Evolution
+from spark.frames.schema import METADATA, RESCUED, Unfit, finished, fitted, type_of
+
+_BRACE: Final = ord("{")
+_RAW_ROW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class NewColumns(Exception):
+    """Rows have columns that the schema does not have; the types are Arrow's."""
+
+    def __init__(self, columns: list[tuple[str, Any]]) -> None:
+        super().__init__(", ".join(name for name, _ in columns))
+        self.columns = columns
+
+
+@dataclass(frozen=True, slots=True)
+class BadColumnRow:
+    """A row that has no columns, or one whose value fits its column nowhere."""
+
+    row: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The data columns of some rows, `rescued` the JSON of what did not fit; `bad` rows are left out.
+
+    `kept` are the rows that are there, in the order they came; None: all.
+    """
+
+    arrays: list[Any]
+    rescued: Any | None
+    bad: tuple[BadColumnRow, ...] = ()
+    kept: Any | None = None
+
+
+class ColumnReader:
+    """Makes columns of one schema. `fields` are those of the data: no partition column, nothing rescued.
+
+    `ignored` are members of rows in whose place a partition column stands.
+    `has_rescue`: what does not fit goes into `_rescued_data`; without it a value that does not fit makes
+    its row a bad one, and columns of which the schema knows nothing are left out where it was given by the
+    user.
+    """
+
+    def __init__(
+        self,
+        fields: list[Any],
+        *,
+        ignored: frozenset[str],
+        has_rescue: bool,
+        is_inferred: bool,
+        evolution: Evolution,
+        is_text: bool,
+    ) -> None:
+        self._fields = fields
+        self._names = {field.name for field in fields} | ignored
+        self._has_rescue = has_rescue
+        self._refuses_new = is_inferred and evolution is not Evolution.RESCUE
+        self._sees_new = has_rescue or self._refuses_new
+        self._is_text = is_text
+        self._parse = self._parse_options()
+
+    # -- rows of JSON
+    # ------------------------------------------------------------------------------------------
+
+    def of_json(self, values: Column) -> Columns:
+        """The columns of these rows; NewColumns where the schema refuses what it does not have."""
+        if len(values):
+            arrays = self._at_once(values)
+            if arrays is not None:
+                return Columns(arrays, None)
+        return self._row_by_row(values)
+
+    def _parse_options(self) -> Any | None:
+        """What Arrow needs to know; None where it has no way to read a column's type from JSON."""
+        read = []
+        for field in self._fields:
+            kind = _read_as(field.type)
+            if kind is None:
+                return None
+            read.append(pa.field(field.name, kind))
+        if self._is_text:
+            return None
+        return pj.ParseOptions(
+            explicit_schema=pa.schema(read),
+            newlines_in_values=False,
+            unexpected_field_behavior="infer" if self._sees_new else "ignore",
+        )
+
+    def _at_once(self, values: Column) -> list[Any] | None:  # noqa: PLR0911  # each a reason to look closer
+        """The columns as Arrow reads them; None where rows have to be looked at one by one."""
+        octets = np.frombuffer(values.buffer, np.uint8)
+        # Arrow 26 ends the process at a row that is `null`, so what is no object is kept from it.
+        if self._parse is None or bool((values.lengths <= 0).any()):
+            return None
+        if not bool((octets[values.starts] == _BRACE).all()):
+            return None
+        content = _lines(values)
+        reading = pj.ReadOptions(use_threads=False, block_size=len(content) + 1)
+        try:
+            table = pj.read_json(pa.BufferReader(content), read_options=reading, parse_options=self._parse)
+        except pa.ArrowException:
+            return None
+        if table.num_rows != len(values):
+            return None
+        if self._sees_new and any(name not in self._names for name in table.column_names):
+            return None
+        arrays = []
+        for field in self._fields:
+            array = _combined(table.column(field.name))
+            if not array.type.equals(field.type):
+                if pa.types.is_nested(field.type):
+                    # A struct has members that the column does not have.
+                    return None
+                try:
+                    array = array.cast(field.type)
+                except pa.ArrowException:
+                    return None
+            arrays.append(array)
+        return arrays
+
+    def _row_by_row(self, values: Column) -> Columns:
+        columns: list[list[Any]] = [[] for _ in self._fields]
+        rescued: list[str | None] = []
+        bad: list[BadColumnRow] = []
+        kept: list[int] = []
+        new: dict[str, bytes] = {}
+        for row, raw in enumerate(values.each(0, len(values))):
+            members = _members(raw)
+            if members is None:
+                bad.append(BadColumnRow(row, "the row is not a JSON object, so it has no columns"))
+                continue
+            found, misfits = self._row(members)
+            unknown = {name: bytes(value) for name, value in members.items() if name not in self._names}
+            if unknown and self._refuses_new:
+                new.update({name: value for name, value in unknown.items() if name not in new})
+            if misfits and not self._has_rescue:
+                name = next(iter(misfits))
+                bad.append(BadColumnRow(row, f"the value of the column {name!r} is not one of its type"))
+                continue
+            for column, value in zip(columns, found, strict=True):
+                column.append(value)
+            rescued.append(_rescue_text({**misfits, **unknown}) if self._has_rescue else None)
+            kept.append(row)
+        if new:
+            raise NewColumns(
+                [(name, finished(type_of(msgspec.json.decode(raw)))) for name, raw in new.items()]
+            )
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
+        return Columns(
+            arrays,
+            pa.array(rescued, pa.string()) if any(rescued) else None,
+            tuple(bad),
+            np.array(kept, np.int64) if bad else None,
+        )
+
+    def _row(self, members: dict[str, msgspec.Raw]) -> tuple[list[Any], dict[str, bytes]]:
+        """The values of a row, null for what does not fit, and the JSON of that."""
+        found: list[Any] = []
+        misfits: dict[str, bytes] = {}
+        for field in self._fields:
+            raw = members.get(field.name)
+            if raw is None:
+                found.append(None)
+                continue
+            try:
+                found.append(fitted(bytes(raw), field.type, is_text=self._is_text))
+            except Unfit:
+                found.append(None)
+                misfits[field.name] = bytes(raw)
+        return found, misfits
+
+    # -- rows of Arrow
+    # -----------------------------------------------------------------------------------------
+
+    def of_arrow(self, batch: Any) -> Columns:
+        """The same for a batch of Arrow, of Parquet: by column, and by row where a value does not fit."""
+        unknown = [name for name in batch.schema.names if name not in self._names]
+        if unknown and self._refuses_new:
+            raise NewColumns([(name, finished(batch.schema.field(name).type)) for name in unknown])
+        rescues: list[tuple[str, Any]] = []
+        arrays = []
+        for field in self._fields:
+            index = batch.schema.get_field_index(field.name)
+            if index < 0:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            array = batch.column(index)
+            cast = _cast(array, field.type)
+            if cast is None:
+                cast, misfits = _cast_each(array, field.type)
+                rescues.append((field.name, misfits))
+            arrays.append(cast)
+        if not self._has_rescue:
+            bad = _misfitting(rescues, batch.num_rows)
+            if bad:
+                kept = np.delete(np.arange(batch.num_rows), [each.row for each in bad])
+                return Columns([array.take(pa.array(kept)) for array in arrays], None, bad, kept)
+            return Columns(arrays, None)
+        rescues += [(name, batch.column(batch.schema.get_field_index(name))) for name in unknown]
+        return Columns(arrays, _rescue_texts(rescues, batch.num_rows))
+
+
+def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:
+    """The members of a row, as they were written; None for what is no object."""
+    if raw is None:
+        return None
+    try:
+        return _RAW_ROW.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def _rescue_text(values: dict[str, bytes]) -> str | None:
+    """A JSON object of these members."""
+    if not values:
+        return None
+    members = b",".join(msgspec.json.encode(name) + b":" + raw for name, raw in values.items())
+    return (b"{" + members + b"}").decode()
+
+
+def _rescue_texts(rescues: list[tuple[str, Any]], count: int) -> Any | None:
+    """For each row the JSON of what these columns have in it; None where no row has anything."""
+    if not rescues or all(column.null_count == len(column) for _, column in rescues):
+        return None
+    texts: list[str | None] = []
+    lists = [(name, column.to_pylist()) for name, column in rescues]
+    for row in range(count):
+        members = {
+            name: msgspec.json.encode(values[row], enc_hook=str)
+            for name, values in lists
+            if values[row] is not None
+        }
+        texts.append(_rescue_text(members))
+    return pa.array(texts, pa.string())
+
+
+def _misfitting(rescues: list[tuple[str, Any]], count: int) -> tuple[BadColumnRow, ...]:
+    bad: dict[int, str] = {}
+    for name, column in rescues:
+        for row in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            bad.setdefault(row, f"the value of the column {name!r} is not one of its type")
+    assert all(row < count for row in bad)
+    return tuple(BadColumnRow(row, message) for row, message in sorted(bad.items()))
+
+
+def _cast(array: Any, kind: Any) -> Any | None:
+    """The array in this type, None where a value is not one of it."""
+    if array.type.equals(kind):
+        return array
+    try:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        return array.cast(kind)
+    except pa.ArrowException:
+        return None
+
+
+def _cast_each(array: Any, kind: Any) -> tuple[Any, Any]:
+    """The array in this type with null for what is not one of it, and what that was."""
+    values: list[Any] = []
+    misfits = np.zeros(len(array), bool)
+    for row in range(len(array)):
+        one = _cast(array.slice(row, 1), kind)
+        misfits[row] = one is None
+        values.append(pa.nulls(1, kind) if one is None else one)
+    left = pc.if_else(pa.array(misfits), array, pa.scalar(None, array.type))
+    return pa.concat_arrays(values) if values else pa.nulls(0, kind), left
+
+
+def _read_as(kind: Any) -> Any | None:
+    """The type as which Arrow reads a column of JSON before it is cast; None where there is none."""
+    if pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        fields = [(field.name, _read_as(field.type)) for field in kind]
+        return None if any(each is None or each != kind.field(name).type for name, each in fields) else kind
+    if pa.types.is_list(kind):
+        return kind if _read_as(kind.value_type) == kind.value_type else None
+    if pa.types.is_map(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
+        return None
+    return kind
+
+
+def _lines(values: Column) -> bytes | memoryview:
+    """The rows with a line feed at least between them: as they lie in the buffer, where they lie so."""
+    starts, ends = values.starts, values.starts + values.lengths
+    view = memoryview(values.buffer)
+    octets = np.frombuffer(values.buffer, np.uint8)
+    gaps = starts[1:] - ends[:-1]
+    if bool((gaps == 1).all()) and bool((octets[ends[:-1]] == ord("\n")).all()):
+        return view[int(starts[0]) : int(ends[-1])]
+    return b"\n".join(
+        bytes(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+
+
+def _combined(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def data_fields(schema: Any, partition_names: frozenset[str]) -> list[Any]:
+    """The fields of the data: all but what comes of the key, of what did not fit and of the object."""
+    return [field for field in schema if field.name not in {RESCUED, METADATA} | partition_names]

@@ -1,0 +1,243 @@
+"""The discovery log of a query: the objects of each batch, durable before Spark learns of it."""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+import structlog
+
+from ingest.catalogue import Baseline
+from ingest.clock import wall_ms
+from ingest.errors import FrameRefused
+from ingest.model.objects import ObjectId
+from spark.frames.log_entries import (
+    ENTRIES,
+    FAN_IN,
+    KNOWN,
+    VERSION,
+    Entry,
+    Identities,
+    KnownObjects,
+    LogFiles,
+    LoggedObject,
+    Span,
+    decode_entry,
+    due_snapshots,
+    encode_entry,
+    encode_snapshot,
+    entry_name,
+    identity,
+    log_files,
+    snapshot_identities,
+    snapshot_objects,
+    snapshot_table,
+    snapshot_tables,
+)
+from spark.frames.log_store import LogStore
+
+_LOG = structlog.get_logger(__name__)
+
+_ABOUT: Final = "log.json"
+_COMMITTED: Final = "committed.json"
+_READ_AGAIN: Final = 5
+
+
+class LogAbout(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log was made for. `id` is in every offset, so that a checkpoint of another log is noticed.
+
+    The baseline is that of the first start: `existing_before_ms` with `include.existing=false`, and
+    `native.start.key`.
+    """
+
+    version: int
+    id: str
+    bucket: str
+    prefix: str
+    made_ms: int
+    existing_before_ms: int | None = None
+    start_key: str | None = None
+    uploads: dict[str, int] = {}
+
+    @property
+    def baseline(self) -> Baseline:
+        """What the first start left to the past."""
+        return Baseline(
+            existing_before_ms=self.existing_before_ms, start_key=self.start_key, uploads=self.uploads
+        )
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """The last batch that Spark has said to be done."""
+
+    batch: int
+    at_ms: int
+
+
+class DiscoveryLog:
+    """One log, of which this object is the writer. Used by one thread at a time."""
+
+    def __init__(self, store: LogStore, about: LogAbout) -> None:
+        self._store = store
+        self._writer = uuid.uuid4().hex
+        self.about = about
+        self.known = KnownObjects()
+        """What was in the log when it was opened; `Discovery` adds what comes."""
+        self.last = 0
+        """The last batch, 0 before the first."""
+        found = read_committed(store)
+        self.committed = 0 if found is None else found.batch
+        """The last batch that Spark has said to be done."""
+        self._spans: tuple[Span, ...] = ()
+        self._compacted = 0
+        self._load()
+
+    @classmethod
+    def open(
+        cls, store: LogStore, *, bucket: str, prefix: str, baseline: Callable[[], Baseline]
+    ) -> "DiscoveryLog":
+        """The log at this place, made where there is none; `baseline` is called then.
+
+        FrameRefused for a log of another bucket or prefix.
+        """
+        about = read_about(store)
+        if about is None:
+            first = baseline()
+            made = LogAbout(
+                version=VERSION,
+                id=uuid.uuid4().hex,
+                bucket=bucket,
+                prefix=prefix,
+                made_ms=wall_ms(),
+                existing_before_ms=first.existing_before_ms,
+                start_key=first.start_key,
+                uploads=dict(first.uploads),
+            )
+            store.create(_ABOUT, msgspec.json.encode(made))
+            about = read_about(store)
+            assert about is not None, "it was there, or has just been made"
+        if (about.bucket, about.prefix) != (bucket, prefix):
+            raise FrameRefused(
+                f"The discovery log at {store.where} is of s3://{about.bucket}/{about.prefix}, and the "
+                "query reads "
+                f"s3://{bucket}/{prefix}: give this query a state.path of its own."
+            )
+        return cls(store, about)
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return self._store.where
+
+    def append(self, objects: Iterable[LoggedObject]) -> int:
+        """The number of a new batch of these objects, which is durable; FrameRefused where it is taken."""
+        batch = self.last + 1
+        entry = Entry(
+            version=VERSION, batch=batch, writer=self._writer, made_ms=wall_ms(), objects=tuple(objects)
+        )
+        if not self._store.create(entry_name(batch), encode_entry(entry)):
+            found = self._store.read(entry_name(batch))
+            # A call that was not answered may have been done.
+            if found is None or decode_entry(found, self._place(batch)).writer != self._writer:
+                raise FrameRefused(
+                    f"Batch {batch} of the discovery log at {self.where} was written by another query: two "
+                    "queries "
+                    "run on one state.path. Stop one of them, or give it a state.path of its own."
+                )
+        self.last = batch
+        return batch
+
+    def objects(self, batch: int) -> tuple[LoggedObject, ...]:
+        """The objects of a batch, for ever the same; FrameRefused when the log has no such batch."""
+        for _ in range(_READ_AGAIN):
+            for span in self._spans:
+                if span.first <= batch <= span.last and (content := self._store.read(span.name)) is not None:
+                    return snapshot_objects(content, batch)
+            found = self._store.read(entry_name(batch))
+            if found is not None:
+                return decode_entry(found, self._place(batch)).objects
+            # Compacted meanwhile, by the query that this one only looks at.
+            self._spans = self._files().spans
+        raise FrameRefused(
+            f"The discovery log at {self.where} has no batch {batch}: it ends at {self.last}. It is older "
+            "than "
+            "the checkpoint of the query: restore both from the same backup."
+        )
+
+    def commit(self, batch: int) -> None:
+        """Note that Spark has done this batch, and compact what is due."""
+        self.committed = batch
+        self._store.replace(_COMMITTED, msgspec.json.encode(Committed(batch=batch, at_ms=wall_ms())))
+        if self.last - self._compacted >= FAN_IN:
+            self.compact()
+
+    def compact(self) -> None:
+        """Write the snapshots that are due, then remove what they hold."""
+        files = self._files()
+        for span, smaller in due_snapshots(files):
+            names = [one.name for one in smaller] or [
+                entry_name(batch) for batch in range(span.first, span.last + 1)
+            ]
+            tables = self._merged(smaller) if smaller else self._of_entries(span)
+            self._store.create(span.name, encode_snapshot(tables))
+            self._spans = (*(one for one in self._spans if not span.holds(one)), span)
+            self._store.remove(names)
+            _LOG.info("discovery_log_compacted", log=self.where, first=span.first, last=span.last)
+            self._compacted = span.last
+        self._store.remove(files.stale)
+
+    def _load(self) -> None:
+        files = self._files()
+        self._spans = files.spans
+        found: list[Identities] = []
+        for span in files.spans:
+            content = self._store.read(span.name)
+            if content is None:
+                raise FrameRefused(f"{self.where}/{span.name} is gone: another query compacts this log.")
+            found.append(snapshot_identities(content))
+        self.known.add_sorted(found)
+        for batch in files.entries:
+            self.known.add(identity(ObjectId("", one.key, one.etag)) for one in self.objects(batch))
+        self.last = files.last
+        self._compacted = files.spans[-1].last if files.spans else 0
+
+    def _files(self) -> LogFiles:
+        return log_files([*self._store.names(KNOWN), *self._store.names(ENTRIES)], self.where)
+
+    def _of_entries(self, span: Span) -> Iterator[object]:
+        for batch in range(span.first, span.last + 1):
+            content = self._store.read(entry_name(batch))
+            if content is None:
+                raise FrameRefused(f"{self._place(batch)} is gone: another query compacts this log.")
+            yield snapshot_table([decode_entry(content, self._place(batch))])
+
+    def _merged(self, spans: Iterable[Span]) -> Iterator[object]:
+        for span in spans:
+            content = self._store.read(span.name)
+            if content is None:
+                raise FrameRefused(f"{self.where}/{span.name} is gone: another query compacts this log.")
+            yield from snapshot_tables(content)
+
+    def _place(self, batch: int) -> str:
+        return f"{self.where}/{entry_name(batch)}"
+
+
+def read_about(store: LogStore) -> LogAbout | None:
+    """What the log was made for, None where there is none; FrameRefused for another file."""
+    content = store.read(_ABOUT)
+    if content is None:
+        return None
+    try:
+        return msgspec.json.decode(content, type=LogAbout)
+    except msgspec.DecodeError as error:
+        raise FrameRefused(
+            f"{store.where}/{_ABOUT} does not describe a discovery log ({error}): give the query a "
+            "state.path of "
+            "its own."
+        ) from error
+
+
+def read_committed(store: LogStore) -> Committed | None:
+    """The last batch that is done, None before the first."""
+    content = store.read(_COMMITTED)
+    return None if content is None else msgspec.json.decode(content, type=Committed)

@@ -1,0 +1,157 @@
+"""The schema of a read without one: from the schema file at `state.path`, else from samples."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    _parse_datatype_json_string,
+)
+
+from ingest.errors import FrameRefused, HeadraceError
+from ingest.model.objects import S3Object
+from ingest.settings.choices import InputFormat
+from spark.formats import DECODERS, DecodeOptions, detected, parquet
+from spark.formats.parquet_int96 import Int96Type
+from spark.frames.log_store import LogStore
+from spark.frames.options import FramesSettings
+from spark.frames.schema import METADATA, RESCUED, columns_of_rows, finished, merged_schema
+from spark.reader import S3Source
+from spark.s3 import S3Calls
+
+_SCHEMA: Final = "schema.json"
+_ROWS: Final = 1000
+
+PARTITION_COLUMNS: Final = {
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "start_offset": LongType(),
+    "timestamp": TimestampType(),
+}
+"""Columns that come of the key, by the template's names."""
+
+METADATA_FIELD: Final = StructField(
+    METADATA,
+    StructType()
+    .add("bucket", "string")
+    .add("key", "string")
+    .add("version_id", "string")
+    .add("etag", "string")
+    .add("size", "long")
+    .add("last_modified", "timestamp")
+    .add("position", "string")
+    .add("topic", "string")
+    .add("partition", "integer")
+    .add("start_offset", "long")
+    .add("timestamp", "timestamp"),
+)
+
+RECORDS: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField(
+            "headers",
+            ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        ),
+        StructField("timestamp", TimestampType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        METADATA_FIELD,
+    ]
+)
+"""The columns of `rows=records`."""
+
+
+def kept_schema(store: LogStore) -> StructType | None:
+    """The data columns that were inferred before, None where there are none."""
+    content = store.read(_SCHEMA)
+    if content is None:
+        return None
+    try:
+        found = _parse_datatype_json_string(content.decode())
+    except (ValueError, KeyError) as error:
+        raise FrameRefused(
+            f"{store.where}/{_SCHEMA} is not a schema of Spark ({error}): remove it to have it inferred "
+            "again."
+        ) from error
+    assert isinstance(found, StructType)
+    return found
+
+
+def keep_schema(store: LogStore, schema: StructType) -> StructType:
+    """The schema that is kept: this one, unless another query of the log was first."""
+    if store.create(_SCHEMA, schema.json().encode()):
+        return schema
+    return kept_schema(store) or schema
+
+
+def add_columns(store: LogStore, columns: Iterable[tuple[str, Any]]) -> None:
+    """Have these columns in the schema that is kept, at its end."""
+    known = kept_schema(store) or StructType([])
+    fields = list(known.fields)
+    names = set(known.fieldNames())
+    fields += [StructField(name, from_arrow_type(kind)) for name, kind in columns if name not in names]
+    store.replace(_SCHEMA, StructType(fields).json().encode())
+
+
+def inferred_schema(
+    settings: FramesSettings, calls: S3Calls, samples: Iterable[S3Object], *, left_out: frozenset[str]
+) -> StructType:
+    """The columns of these objects, types widened; FrameRefused where there is nothing to see them in.
+
+    `left_out` are columns that come of the key.
+    """
+    columns: list[tuple[str, Any]] = []
+    is_any = False
+    for found in samples:
+        is_any = True
+        try:
+            columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found)))
+        except HeadraceError as error:
+            raise FrameRefused(f"No schema can be inferred: {error}") from error
+    columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | {RESCUED}]
+    if not columns:
+        why = "no object there has columns" if is_any else "there is no object yet"
+        raise FrameRefused(
+            f"No schema can be inferred from {settings.url}: {why}. Give one with .schema(..), or correct "
+            "the "
+            "prefix and the filters."
+        )
+    return from_arrow_schema(pa.schema(columns))
+
+
+def arrow_schema_of(schema: StructType) -> Any:
+    """The Arrow schema in which Spark expects the rows of a data source."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, Any]]:
+    given = settings.shared.format
+    options = DecodeOptions(format=given)
+    found = detected.detected(source) if given.input_format is InputFormat.AUTO else given.input_format
+    if found is None:
+        return []
+    if found is InputFormat.PARQUET:
+        schema = parquet.arrow_schema(source, options=options)
+        return [(field.name, _spark_type(field.type)) for field in schema]
+    return columns_of_rows(islice(_rows(source, given.input_format, options), _ROWS))
+
+
+def _spark_type(kind: Any) -> Any:
+    return pa.timestamp("us", "UTC") if isinstance(kind, Int96Type) else kind
+
+
+def _rows(source: S3Source, input_format: InputFormat, options: DecodeOptions) -> Iterator[bytes]:
+    for batch in DECODERS[input_format](source, None, options=options):
+        yield from (row for row in batch.values.each(0, len(batch)) if row is not None)

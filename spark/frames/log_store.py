@@ -1,0 +1,243 @@
+"""Where a discovery log is: a directory, or a prefix of S3; a name is taken by one writer only in both."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+
+from ingest.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
+from ingest.settings.settings import S3Settings
+from spark.s3.client import new_s3_client
+from spark.s3.errors import BOTOCORES, answer_of, translate_s3
+from spark.s3.retries import attempted
+
+_TAKEN: Final = 412
+_CONFLICT: Final = 409
+_DELETED_AT_ONCE: Final = 1000
+
+
+class LogStore(Protocol):
+    """Small files by name, `/` between folder and file. FrameRefused in a sentence that names the place."""
+
+    where: str
+    """The place, for messages."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file that is not there, whole and durable; False when it is there."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file, whole and durable, over what is there."""
+
+    def read(self, name: str) -> bytes | None:
+        """The file, None when it is not there."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, `folder/` before each."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Have these files gone; those that are gone already are passed over."""
+
+
+def log_store(path: str, s3: S3Settings) -> LogStore:
+    """The store at `state.path`; S3 is reached as the bucket of the objects is."""
+    parts = urlsplit(path)
+    if parts.scheme in {"s3", "s3a", "s3n"}:
+        return S3Store(s3, bucket=parts.netloc, prefix=parts.path.strip("/"))
+    if parts.scheme in {"", "file"}:
+        return DirectoryStore(Path(parts.path if parts.scheme else path))
+    raise FrameRefused(
+        f"state.path = {path!r}: expected a directory that all drivers of the query see, or "
+        "s3://bucket/prefix."
+    )
+
+
+class DirectoryStore:
+    """A directory; files appear by hard link, which only one writer gets, or by rename."""
+
+    def __init__(self, root: Path) -> None:
+        self.where = str(root)
+        self._root = root
+
+    def create(self, name: str, content: bytes) -> bool:
+        """As of the protocol."""
+        with self._explained():
+            with self._temporary(name, content) as written:
+                try:
+                    os.link(written, self._root / name)
+                except FileExistsError:
+                    return False
+            self._sync(name)
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        """As of the protocol."""
+        with self._explained():
+            with self._temporary(name, content) as written:
+                written.replace(self._root / name)
+            self._sync(name)
+
+    def read(self, name: str) -> bytes | None:
+        """As of the protocol."""
+        with self._explained():
+            try:
+                return (self._root / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str) -> list[str]:
+        """As of the protocol."""
+        with self._explained():
+            try:
+                found = [path.name for path in (self._root / folder).iterdir()]
+            except FileNotFoundError:
+                return []
+        return sorted(f"{folder}/{name}" for name in found if not name.startswith("."))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """As of the protocol."""
+        with self._explained():
+            for name in names:
+                (self._root / name).unlink(missing_ok=True)
+
+    def _explained(self) -> "_Explained":
+        return _Explained(self.where)
+
+    def _temporary(self, name: str, content: bytes) -> "_Temporary":
+        folder = (self._root / name).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        return _Temporary(folder / f".{uuid.uuid4().hex}", content)
+
+    def _sync(self, name: str) -> None:
+        descriptor = os.open((self._root / name).parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class _Temporary:
+    """A file that is written and durable, gone afterwards."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._content = content
+
+    def __enter__(self) -> Path:
+        with self._path.open("xb") as file:
+            file.write(self._content)
+            file.flush()
+            os.fsync(file.fileno())
+        return self._path
+
+    def __exit__(self, *_error: object) -> None:
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+
+
+class _Explained:
+    """Around all calls to the file system: what it refuses, as a sentence."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            raise FrameRefused(
+                f"state.path = {self._where!r} may not be read and written ({error.strerror or error}): "
+                "name a "
+                "directory that the user of Spark's driver may write to, on a file system with hard links."
+            ) from error
+
+
+class S3Store:
+    """A prefix of a bucket; a name is taken by `If-None-Match`."""
+
+    def __init__(self, s3: S3Settings, *, bucket: str, prefix: str) -> None:
+        self.where = f"s3://{bucket}/{prefix}".rstrip("/")
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._backoff = s3.backoff
+        self._client = new_s3_client(s3).client
+
+    def create(self, name: str, content: bytes) -> bool:
+        """As of the protocol. After a call without an answer the name may be taken by the caller itself."""
+
+        def put() -> bool:
+            try:
+                self._client.put_object(
+                    Bucket=self._bucket, Key=self._key(name), Body=content, IfNoneMatch="*"
+                )
+            except ClientError as error:
+                if answer_of(error)[1] in {_TAKEN, _CONFLICT}:
+                    return False
+                raise
+            return True
+
+        return bool(self._called(put))
+
+    def replace(self, name: str, content: bytes) -> None:
+        """As of the protocol."""
+        self._called(partial(self._client.put_object, Bucket=self._bucket, Key=self._key(name), Body=content))
+
+    def read(self, name: str) -> bytes | None:
+        """As of the protocol."""
+
+        def get() -> bytes:
+            with self._client.get_object(Bucket=self._bucket, Key=self._key(name))["Body"] as body:
+                content: bytes = body.read()
+                return content
+
+        try:
+            content: bytes = self._called(get)
+        except ObjectMissing:
+            return None
+        return content
+
+    def names(self, folder: str) -> list[str]:
+        """As of the protocol."""
+        prefix, found = self._key(f"{folder}/"), []
+        given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
+        while True:
+            page = self._called(partial(self._client.list_objects_v2, **given))
+            found += [entry["Key"].removeprefix(self._prefix) for entry in page.get("Contents", ())]
+            if not page.get("IsTruncated"):
+                return found
+            given["ContinuationToken"] = page["NextContinuationToken"]
+
+    def remove(self, names: Iterable[str]) -> None:
+        """As of the protocol."""
+        keys = [{"Key": self._key(name)} for name in names]
+        for begin in range(0, len(keys), _DELETED_AT_ONCE):
+            some = {"Objects": keys[begin : begin + _DELETED_AT_ONCE], "Quiet": True}
+            self._called(partial(self._client.delete_objects, Bucket=self._bucket, Delete=some))
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def _called(self, call: Callable[[], Any]) -> Any:
+        def translated() -> Any:
+            try:
+                return call()
+            except BOTOCORES as error:
+                raise translate_s3(error, what=self.where) from error
+
+        try:
+            return attempted(translated, self._backoff)
+        except ObjectMissing:
+            raise
+        except (AccessDenied, ObjectForbidden) as error:
+            raise FrameRefused(
+                f"state.path = {self.where!r} may not be read and written: {error} It needs s3:GetObject, "
+                "s3:PutObject, s3:DeleteObject and s3:ListBucket."
+            ) from error
+        except HeadraceError as error:
+            raise FrameRefused(f"state.path = {self.where!r} is out of reach: {error}") from error

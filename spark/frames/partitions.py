@@ -1,0 +1,89 @@
+"""The splits of a batch, and which of them one task reads."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from ingest.errors import ObjectError
+from ingest.model.objects import Route, S3Object
+from ingest.model.slot_protocol import Split
+from spark.formats import SPLITTERS, DecodeOptions
+from spark.frames.options import FramesSettings
+from spark.reader import S3Source
+from spark.s3 import S3Calls
+
+# What a small object costs beside its bytes, in bytes.
+_OPEN_COST: Final = 256 * 1024
+_LEAST_BYTES: Final = 4 * 1024 * 1024
+
+
+class FramePartition(InputPartition):
+    """What one task reads. `is_begun`: an earlier run of the query may have read some of it already."""
+
+    def __init__(self, splits: tuple[Split, ...], *, batch: int, is_begun: bool) -> None:
+        self.splits = splits
+        self.batch = batch
+        self.is_begun = is_begun
+
+
+def splits_of(found: S3Object, route: Route, cuts: Sequence[int] = ()) -> list[Split]:
+    """The splits of an object that is cut there; itself where it is not cut."""
+    if not cuts:
+        return [Split(object=found, route=route)]
+    return [Split(object=found, route=route, begin=begin, end=end) for begin, end in pairwise(cuts)]
+
+
+def partitioned(
+    splits: Iterable[Split], *, tasks: int, split_bytes: int, batch: int = 0, is_begun: bool = False
+) -> list[FramePartition]:
+    """Partitions of about the same weight, `tasks` of them where there is enough to do; order is kept.
+
+    The same splits give the same partitions.
+    """
+    weighed = [(split, _weight(split)) for split in splits]
+    total = sum(weight for _, weight in weighed)
+    most = min(max(_LEAST_BYTES, -(-total // max(tasks, 1))), split_bytes)
+    partitions: list[FramePartition] = []
+    current: list[Split] = []
+    held = 0
+    for split, weight in weighed:
+        if current and held + weight > most:
+            partitions.append(FramePartition(tuple(current), batch=batch, is_begun=is_begun))
+            current, held = [], 0
+        current.append(split)
+        held += weight
+    if current:
+        partitions.append(FramePartition(tuple(current), batch=batch, is_begun=is_begun))
+    return partitions
+
+
+def _weight(split: Split) -> int:
+    if split.begin is None or split.end is None:
+        return split.object.size + _OPEN_COST
+    # Cuts are bytes or row groups: about the same part of the object each, as their splitter made them.
+    span = split.end - split.begin
+    return min(split.object.size, span if span > _OPEN_COST else split.object.size) + _OPEN_COST
+
+
+def pieces_wanted(found: S3Object, split_bytes: int) -> int:
+    """Into how many splits to cut an object, 0 for one that stays whole."""
+    return -(-found.size // split_bytes) if found.size > split_bytes else 0
+
+
+def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
+    """Where an object is split; nowhere when it is small, or its format does not allow it."""
+    wanted = pieces_wanted(found, settings.split_bytes)
+    given = settings.shared.format
+    if not wanted or given.restore is not None:
+        return ()
+    splitter = SPLITTERS.get(given.input_format)
+    if splitter is None:
+        return ()
+    try:
+        source = S3Source(calls, found)
+        return splitter(source, wanted, options=DecodeOptions(format=given)) or ()
+    except ObjectError:
+        # The task that reads it finds the same, and says so.
+        return ()

@@ -1,0 +1,372 @@
+"""A task of a read: its splits as Arrow batches, bad rows, and objects that are not what they were."""
+
+import base64
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from ingest.errors import (
+    FrameRefused,
+    HeadraceError,
+    InvalidObject,
+    ObjectCorrupt,
+    ObjectMissing,
+    ObjectSuperseded,
+    TopicMissing,
+)
+from ingest.kafka.output_topics import OutputTopic
+from ingest.model.positions import Position, RowPosition, position_as_dict
+from ingest.model.slot_protocol import Split
+from ingest.settings.choices import InputFormat, Tolerance
+from ingest.settings.settings import S3Settings
+from spark.formats import DecodeOptions, detected, parquet
+from spark.formats.parquet_int96 import Int96Type, int96_microseconds
+from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
+from spark.frames.inference import PARTITION_COLUMNS, add_columns
+from spark.frames.log_entries import identity
+from spark.frames.log_store import LogStore, log_store
+from spark.frames.options import Evolution, FramesSettings, OnSuperseded, Rows
+from spark.frames.partitions import FramePartition
+from spark.frames.record_rows import constant, metadata_array, position_texts, record_batch, topic_of
+from spark.frames.schema import METADATA, RESCUED
+from spark.producer.topic_limits import TopicLimits
+from spark.reader import Prefetch, RateLimiter, S3Source
+from spark.rows import BadRow, RowBatch
+from spark.s3 import S3Calls, new_s3_calls
+from spark.source.decoding import Decoding
+
+_LOG = structlog.get_logger(__name__)
+
+BAD: Final = "bad"
+_MOMENT: Final = pa.timestamp("us", "UTC")
+
+
+@functools.cache
+def s3_calls(settings: S3Settings) -> S3Calls:
+    """The process's client for these settings, kept for its later tasks."""
+    return new_s3_calls(settings)
+
+
+class _NoBroker:
+    """No topic limits the rows of a frame."""
+
+    def get(self, name: str, /) -> OutputTopic:
+        """No topic is known."""
+        raise TopicMissing(name)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What a task needs. `schema` is the Arrow schema of the frame; `is_inferred`: nobody gave it."""
+
+    settings: FramesSettings
+    schema: Any
+    template_names: frozenset[str]
+    is_inferred: bool
+
+    def read(self, partition: FramePartition) -> Iterator[Any]:
+        """The rows of the partition as Arrow batches; FrameRefused names object and fix."""
+        if not partition.splits:
+            return
+        settings = self.settings
+        run = _Reading(self, partition)
+        try:
+            calls = s3_calls(settings.shared.s3)
+            sources = Prefetch(
+                calls, partition.splits, RateLimiter(None), streams=run.decoding.streams and not run.is_ranged
+            )
+        except HeadraceError as error:
+            raise FrameRefused(str(error)) from error
+        try:
+            for split in partition.splits:
+                yield from run.split(sources.next(), split)
+        finally:
+            sources.close()
+        run.keep_bad_rows()
+
+
+class _Reading:
+    """One partition while it is read."""
+
+    def __init__(self, task: ReadTask, partition: FramePartition) -> None:
+        settings = task.settings
+        self._task = task
+        self._settings = settings
+        self._partition = partition
+        self._schema = task.schema
+        self._has_metadata = METADATA in task.schema.names
+        self.decoding = Decoding(settings.shared.format, TopicLimits(_NoBroker()))
+        self.is_ranged = (
+            settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
+        )
+        self._bad: list[dict[str, Any]] = []
+        self._from_key = frozenset(task.template_names & PARTITION_COLUMNS.keys())
+        self._reader: ColumnReader | None = None
+        self._text_reader: ColumnReader | None = None
+        if settings.rows is Rows.COLUMNS:
+            self._reader = self._column_reader(is_text=False)
+
+    def split(self, source: S3Source, split: Split) -> Iterator[Any]:
+        """The rows of one split."""
+        has_rows = False
+        try:
+            for batch in self._batches(source, split):
+                has_rows = has_rows or bool(batch.num_rows)
+                yield batch
+        except (ObjectMissing, ObjectSuperseded) as error:
+            self._leave_out(error, split, has_rows=has_rows)
+        except (ObjectCorrupt, InvalidObject) as error:
+            if self._settings.shared.errors.tolerance is Tolerance.NONE:
+                raise FrameRefused(
+                    f"{error} errors.tolerance=all keeps what could be read of it and notes the rest in "
+                    f"state.path/{BAD}."
+                ) from error
+            self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
+        except NewColumns as error:
+            raise self._refused(error, split) from error
+        except HeadraceError as error:
+            raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
+
+    def keep_bad_rows(self) -> None:
+        """Have the bad rows in a file that a repeated task writes again."""
+        if not self._bad:
+            return
+        first = self._partition.splits[0]
+        name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
+        content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
+        self._state().replace(f"{BAD}/{self._partition.batch:012d}/{name}.jsonl", content)
+
+    # -- rows
+    # --------------------------------------------------------------------------------------------------
+
+    def _batches(self, source: S3Source, split: Split) -> Iterator[Any]:
+        if split.object.size == 0 and not split.route.may_be_empty:
+            return
+        if self._settings.rows is Rows.RECORDS:
+            target = self.decoding.target(split)
+            for rows in self.decoding.decode(source, split):
+                self._take_bad(split, rows.bad)
+                yield from record_batch(rows, split, target, self._schema)
+            return
+        assert self._reader is not None, "rows are columns"
+        found = self._format_of(source)
+        if found is None:
+            return
+        if found is InputFormat.PARQUET:
+            options = DecodeOptions(format=self._settings.shared.format)
+            if not _has_unknown_types(parquet.arrow_schema(source, options=options)):
+                yield from self._of_parquet(source, split, options, self._reader)
+                return
+        reader = self._reader if found is not InputFormat.CSV else self._csv_reader()
+        for rows in self.decoding.decode(source, split):
+            self._take_bad(split, rows.bad)
+            yield from self._of_rows(rows, split, reader)
+
+    def _of_rows(self, rows: RowBatch, split: Split, reader: ColumnReader) -> Iterator[Any]:
+        if not len(rows):
+            return
+        columns = reader.of_json(rows.values)
+        for bad in columns.bad:
+            raw = rows.values.get(bad.row)
+            self._take_bad_row(split, rows.positions(bad.row), "not_columns", bad.message, raw)
+        positions = position_texts(rows) if self._has_metadata else None
+        if positions is not None and columns.kept is not None:
+            positions = positions.take(pa.array(columns.kept))
+        yield self._made(columns, split, positions)
+
+    def _of_parquet(
+        self, source: S3Source, split: Split, options: DecodeOptions, reader: ColumnReader
+    ) -> Iterator[Any]:
+        for at, batch in parquet.arrow_batches(source, options=options, begin=split.begin, end=split.end):
+            kept = np.arange(batch.num_rows)
+            whole = batch
+            try:
+                batch.validate(full=True)
+            except pa.ArrowInvalid:
+                kept = self._valid_rows(batch, at, split)
+                whole = batch.take(pa.array(kept))
+            columns = reader.of_arrow(_plain_times(whole))
+            for bad in columns.bad:
+                self._take_bad_row(
+                    split,
+                    RowPosition(at.group, at.row + int(kept[bad.row])),
+                    "not_columns",
+                    bad.message,
+                    None,
+                )
+            if columns.kept is not None:
+                kept = kept[columns.kept]
+            positions = _row_positions(at, kept) if self._has_metadata else None
+            yield self._made(columns, split, positions)
+
+    def _valid_rows(self, batch: Any, at: RowPosition, split: Split) -> Any:
+        """The rows of a batch that are what their types say; the others are bad ones."""
+        kept = []
+        for row in range(batch.num_rows):
+            try:
+                # Taken out, so that nothing of its neighbours is looked at.
+                batch.take(pa.array([row])).validate(full=True)
+                kept.append(row)
+            except pa.ArrowInvalid:
+                message = "a value of the row is not one of its column's type"
+                self._take_bad_row(split, RowPosition(at.group, at.row + row), "not_parquet", message, None)
+        return np.array(kept, np.int64)
+
+    def _made(self, columns: Columns, split: Split, positions: Any | None) -> Any:
+        """The batch in the frame's schema."""
+        data = iter(columns.arrays)
+        count = (
+            len(columns.arrays[0]) if columns.arrays else (0 if columns.kept is None else len(columns.kept))
+        )
+        arrays = []
+        for field in self._schema:
+            if field.name == METADATA and positions is not None:
+                arrays.append(metadata_array(split, positions, field.type))
+            elif field.name == RESCUED:
+                arrays.append(pa.nulls(count, field.type) if columns.rescued is None else columns.rescued)
+            elif field.name in self._from_key:
+                arrays.append(constant(_of_key(split, field.name), field.type, count))
+            else:
+                arrays.append(next(data))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _format_of(self, source: S3Source) -> InputFormat | None:
+        given = self._settings.shared.format.input_format
+        return detected.detected(source) if given is InputFormat.AUTO else given
+
+    def _column_reader(self, *, is_text: bool) -> ColumnReader:
+        fields = data_fields(self._schema, self._from_key)
+        return ColumnReader(
+            fields,
+            ignored=self._from_key,
+            has_rescue=RESCUED in self._schema.names,
+            is_inferred=self._task.is_inferred,
+            evolution=self._settings.evolution,
+            is_text=is_text,
+        )
+
+    def _csv_reader(self) -> ColumnReader:
+        if self._text_reader is None:
+            self._text_reader = self._column_reader(is_text=True)
+        return self._text_reader
+
+    # -- what goes wrong
+    # ---------------------------------------------------------------------------------------
+
+    def _take_bad(self, split: Split, rows: tuple[BadRow, ...]) -> None:
+        for bad in rows:
+            self._take_bad_row(split, bad.position, bad.reason, bad.message, bad.raw)
+
+    def _take_bad_row(
+        self, split: Split, position: Position, reason: str, message: str, raw: bytes | None
+    ) -> None:
+        if self._settings.shared.errors.tolerance is Tolerance.NONE:
+            where = msgspec.json.encode(position_as_dict(position)).decode()
+            raise FrameRefused(
+                f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. Correct the "
+                "object, or set "
+                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}."
+            )
+        self._note(split, position, reason=reason, message=message, raw=raw)
+
+    def _note(
+        self, split: Split, position: Position | None, *, reason: str, message: str, raw: bytes | None
+    ) -> None:
+        found = split.object
+        row: dict[str, Any] = {
+            "bucket": found.id.bucket,
+            "key": found.id.key,
+            "etag": found.id.etag,
+            "version_id": found.version_id,
+            "position": None if position is None else position_as_dict(position),
+            "reason": reason,
+            "message": message,
+        }
+        if raw is not None:
+            row["row"] = base64.b64encode(raw).decode()
+        self._bad.append(row)
+
+    def _leave_out(self, error: HeadraceError, split: Split, *, has_rows: bool) -> None:
+        """Pass over an object that is not there any more as it was found, or fail the batch."""
+        is_new_content = isinstance(error, ObjectSuperseded) and not self._partition.is_begun
+        is_skipped = is_new_content or self._settings.on_superseded is OnSuperseded.SKIP
+        if has_rows or not is_skipped:
+            begun = ", and its batch was begun before" if self._partition.is_begun else ""
+            raise FrameRefused(
+                f"{error} Batch {self._partition.batch} holds it{begun}. Restore the object, or set "
+                "on.superseded=skip to leave out what is gone."
+            ) from error
+        _LOG.warning("object_left_out", object=split.object.id.url, error=str(error))
+
+    def _refused(self, error: NewColumns, split: Split) -> FrameRefused:
+        """The sentence about columns that the schema does not have, which it may have from now on."""
+        named = ", ".join(repr(name) for name, _ in error.columns)
+        begin = f"{split.object.id.url} has {named}, which the inferred schema does not have."
+        if self._settings.evolution is not Evolution.ADD:
+            return FrameRefused(
+                f"{begin} Set schema.evolution=add to take new columns, schema.evolution=rescue to have "
+                "them in "
+                f"{RESCUED}, or give a schema."
+            )
+        add_columns(self._state(), error.columns)
+        return FrameRefused(f"{begin} The schema at state.path has it now: start the query again.")
+
+    def _state(self) -> LogStore:
+        path = self._settings.state_path
+        if path is None:
+            raise FrameRefused(
+                "errors.tolerance=all and schema.evolution=add need a state.path for what they write."
+            )
+        return log_store(path, self._settings.shared.s3)
+
+
+def _of_key(split: Split, name: str) -> Any:
+    route = split.route
+    match name:
+        case "topic":
+            return topic_of(route)
+        case "partition":
+            return route.partition
+        case "start_offset":
+            return route.start_offset
+        case _:
+            return None if route.timestamp_ms is None else route.timestamp_ms * 1000
+
+
+def _row_positions(at: RowPosition, rows: Any) -> Any:
+    """The texts of these rows of a batch that begins at `at`."""
+    numbers = pa.array(rows + at.row).cast(pa.string())
+    return pc.binary_join_element_wise(f'{{"group":{at.group},"row":', numbers, "}", "")
+
+
+def _has_unknown_types(schema: Any) -> bool:
+    """Whether columns have types that are more than Arrow's own; times of INT96 are read all the same."""
+    return any(_is_unknown(field.type) for field in schema if not isinstance(field.type, Int96Type))
+
+
+def _is_unknown(kind: Any) -> bool:
+    if isinstance(kind, pa.ExtensionType):
+        return True
+    if pa.types.is_struct(kind):
+        return any(_is_unknown(field.type) for field in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_unknown(kind.value_type)
+    return bool(pa.types.is_map(kind)) and (_is_unknown(kind.key_type) or _is_unknown(kind.item_type))
+
+
+def _plain_times(batch: Any) -> Any:
+    """The batch with times of INT96 as timestamps."""
+    if not any(isinstance(field.type, Int96Type) for field in batch.schema):
+        return batch
+    arrays = [
+        int96_microseconds(column.storage).cast(_MOMENT) if isinstance(column.type, Int96Type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

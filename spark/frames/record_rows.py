@@ -1,0 +1,182 @@
+"""Rows of the kind `records`: key, value, headers, timestamp, topic, partition, and where a row came from."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.columns import NULL_LENGTH, Column, column_of
+from ingest.model.objects import Route
+from ingest.model.positions import BytePosition, position_as_dict
+from ingest.model.slot_protocol import Split
+from spark.frames.options import NO_TOPIC
+from spark.producer import RecordTarget
+from spark.rows import RowBatch
+
+# Offsets of Arrow's binary arrays are 32 bits wide.
+_MOST_BYTES: Final = 1024 * 1024 * 1024
+
+
+def record_batch(rows: RowBatch, split: Split, target: RecordTarget, schema: Any) -> list[Any]:
+    """The rows as Arrow batches of this schema, which has some of the columns of records."""
+    columns = _Columns(rows, split, target)
+    return [
+        pa.RecordBatch.from_arrays([columns.array(field, begin, end) for field in schema], schema=schema)
+        for begin, end in _parts(rows)
+    ]
+
+
+def metadata_array(split: Split, positions: Any, kind: Any) -> Any:
+    """The column `_metadata` for rows at these positions, texts in the ledger's JSON shape."""
+    count = len(positions)
+    found, route = split.object, split.route
+    values: dict[str, Any] = {
+        "bucket": found.id.bucket,
+        "key": found.id.key,
+        "version_id": found.version_id,
+        "etag": found.id.etag,
+        "size": found.size,
+        "last_modified": found.last_modified_ms * 1000,
+        "topic": topic_of(route),
+        "partition": route.partition,
+        "start_offset": route.start_offset,
+        "timestamp": None if route.timestamp_ms is None else route.timestamp_ms * 1000,
+    }
+    arrays = [
+        positions if field.name == "position" else constant(values[field.name], field.type, count)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def topic_of(route: Route) -> str | None:
+    """The topic that the key or the options name."""
+    return None if route.topic == NO_TOPIC else route.topic
+
+
+def constant(value: Any, kind: Any, count: int) -> Any:
+    """An array of one value; times are microseconds."""
+    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def position_texts(rows: RowBatch) -> Any:
+    """Where each row begins, as the ledger writes it: by columns where they are bytes side by side."""
+    count = len(rows)
+    if not count:
+        return pa.array([], pa.string())
+    first, last = rows.positions(0), rows.positions(count - 1)
+    starts = rows.values.starts
+    # Between two rows there is a byte at least that is in neither: where the distance is the same at both
+    # ends, it is the same between.
+    if (
+        isinstance(first, BytePosition)
+        and isinstance(last, BytePosition)
+        and not rows.bad
+        and first.byte - starts[0] == last.byte - starts[-1]
+    ):
+        return byte_position_texts(starts + (first.byte - starts[0]))
+    texts = [msgspec.json.encode(position_as_dict(rows.positions(row))).decode() for row in range(count)]
+    return pa.array(texts, pa.string())
+
+
+def byte_position_texts(positions: Any) -> Any:
+    """The texts of byte positions."""
+    return pc.binary_join_element_wise('{"byte":', pa.array(positions).cast(pa.string()), "}", "")
+
+
+def binary_array(column: Column, begin: int, end: int) -> Any:
+    """These rows of a column as an Arrow array of binary."""
+    starts, lengths = column.starts[begin:end], column.lengths[begin:end]
+    nulls = lengths == NULL_LENGTH
+    sizes = np.maximum(lengths, 0)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    data = np.frombuffer(column.buffer, np.uint8)
+    offsets = ends.astype(np.int32)
+    # The bytes that are wanted of the buffer, in the order of the rows.
+    wanted = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+    validity = None
+    if nulls.any():
+        validity = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
+    return pa.BinaryArray.from_buffers(
+        pa.binary(),
+        len(starts),
+        [validity, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[wanted].tobytes())],
+    )
+
+
+def _parts(rows: RowBatch) -> list[tuple[int, int]]:
+    """Stretches of rows whose values fit in one array each."""
+    count = len(rows)
+    ends = np.cumsum(np.maximum(rows.values.lengths, 0))
+    if not count or ends[-1] <= _MOST_BYTES:
+        return [(0, count)] if count else []
+    marks = np.searchsorted(ends, np.arange(_MOST_BYTES, int(ends[-1]), _MOST_BYTES)).tolist()
+    bounds = sorted({0, *marks, count})
+    return list(pairwise(bounds))
+
+
+class _Columns:
+    """The columns of one batch of rows."""
+
+    def __init__(self, rows: RowBatch, split: Split, target: RecordTarget) -> None:
+        self._rows = rows
+        self._split = split
+        self._target = target
+        self._makers: dict[str, Callable[[Any, int, int], Any]] = {
+            "key": self._key,
+            "value": lambda _kind, begin, end: binary_array(rows.values, begin, end),
+            "headers": self._headers,
+            "timestamp": self._timestamp,
+            "topic": lambda kind, begin, end: constant(self._topic(), kind, end - begin),
+            "partition": lambda kind, begin, end: constant(target.partition, kind, end - begin),
+            "_metadata": lambda kind, begin, end: metadata_array(
+                split, position_texts(rows)[begin:end], kind
+            ),
+        }
+
+    def array(self, field: Any, begin: int, end: int) -> Any:
+        """The rows [begin, end) of one column."""
+        return self._makers[field.name](field.type, begin, end)
+
+    def _topic(self) -> str | None:
+        topic = self._rows.topic or self._target.topic
+        return None if topic == NO_TOPIC else topic
+
+    def _key(self, kind: Any, begin: int, end: int) -> Any:
+        if self._rows.keys is None:
+            return constant(self._target.key, kind, end - begin)
+        return binary_array(self._rows.keys, begin, end)
+
+    def _timestamp(self, kind: Any, begin: int, end: int) -> Any:
+        times = self._rows.timestamps_ms
+        if times is None:
+            found = self._target.timestamp_ms
+            return constant(None if found is None else found * 1000, kind, end - begin)
+        some = times[begin:end]
+        return pa.array(some * 1000, pa.int64(), mask=some < 0).cast(kind)
+
+    def _headers(self, kind: Any, begin: int, end: int) -> Any:
+        fixed = self._target.headers
+        if self._rows.headers is None:
+            value = [{"key": name, "value": content} for name, content in fixed] or None
+            return constant(value, kind, end - begin)
+        return headers_array([(*fixed, *each) for each in self._rows.headers[begin:end]], kind)
+
+
+def headers_array(rows: Sequence[Sequence[tuple[str, bytes | None]]], kind: Any) -> Any:
+    """Lists of headers, null for a row without any."""
+    counts = np.array([len(row) for row in rows], np.int64)
+    flat = [header for row in rows for header in row]
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.array([name for name, _ in flat], pa.string()),
+            binary_array(column_of([content for _, content in flat]), 0, len(flat)),
+        ],
+        fields=list(kind.value_type),
+    )
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, entries, type=kind, mask=pa.array(counts == 0))

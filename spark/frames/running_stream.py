@@ -1,0 +1,163 @@
+"""A stream at work in the driver: its log, what finds new objects, and the batches between them."""
+
+from typing import Any, Final
+
+import structlog
+
+from ingest import logs
+from ingest.catalogue import Baseline
+from ingest.errors import FrameRefused
+from ingest.model.slot_protocol import Split
+from ingest.object_selection import key_readers, object_filter_of
+from spark.frames.admission import NO_LIMITS, ReadLimits
+from spark.frames.discovery import Discovery
+from spark.frames.discovery_log import DiscoveryLog
+from spark.frames.log_entries import LoggedObject, logged
+from spark.frames.log_store import LogStore, log_store
+from spark.frames.options import FramesSettings
+from spark.frames.partitions import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.reading import s3_calls
+
+# Spark asks some eighty times a second; news ends the wait.
+_IDLE_SECONDS: Final = 0.1
+
+Offset = dict[str, Any]
+
+
+class RunningStream:
+    """A stream at work: its log, and what finds new objects."""
+
+    def __init__(self, settings: FramesSettings) -> None:
+        shared = settings.shared
+        if not structlog.is_configured():
+            # A process of Spark's own: what it logs is for whoever looks into the driver's stderr.
+            logs.configure(level="warning", style="console")
+        self._settings = settings
+        self._calls = s3_calls(shared.s3)
+        assert settings.state_path is not None, "a stream without it is refused"
+        store: LogStore = log_store(settings.state_path, shared.s3)
+        self._log = DiscoveryLog.open(
+            store, bucket=shared.s3.bucket, prefix=shared.s3.prefix, baseline=self._first_start
+        )
+        self._first_new = self._log.last + 1
+        self._route, _ = key_readers(shared)
+        self._is_available_now = False
+        # The last batches, so that they are not read back.
+        self._recent: dict[int, tuple[LoggedObject, ...]] = {}
+        baseline = self._log.about.baseline
+        self._discovery = Discovery(
+            settings, known=self._log.known, object_filter=object_filter_of(shared, baseline)
+        )
+        self._discovery.start(skip_through=baseline.start_key)
+
+    def offset(self, batch: int) -> Offset:
+        """The offset after a batch; the log's id tells checkpoints of other logs."""
+        return {"batch": batch, "log": self._log.about.id}
+
+    def next_offset(self, start: Offset, limits: ReadLimits) -> Offset:
+        """The next batch of the log, a new one where it has none, `start` for nothing."""
+        batch = self._checked(start)
+        if batch < self._log.last:
+            # It was written, and Spark does not know of it, or an older checkpoint was restored.
+            return self.offset(self._log.last if limits == NO_LIMITS else batch + 1)
+        if self._is_available_now:
+            self._discovery.wait_for_batch(limits)
+        elif not (found := self._discovery.take(limits)):
+            self._discovery.wait(_IDLE_SECONDS)
+        found = self._discovery.take(limits)
+        if not found:
+            return start
+        objects = tuple(logged(each, cuts_of(self._settings, self._calls, each)) for each in found.values())
+        batch = self._log.append(objects)
+        self._discovery.admit(batch, found)
+        self._recent = {batch: objects}
+        return self.offset(batch)
+
+    def only_what_is_there(self) -> None:
+        """Batches end with what the first full listing has found."""
+        self._is_available_now = True
+        self._discovery.only_what_is_there(at_once=self._settings.limits == NO_LIMITS)
+
+    def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
+        """The partitions of these batches."""
+        settings = self._settings
+        parts: list[FramePartition] = []
+        for batch in range(self._checked(start) + 1, self._checked(end) + 1):
+            parts += partitioned(
+                self._splits(batch),
+                tasks=settings.tasks,
+                split_bytes=settings.split_bytes,
+                batch=batch,
+                is_begun=batch < self._first_new,
+            )
+        return parts
+
+    def commit(self, end: Offset) -> None:
+        """Delete the messages of batches that are done, and compact the log."""
+        batch = self._checked(end)
+        self._discovery.commit(batch)
+        self._log.commit(batch)
+
+    def report(self) -> Offset:
+        """Numbers for the query's progress."""
+        discovery = self._discovery
+        return {
+            **self.offset(self._log.last),
+            "committed": self._log.committed,
+            "known": len(self._log.known),
+            "waiting": discovery.waiting,
+            "waitingBytes": discovery.waiting_bytes,
+            "leftOut": discovery.left_out.total(),
+            "mode": discovery.mode,
+            **({} if discovery.problem is None else {"problem": discovery.problem}),
+        }
+
+    def stop(self) -> None:
+        """End the listeners, which gives messages back."""
+        self._discovery.stop()
+
+    def _splits(self, batch: int) -> list[Split]:
+        bucket = self._settings.shared.s3.bucket
+        objects = self._recent.get(batch)
+        splits = []
+        for each in self._log.objects(batch) if objects is None else objects:
+            route = self._route(each.key)
+            if route is None:
+                raise FrameRefused(
+                    f"Batch {batch} of {self._log.where} holds s3://{bucket}/{each.key}, which "
+                    "file.name.template or "
+                    "input.layout does not take any more: set the option back until the batch is done."
+                )
+            splits += splits_of(each.object(bucket), route, each.cuts)
+        return splits
+
+    def _checked(self, offset: Offset) -> int:
+        """The batch of an offset of this log; FrameRefused for one of another log, or beyond its end."""
+        log, batch = self._log, offset.get("batch")
+        if offset.get("log") != log.about.id or not isinstance(batch, int):
+            raise FrameRefused(
+                f"The checkpoint of the query is not of the discovery log at {log.where}: give state.path "
+                "as it was "
+                "when the checkpoint was made, or give the query a new checkpoint."
+            )
+        if batch > log.last:
+            raise FrameRefused(
+                f"The discovery log at {log.where} ends at batch {log.last}, and the checkpoint of the "
+                "query is at "
+                f"batch {batch}: the log is older than the checkpoint. Restore both from the same backup, "
+                "or give the "
+                "query a new state.path and a new checkpoint."
+            )
+        return batch
+
+    def _first_start(self) -> Baseline:
+        """What the first start leaves to the past."""
+        discovery, s3 = self._settings.shared.discovery, self._settings.shared.s3
+        if discovery.include_existing:
+            return Baseline(start_key=discovery.native_start_key)
+        under_way = self._calls.uploads_under_way(s3.bucket, s3.prefix)
+        return Baseline(
+            existing_before_ms=under_way.at_ms,
+            start_key=discovery.native_start_key,
+            uploads=under_way.begun_ms,
+        )

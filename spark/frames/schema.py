@@ -1,0 +1,288 @@
+"""The types of columns: found in rows of JSON, widened so that all that was found fits; pure.
+
+Types are Arrow's. `merged` is a join: in any order, and however often, the same types give the same one. A
+text takes every value, as the JSON that it is.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+RESCUED: Final = "_rescued_data"
+METADATA: Final = "_metadata"
+
+_LONG: Final = 2**63
+_DIGITS: Final = 38
+_WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
+_UNSIGNED_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+
+
+def type_of(value: Any) -> Any:  # noqa: PLR0911  # one case a kind of value
+    """The narrowest type of a value that msgspec has read from JSON."""
+    if value is None:
+        return pa.null()
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, int):
+        if -_LONG <= value < _LONG:
+            return pa.int64()
+        digits = len(str(abs(value)))
+        return pa.decimal128(_DIGITS, 0) if digits <= _DIGITS else pa.string()
+    if isinstance(value, float):
+        return pa.float64()
+    if isinstance(value, dict):
+        return pa.struct([(name, type_of(each)) for name, each in sorted(value.items())])
+    if isinstance(value, list):
+        return pa.list_(merged_all(map(type_of, value)))
+    return pa.string()
+
+
+def merged_all(types: Iterable[Any]) -> Any:
+    """The type that takes the values of all of these."""
+    found = pa.null()
+    for kind in types:
+        found = merged(found, kind)
+    return found
+
+
+def merged(one: Any, other: Any) -> Any:  # noqa: PLR0911  # one case a kind of type
+    """The narrowest type that takes the values of both."""
+    if one.equals(other) or pa.types.is_null(other):
+        return _plain(one)
+    if pa.types.is_null(one):
+        return _plain(other)
+    one, other = _plain(one), _plain(other)
+    if one.equals(other):
+        return one
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return _merged_structs(one, other)
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(merged(one.value_type, other.value_type))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        keys = merged(one.key_type, other.key_type)
+        return pa.map_(keys, merged(one.item_type, other.item_type))
+    if _is_number(one) and _is_number(other):
+        return _merged_numbers(one, other)
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one.tz == other.tz:
+        return pa.timestamp("us", one.tz)
+    return pa.string()
+
+
+def _plain(kind: Any) -> Any:  # noqa: C901, PLR0911, PLR0912  # one case a kind of type
+    """The type among those that Spark has: widths, units and encodings that it does not know are widened."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _plain(field.type)) for field in kind])
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        return pa.string()
+    if pa.types.is_unsigned_integer(kind):
+        return {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}.get(kind.bit_width, pa.decimal128(20, 0))
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_decimal(kind):
+        if kind.precision > _DIGITS:
+            return pa.float64()
+        return pa.decimal128(kind.precision, kind.scale)
+    known = (
+        pa.types.is_null(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_signed_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_date32(kind)
+    )
+    return kind if known else pa.string()
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _merged_numbers(one: Any, other: Any) -> Any:
+    if pa.types.is_floating(one) and pa.types.is_floating(other):
+        return one if one.bit_width > other.bit_width else other
+    if pa.types.is_floating(one) or pa.types.is_floating(other):
+        return pa.float64()
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return one if one.bit_width > other.bit_width else other
+    (digits, scale), (others, other_scale) = _digits(one), _digits(other)
+    scale = max(scale, other_scale)
+    whole = max(digits, others)
+    return pa.decimal128(whole + scale, scale) if whole + scale <= _DIGITS else pa.float64()
+
+
+def _digits(kind: Any) -> tuple[int, int]:
+    """Digits before and after the point."""
+    if pa.types.is_integer(kind):
+        return _WHOLE_DIGITS[kind.bit_width], 0
+    return kind.precision - kind.scale, kind.scale
+
+
+def _merged_structs(one: Any, other: Any) -> Any:
+    types = {field.name: field.type for field in one}
+    for field in other:
+        types[field.name] = merged(types.get(field.name, pa.null()), field.type)
+    return pa.struct(sorted(types.items()))
+
+
+def merged_schema(
+    known: Sequence[tuple[str, Any]], found: Iterable[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """The columns of both: those that are known in their order, new ones at the end."""
+    types = dict(known)
+    for name, kind in found:
+        types[name] = merged(types.get(name, pa.null()), kind)
+    return list(types.items())
+
+
+def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
+    """The columns of rows of JSON in the order in which they appear; what is no object has none."""
+    found: dict[str, Any] = {}
+    decoder = msgspec.json.Decoder()
+    for row in rows:
+        value = decoder.decode(row)
+        if isinstance(value, dict):
+            for name, each in value.items():
+                found[name] = merged(found.get(name, pa.null()), type_of(each))
+    return list(found.items())
+
+
+def finished(kind: Any) -> Any:
+    """The type as a column has it: of what was always null nothing is known, and a text takes all."""
+    if pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        fields = [(field.name, finished(field.type)) for field in kind]
+        return pa.struct(fields) if fields else pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(finished(kind.value_type))
+    return _plain(kind)
+
+
+class Unfit(ValueError):
+    """A value is not one of its column's type."""
+
+
+_DECODER: Final = msgspec.json.Decoder()
+_LOW: Final = {bits: -(2 ** (bits - 1)) for bits in (8, 16, 32, 64)}
+
+
+def fitted(raw: bytes, kind: Any, *, is_text: bool = False) -> Any:
+    """The Python value of a JSON value for a column of this type; Unfit where it is not one.
+
+    `is_text`: numbers and booleans may be JSON texts, as CSV has them.
+    """
+    if raw == b"null":
+        return None
+    if pa.types.is_string(kind):
+        return _DECODER.decode(raw) if raw.startswith(b'"') else raw.decode()
+    if pa.types.is_decimal(kind):
+        return _decimal(raw.strip(b'"'), kind)
+    value = _DECODER.decode(raw)
+    return _fitted_value(value, kind, is_text=is_text)
+
+
+def _fitted_value(value: Any, kind: Any, *, is_text: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
+    if value is None:
+        return None
+    if is_text and isinstance(value, str) and (_is_number(kind) or pa.types.is_boolean(kind)):
+        if not value.strip():
+            return None
+        value = _number_of(value.strip())
+    if pa.types.is_boolean(kind):
+        return _if(isinstance(value, bool), value)
+    if pa.types.is_integer(kind):
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        low = _LOW[kind.bit_width]
+        return _if(is_whole and low <= value < -low, value)
+    if pa.types.is_floating(kind):
+        return float(_if(isinstance(value, int | float) and not isinstance(value, bool), value))
+    if pa.types.is_decimal(kind):
+        return _decimal(str(value).encode(), kind)
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if pa.types.is_struct(kind):
+        names = {field.name for field in kind}
+        _if(isinstance(value, dict) and names >= value.keys(), value)
+        return {
+            field.name: _fitted_value(value.get(field.name), field.type, is_text=is_text) for field in kind
+        }
+    if pa.types.is_list(kind):
+        _if(isinstance(value, list), value)
+        return [_fitted_value(each, kind.value_type, is_text=is_text) for each in value]
+    if pa.types.is_map(kind):
+        _if(isinstance(value, dict), value)
+        return [(name, _fitted_value(each, kind.item_type, is_text=is_text)) for name, each in value.items()]
+    if not isinstance(value, str):
+        raise Unfit
+    return _of_text(value, kind)
+
+
+def _of_text(value: str, kind: Any) -> Any:
+    """A time, date or bytes of a JSON text."""
+    try:
+        if pa.types.is_timestamp(kind):
+            found = datetime.fromisoformat(value)
+            if kind.tz is None:
+                return _if(found.tzinfo is None, found)
+            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        if pa.types.is_date(kind):
+            return date.fromisoformat(value)
+        if pa.types.is_binary(kind):
+            return base64.b64decode(value, validate=True)
+    except ValueError as error:
+        raise Unfit from error
+    raise Unfit
+
+
+def _if(is_right: bool, value: Any) -> Any:  # noqa: FBT001  # read as `value if it is right`
+    if not is_right:
+        raise Unfit
+    return value
+
+
+def _number_of(text: str) -> Any:
+    if text in {"true", "false"}:
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError as error:
+        raise Unfit from error
+
+
+def _decimal(text: bytes, kind: Any) -> Decimal:
+    try:
+        value = Decimal(text.decode())
+    except (InvalidOperation, UnicodeDecodeError) as error:
+        raise Unfit from error
+    if not value.is_finite():
+        raise Unfit
+    _, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    whole = max(0, len(digits) + int(exponent))
+    if scale > kind.scale or whole > kind.precision - kind.scale:
+        raise Unfit
+    return value

@@ -1,0 +1,251 @@
+"""What PySpark asks of a data source: the schema, and readers and writers of batches and streams."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ingest.catalogue import Baseline
+from ingest.catalogue.object_filter import ExclusionReason
+from ingest.clock import wall_ms
+from ingest.errors import FrameRefused, HeadraceError
+from ingest.model.objects import S3Object
+from ingest.object_selection import key_template, object_filter_of
+from ingest.settings.choices import Tolerance
+from spark.frames.admission import NO_LIMITS
+from spark.frames.inference import (
+    METADATA_FIELD,
+    PARTITION_COLUMNS,
+    RECORDS,
+    arrow_schema_of,
+    inferred_schema,
+    keep_schema,
+    kept_schema,
+)
+from spark.frames.log_store import log_store
+from spark.frames.options import METADATA as METADATA_OPTION
+from spark.frames.options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
+from spark.frames.partitions import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.reading import ReadTask, s3_calls
+from spark.frames.schema import METADATA, RESCUED
+
+if TYPE_CHECKING:
+    from spark.frames.running_stream import RunningStream
+    from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter
+
+Offset = dict[str, Any]
+
+
+class HeadraceSource(DataSource):
+    """`format("headrace")`. Made in a process of the driver, and pickled to the others."""
+
+    is_inferred = False
+    """Whether the schema was asked for: nobody has given one."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "headrace"
+
+    def schema(self) -> StructType:
+        """The columns, where the query does not give them."""
+        settings = reading_settings(self.options)
+        self.is_inferred = True
+        if settings.rows is Rows.RECORDS:
+            return RECORDS if settings.has_metadata else StructType(RECORDS.fields[:-1])
+        from_key = template_names(settings)
+        fields = [
+            *_data_columns(settings, from_key).fields,
+            *(StructField(name, kind) for name, kind in PARTITION_COLUMNS.items() if name in from_key),
+            StructField(RESCUED, StringType()),
+        ]
+        return StructType([*fields, METADATA_FIELD] if settings.has_metadata else fields)
+
+    def reader(self, schema: StructType) -> "HeadraceReader":
+        """The reader of what is there now."""
+        settings = reading_settings(self.options)
+        return HeadraceReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
+
+    def streamReader(self, schema: StructType) -> "HeadraceStreamReader":  # noqa: N802  # PySpark's name
+        """The reader of what is there and of what comes."""
+        settings = reading_settings(self.options)
+        if settings.state_path is None:
+            raise FrameRefused(f"{STATE_PATH.name} is missing: a stream keeps its discovery log there.")
+        return HeadraceStreamReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "HeadraceWriter":  # noqa: FBT001  # PySpark's
+        """The writer of a frame."""
+        from spark.frames.writing import HeadraceWriter, writing_settings
+
+        return HeadraceWriter(writing_settings(self.options, schema, overwrites=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "HeadraceStreamWriter":  # noqa: N802, FBT001  # PySpark's
+        """The writer of a query's batches."""
+        from spark.frames.writing import HeadraceStreamWriter, writing_settings
+
+        return HeadraceStreamWriter(writing_settings(self.options, schema, overwrites=overwrite))
+
+
+def template_names(settings: FramesSettings) -> frozenset[str]:
+    """The names that the template reads from keys; none of an archive, whose layout does."""
+    if settings.shared.format.restore is not None:
+        return frozenset()
+    return key_template(settings.shared).names
+
+
+def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructType:
+    store = None if settings.state_path is None else log_store(settings.state_path, settings.shared.s3)
+    known = None if store is None else kept_schema(store)
+    if known is not None:
+        return known
+    calls = s3_calls(settings.shared.s3)
+    samples = islice((found for found, _ in _objects_now(settings) if found.size), settings.samples)
+    found = inferred_schema(settings, calls, samples, left_out=from_key & PARTITION_COLUMNS.keys())
+    return found if store is None else keep_schema(store, found)
+
+
+def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:
+    names = schema.fieldNames()
+    if settings.rows is Rows.RECORDS:
+        types = {field.name: field.dataType for field in RECORDS.fields}
+        for field in schema.fields:
+            if types.get(field.name) != field.dataType:
+                raise FrameRefused(
+                    f"rows=records has no column {field.name} {field.dataType.simpleString()}: leave the "
+                    "schema "
+                    f"out, or give columns of {RECORDS.simpleString()}; rows=columns reads other columns."
+                )
+    elif not is_inferred and METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
+        raise FrameRefused(
+            f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
+        )
+    if METADATA_OPTION.name in settings.given and settings.has_metadata and METADATA not in names:
+        raise FrameRefused(
+            f"{METADATA_OPTION.name}=true needs a column {METADATA} in the schema that is given."
+        )
+    if settings.shared.errors.tolerance is Tolerance.ALL and settings.state_path is None:
+        raise FrameRefused(f"errors.tolerance=all needs a {STATE_PATH.name}, where bad rows are noted.")
+    if settings.evolution is Evolution.ADD and settings.state_path is None:
+        raise FrameRefused(f"schema.evolution=add needs a {STATE_PATH.name}, where the schema is kept.")
+    return ReadTask(settings, arrow_schema_of(schema), template_names(settings), is_inferred)
+
+
+def _objects_now(settings: FramesSettings) -> Iterator[tuple[S3Object, Any]]:
+    """What the bucket has now and the filters let pass, with its route; blocks on listings."""
+    shared = settings.shared
+    chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
+    oldest_ms = wall_ms() - shared.discovery.min_age_ms
+    try:
+        for found in s3_calls(shared.s3).listed(shared.s3.bucket, shared.s3.prefix):
+            route = chosen.listed_route_or_reason(found)
+            is_wanted = not isinstance(route, ExclusionReason) and settings.is_in_time(found)
+            if is_wanted and not found.is_archived and found.last_modified_ms <= oldest_ms:
+                yield found, route
+    except HeadraceError as error:
+        raise FrameRefused(str(error)) from error
+
+
+class HeadraceReader(DataSourceReader):
+    """Reads what is there now, once."""
+
+    def __init__(self, settings: FramesSettings, task: ReadTask) -> None:
+        self._settings = settings
+        self._task = task
+
+    def partitions(self) -> list[FramePartition]:
+        """The splits of all objects; one without any where there is nothing, for Spark wants one."""
+        settings = self._settings
+        calls = s3_calls(settings.shared.s3)
+        splits = [
+            split
+            for found, route in _objects_now(settings)
+            for split in splits_of(found, route, cuts_of(settings, calls, found))
+        ]
+        parts = partitioned(splits, tasks=settings.tasks, split_bytes=settings.split_bytes)
+        return parts or [FramePartition((), batch=0, is_begun=False)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a partition, in a task."""
+        assert isinstance(partition, FramePartition), "it is one of `partitions`"
+        return self._task.read(partition)
+
+
+class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is there and what comes: one in the driver, for as long as the query runs.
+
+    Copies of it are pickled to tasks, where only `read` is called: what it has at work is made when it is
+    needed.
+    """
+
+    def __init__(self, settings: FramesSettings, task: ReadTask) -> None:
+        self._settings = settings
+        self._task = task
+        self._running: RunningStream | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802  # PySpark's name
+        """Before the first batch."""
+        return self._run().offset(0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # PySpark's name
+        """The limit of the options that Spark is to ask for; the other one is held to besides."""
+        limits = self._settings.limits
+        if limits.max_files is not None:
+            return ReadMaxFiles(limits.max_files)
+        return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802  # PySpark's name
+        """A batch that is durable, `start` where there is nothing new."""
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._settings.limits
+        return self._run().next_offset(start, limits)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # PySpark's name
+        """From now on what the bucket has now, and no more."""
+        self._run().only_what_is_there()
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802  # PySpark's name
+        """What the progress of the query shows: the log's last batch, what is known, and what waits."""
+        return None if self._running is None else self._running.report()
+
+    def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
+        """The partitions of the batches after `start`, up to `end`: for ever the same."""
+        return self._run().partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a partition, in a task."""
+        assert isinstance(partition, FramePartition), "it is one of `partitions`"
+        return self._task.read(partition)
+
+    def commit(self, end: Offset) -> None:
+        """Everything up to `end` is done: its messages are deleted."""
+        self._run().commit(end)
+
+    def stop(self) -> None:
+        """End the listeners."""
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_settings": self._settings, "_task": self._task, "_running": None}
+
+    def _run(self) -> "RunningStream":
+        if self._running is None:
+            # Tasks have this class too, and need nothing of what finds objects.
+            from spark.frames.running_stream import RunningStream
+
+            self._running = RunningStream(self._settings)
+        return self._running

@@ -1,0 +1,330 @@
+"""Rows of a query into objects of a layout, which become visible when their batch is committed.
+
+Tasks send all parts of their objects and complete none. The commit of a batch writes which uploads are its
+own, under a name that only the first attempt gets, and completes these: a batch that Spark repeats, after
+whatever crash, completes what the first attempt has named, and gives its own uploads up.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ingest.errors import FrameRefused, HeadraceError
+from ingest.model.sink_entries import SealedObject
+from ingest.settings import OPTIONS
+from ingest.settings.options.option import Group
+from spark.frames.log_store import LogStore, log_store
+from spark.frames.options import STATE_PATH, loaded, split_options
+from spark.s3.completion import CompletionState
+from spark.s3.upload_calls import UploadCalls, new_upload_calls
+from spark.sink.frame_writer import FrameWriter, records_of
+from spark.sink.task_settings import SinkTaskSettings, sink_task_settings
+
+_LOG = structlog.get_logger(__name__)
+
+_GROUPS: Final = frozenset({Group.S3, Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS})
+_ALSO: Final = frozenset(
+    {
+        "file.name.template",
+        "file.compression.type",
+        "key.converter",
+        "key.converter.schemas.enable",
+        "value.converter",
+        "value.converter.schemas.enable",
+        "json.format",
+        "csv.delimiter",
+        "csv.quote",
+        "csv.header",
+        "record.max.bytes",
+    }
+)
+# They need a position in Kafka, or the clock of a process that lives on.
+_NOT: Final = frozenset(
+    {
+        "topics",
+        "topics.regex",
+        "rotate.age.ms",
+        "rotate.schedule.ms",
+        "open.object.max.age.ms",
+        "takeover.indexes",
+    }
+)
+WRITTEN: Final = tuple(
+    one for one in OPTIONS if (one.group in _GROUPS or one.name in _ALSO) and one.name not in _NOT
+)
+_BASE: Final = {
+    "name": "frames",
+    # No client is made for it.
+    "bootstrap.servers": "unused:9092",
+    "topics.regex": ".*",
+}
+_NEEDED: Final = ("topic", "partition", "offset", "value")
+_WRITES: Final = "writes"
+_KEPT: Final = 100
+"""Of so many batches the uploads are remembered: Spark repeats the last one."""
+_SORTED_ROWS: Final = 10_000
+_COMPLETERS: Final = 8
+_QUERY: Final = "sql.streaming.queryId"
+_OTHER_OBJECT: Final = "another object has the name: write under another prefix or file.name.template"
+_FIXES: Final[Mapping[CompletionState, str]] = {
+    CompletionState.NAME_TAKEN: _OTHER_OBJECT,
+    CompletionState.SUPERSEDED: _OTHER_OBJECT,
+    CompletionState.UPLOAD_MISSING: "its upload is gone: a lifecycle rule has to leave uploads for 3 days",
+    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent",
+    CompletionState.UNPROVEN: "S3 forbids to ask what is there: allow s3:GetObject and s3:ListBucket",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What the writer is given; small and picklable."""
+
+    sink: SinkTaskSettings
+    state_path: str | None
+    overwrites: bool
+
+
+def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrites: bool) -> WriteSettings:
+    """The settings of a write; FrameRefused with every problem, or for columns that are missing."""
+    missing = [name for name in _NEEDED if name not in schema.fieldNames()]
+    if missing:
+        raise FrameRefused(
+            f'The frame has no column {", ".join(missing)}: format("headrace") writes records, with topic, '
+            "partition, offset, value, and key, timestamp and headers where they have them."
+        )
+    own, shared, problems = split_options(options, WRITTEN)
+    state_path = own.pop(STATE_PATH.name, None)
+    problems += [f"{name}: is an option of reads; remove it" for name in own]
+    settings = loaded({**_BASE, **shared}, problems)
+    assert settings.sink is not None, "topics.regex makes it one"
+    return WriteSettings(sink_task_settings(settings, settings.sink), state_path, overwrites)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(WriterCommitMessage):
+    """What a task has sent: all parts of these objects, none of them completed."""
+
+    query: str
+    objects: tuple[SealedObject, ...]
+
+
+class HeadraceWriter(DataSourceArrowWriter):
+    """Writes a frame once. A failed job leaves no object; one that dies while it commits may leave some."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._settings = settings
+        self._id = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """Send the rows of one task."""
+        return _sent(self._settings, self._id, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Have all objects visible."""
+        _complete(self._settings, objects_of(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Give the uploads up."""
+        _give_up(self._settings, objects_of(messages))
+
+
+class HeadraceStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a query, each once."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        if settings.state_path is None:
+            raise FrameRefused(
+                f"{STATE_PATH.name} is missing: the writer of a stream keeps there which objects a batch has."
+            )
+        self._settings = settings
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """Send the rows of one task."""
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY)
+        return _sent(self._settings, query or "query", _in_order(iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
+        """Have the objects of the batch visible: those that its first commit has named."""
+        found = objects_of(messages)
+        query = _query_of(messages)
+        if query is None:
+            return
+        store = self._store()
+        own = first_commit(store, query, batchId, found)
+        if own is not found:
+            _give_up(self._settings, [one for one in found if one.id not in {each.id for each in own}])
+        _complete(self._settings, own)
+        store.remove([_name(query, batchId - _KEPT)])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
+        """Give the uploads up, unless a commit has named them: the next attempt completes those."""
+        query = _query_of(messages)
+        named = None if query is None else self._store().read(_name(query, batchId))
+        kept = set() if named is None else {each.id for each in _decoded(named)}
+        _give_up(self._settings, [one for one in objects_of(messages) if one.id not in kept])
+
+    def _store(self) -> LogStore:
+        assert self._settings.state_path is not None, "a stream without it is refused"
+        return log_store(self._settings.state_path, self._settings.sink.s3)
+
+
+def first_commit(
+    store: LogStore, query: str, batch: int, found: Sequence[SealedObject]
+) -> Sequence[SealedObject]:
+    """The objects that the batch has: these, or those that an earlier commit of it has named."""
+    name = _name(query, batch)
+    if store.create(name, msgspec.json.encode(list(found))):
+        return found
+    content = store.read(name)
+    assert content is not None, "it was there, and only later batches remove it"
+    return _decoded(content)
+
+
+def objects_of(messages: Iterable[WriterCommitMessage | None]) -> Sequence[SealedObject]:
+    """What the tasks have sent; a task that failed has no message."""
+    return [one for message in messages if isinstance(message, Sent) for one in message.objects]
+
+
+def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
+    return next((message.query for message in messages if isinstance(message, Sent)), None)
+
+
+def _name(query: str, batch: int) -> str:
+    return f"{_WRITES}/{query}/{batch:012d}.json"
+
+
+def _decoded(content: bytes) -> Sequence[SealedObject]:
+    return msgspec.json.decode(content, type=list[SealedObject])
+
+
+# -- in a task
+# -------------------------------------------------------------------------------------------------
+
+
+def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
+    """Send the rows, in the order of their offsets, as far as they are completed by a commit."""
+    writer = FrameWriter(settings.sink, is_direct=False)
+    places: dict[tuple[str, int], int] = {}
+    try:
+        for batch in batches:
+            for records in records_of(record_columns(batch)):
+                place = (records.topic, records.partition)
+                if bool((records.offsets[1:] <= records.offsets[:-1]).any()) or (
+                    records.first_offset <= places.get(place, -1)
+                ):
+                    raise FrameRefused(
+                        f"Rows of {place[0]}-{place[1]} do not come in the order of offsets, or come twice: "
+                        'write df.repartition("topic", "partition").sortWithinPartitions('
+                        '"topic", "partition", "offset").'
+                    )
+                places[place] = records.last_offset
+                writer.add(records)
+        writer.finish()
+    except HeadraceError as error:
+        _give_up(settings, writer.sealed)
+        raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
+    finally:
+        writer.close()
+    return Sent(query, tuple(writer.sealed))
+
+
+def _in_order(batches: Iterable[Any]) -> Iterator[Any]:
+    """The rows of a task sorted by offset, held in memory: Spark sorts no stream."""
+    held = list(batches)
+    if held:
+        by = [(name, "ascending") for name in ("topic", "partition", "offset")]
+        yield from pa.Table.from_batches(held).sort_by(by).to_batches(max_chunksize=_SORTED_ROWS)
+
+
+def record_columns(batch: Any) -> Any:
+    """A batch of any frame of records with the columns that the writer takes."""
+    count = batch.num_rows
+
+    def column(name: str, kind: Any, default: Any = None) -> Any:
+        index = batch.schema.get_field_index(name)
+        if index < 0:
+            return pa.nulls(count, kind) if default is None else pa.repeat(pa.scalar(default, kind), count)
+        array = batch.column(index)
+        return array if array.type.equals(kind) else array.cast(kind)
+
+    times = batch.schema.get_field_index("timestamp")
+    stamps = pa.repeat(pa.scalar(-1, pa.int64()), count)
+    if times >= 0:
+        # Spark's microseconds; a null is no time.
+        stamps = batch.column(times).cast(pa.timestamp("us")).cast(pa.int64())
+        stamps = pc.fill_null(pc.divide(stamps, 1000), -1)
+    kinds = pc.fill_null(column("timestampType", pa.int64(), 0), 0)
+    index = batch.schema.get_field_index("headers")
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": column("topic", pa.string()),
+            "partition": column("partition", pa.int32()),
+            "offset": column("offset", pa.int64()),
+            "timestamp_ms": stamps,
+            # Kafka's protocol counts from 0 for none, and Spark as Java's client does, from -1.
+            "timestamp_type": pc.add(kinds, 1),
+            "key": column("key", pa.binary()),
+            "value": column("value", pa.binary()),
+            "headers": pa.nulls(count) if index < 0 else batch.column(index),
+        }
+    )
+
+
+# -- in the driver
+# ---------------------------------------------------------------------------------------------
+
+
+def _uploads(settings: WriteSettings) -> UploadCalls:
+    return new_upload_calls(settings.sink.s3, settings.sink.sink.upload)
+
+
+def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
+    """Have these objects visible, side objects before their values; FrameRefused for those that cannot be."""
+    if not objects:
+        return
+    calls = _uploads(settings)
+
+    def complete(sealed: SealedObject) -> str | None:
+        for upload in sealed.uploads:
+            done = calls.complete(
+                sealed.bucket,
+                upload,
+                object_id=sealed.id,
+                overwrites=sealed.overwrites or settings.overwrites,
+            )
+            if done.state is not CompletionState.COMPLETED:
+                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {_FIXES[done.state]}."
+        return None
+
+    try:
+        with ThreadPoolExecutor(_COMPLETERS) as pool:
+            problems = [found for found in pool.map(complete, objects) if found is not None]
+    except HeadraceError as error:
+        raise FrameRefused(f"The batch cannot be committed: {error}") from error
+    if problems:
+        more = f" {len(problems) - 1} more objects cannot be completed either." if len(problems) > 1 else ""
+        raise FrameRefused(problems[0] + more)
+
+
+def _give_up(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
+    """End uploads that no commit has named; those that stay are for the bucket's lifecycle rule."""
+    if not objects:
+        return
+    calls = _uploads(settings)
+    for sealed in objects:
+        for upload in sealed.uploads:
+            with suppress(HeadraceError):
+                calls.abort(sealed.bucket, upload.key, upload.upload_id)
+    _LOG.info("uploads_given_up", objects=len(objects))

@@ -1,0 +1,39 @@
+"""A program whose query a test kills: rows of a bucket into a folder of Parquet, by batch."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import headrace.spark
+
+
+def main(given: dict[str, Any]) -> None:
+    """Run the query over what is there; each batch takes a moment, so that it can be killed in its middle."""
+    builder = SparkSession.builder
+    builder = builder.remote(given["remote"]) if "remote" in given else builder.master(given["master"])
+    for name, value in given["conf"].items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    headrace.spark.register(spark)
+    sink = Path(given["sink"])
+
+    def keep(batch: DataFrame, number: int) -> None:
+        (sink / f"begun-{number}-{os.getpid()}").touch()
+        batch.write.mode("overwrite").parquet(str(sink / f"batch={number}"))
+
+    frame = spark.readStream.format("headrace").options(**given["options"]).load()
+    writer = frame.writeStream.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
+    if given.get("is_plain"):
+        query = writer.format("parquet").option("path", str(sink / "plain")).start()
+    else:
+        query = writer.foreachBatch(keep).start()
+    query.awaitTermination()
+    sys.stdout.write(json.dumps({"error": None if query.exception() is None else str(query.exception())}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

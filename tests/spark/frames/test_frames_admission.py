@@ -1,0 +1,88 @@
+"""What goes into a batch: never more than the limits, never nothing where something waits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.model.objects import ObjectId, S3Object
+from spark.frames.admission import NO_LIMITS, ReadLimits, WaitingObjects, admitted
+from spark.frames.log_entries import identity
+
+_LIMITS = st.builds(
+    ReadLimits, max_files=st.none() | st.integers(1, 6), max_bytes=st.none() | st.integers(1, 100)
+)
+
+
+def object_of(number: int, size: int, modified_ms: int = 0) -> S3Object:
+    """An object."""
+    return S3Object(id=ObjectId("b", f"k{number}", "e"), size=size, last_modified_ms=modified_ms)
+
+
+def waiting_of(sizes: list[int], *, min_age_ms: int = 0) -> WaitingObjects:
+    """Objects of these sizes that wait; each is a second younger than the one before."""
+    waiting = WaitingObjects(min_age_ms=min_age_ms)
+    for number, size in enumerate(sizes):
+        found = object_of(number, size, number * 1000)
+        waiting.add(identity(found.id), found)
+    return waiting
+
+
+@given(st.lists(st.integers(0, 80)), _LIMITS)
+def test_batches_hold_to_their_limits(sizes: list[int], limits: ReadLimits) -> None:
+    """All objects come, in their order, each once; one alone may be larger than the limit."""
+    waiting = waiting_of(sizes)
+    seen: list[S3Object] = []
+    while taken := waiting.take(limits, now_ms=0):
+        waiting.remove(taken)
+        batch = list(taken.values())
+        assert limits.max_files is None or len(batch) <= limits.max_files
+        assert (
+            limits.max_bytes is None or len(batch) == 1 or sum(one.size for one in batch) <= limits.max_bytes
+        )
+        assert waiting.bytes == sum(sizes[len(seen) + len(batch) :])
+        seen += batch
+
+    assert [one.size for one in seen] == sizes
+    assert len(waiting) == 0
+
+
+@given(st.lists(st.integers(0, 80), min_size=1), _LIMITS)
+def test_a_batch_is_as_full_as_it_may_be(sizes: list[int], limits: ReadLimits) -> None:
+    """The next object would be too many."""
+    objects = [object_of(number, size) for number, size in enumerate(sizes)]
+    batch = list(admitted(objects, limits))
+    following = objects[len(batch) : len(batch) + 1]
+
+    if following:
+        is_full = limits.max_files is not None and len(batch) == limits.max_files
+        size = sum(one.size for one in [*batch, *following])
+        assert is_full or (limits.max_bytes is not None and size > limits.max_bytes)
+
+
+@pytest.mark.parametrize(("now_ms", "count"), [(0, 0), (4999, 0), (5000, 1), (6999, 2), (100_000, 3)])
+def test_young_objects_wait(now_ms: int, count: int) -> None:
+    """`object.min.age.ms`: an object that is not old enough keeps no other one back."""
+    waiting = waiting_of([1, 1, 1], min_age_ms=5000)
+
+    assert len(waiting.take(NO_LIMITS, now_ms)) == count
+    assert waiting.next_ready_ms() == 5000
+
+
+def test_an_object_waits_once() -> None:
+    """An event and a listing may both tell of it."""
+    waiting = waiting_of([5])
+    waiting.add(identity(ObjectId("b", "k0", "e")), object_of(0, 5))
+
+    assert (len(waiting), waiting.bytes) == (1, 5)
+
+
+@pytest.mark.parametrize(("fresh", "listed", "order"), [(6, 3, "ffffbffbb"), (0, 3, "bbb"), (2, 3, "ffbbb")])
+def test_fresh_objects_go_first_and_the_backlog_keeps_a_share(fresh: int, listed: int, order: str) -> None:
+    """An upload does not wait for a listing, nor a listing for uploads that never end."""
+    waiting = WaitingObjects()
+    for number in range(listed + fresh):
+        found = object_of(number, 1)
+        waiting.add(identity(found.id), found, is_fresh=number >= listed)
+
+    taken = [int(found.id.key[1:]) for found in waiting.take(NO_LIMITS, 0).values()]
+    assert "".join("f" if number >= listed else "b" for number in taken) == order

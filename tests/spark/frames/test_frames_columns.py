@@ -1,0 +1,153 @@
+"""Rows of JSON and batches of Arrow as columns: what fits, what is rescued, what is bad."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.columns import column_of
+from spark.frames.column_rows import ColumnReader, Columns, NewColumns
+from spark.frames.options import Evolution
+
+_SCHEMA = [
+    pa.field("id", pa.int64()),
+    pa.field("name", pa.string()),
+    pa.field("price", pa.decimal128(10, 2)),
+    pa.field("day", pa.date32()),
+    pa.field("at", pa.timestamp("us", "UTC")),
+    pa.field("tags", pa.list_(pa.string())),
+    pa.field("place", pa.struct([("x", pa.int64())])),
+]
+
+
+def reader(
+    *, has_rescue: bool = True, is_inferred: bool = True, evolution: Evolution = Evolution.RESCUE, **more: Any
+) -> ColumnReader:
+    """A reader of the schema."""
+    given: dict[str, Any] = {"fields": _SCHEMA, "ignored": frozenset(), "is_text": False, **more}
+    return ColumnReader(**given, has_rescue=has_rescue, is_inferred=is_inferred, evolution=evolution)
+
+
+def rows_of(columns: Columns, fields: list[Any]) -> list[dict[str, Any]]:
+    """The rows, each with what was rescued."""
+    rescued = columns.rescued.to_pylist() if columns.rescued is not None else [None] * len(columns.arrays[0])
+    table = pa.Table.from_arrays(columns.arrays, schema=pa.schema(fields)).to_pylist()
+    return [{**row, "rescued": text} for row, text in zip(table, rescued, strict=True)]
+
+
+def lines(*rows: Any) -> Any:
+    """The rows as a column of JSON."""
+    return column_of([row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows])
+
+
+_VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.none()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.text("1a")
+        | st.floats(allow_nan=False, allow_infinity=False),
+        "name": st.none() | st.text() | st.integers() | st.booleans(),
+        "price": st.none() | st.integers(-(10**9), 10**9) | st.sampled_from([1.5, 2.25, 0.125]),
+        "day": st.none() | st.dates().map(str) | st.integers(0, 5),
+        "at": st.none() | st.datetimes().map(lambda at: at.isoformat() + "Z"),
+        "tags": st.none() | st.lists(st.none() | st.text("ab"), max_size=2),
+        "place": st.none() | st.fixed_dictionaries({"x": st.integers(0, 9)}),
+        "other": st.integers(0, 3),
+    },
+)
+
+
+@given(st.lists(_VALUES.filter(lambda row: "\\ud" not in json.dumps(row)), min_size=1, max_size=5))
+def test_many_rows_are_as_each_alone(rows: list[dict[str, Any]]) -> None:
+    """Arrow's way of a whole batch and ours of single rows say the same, and lose nothing."""
+    together = rows_of(reader().of_json(lines(*rows)), _SCHEMA)
+    row_by_row = reader()
+    row_by_row._parse = None
+
+    assert together == rows_of(row_by_row.of_json(lines(*rows)), _SCHEMA)
+    for row, found in zip(rows, together, strict=True):
+        rescued = json.loads(found["rescued"] or "{}")
+        for name, value in row.items():
+            assert value is None or (name in rescued) != (found.get(name) is not None)
+
+
+def test_a_value_that_does_not_fit_is_rescued_as_it_was() -> None:
+    """Byte for byte, with its column's name; the rest of the row is there."""
+    found = rows_of(reader().of_json(lines(b'{"id": 1.50, "name":"a"}', {"id": 2})), _SCHEMA)
+
+    assert [(row["id"], row["name"], row["rescued"]) for row in found] == [
+        (None, "a", '{"id":1.50}'),
+        (2, None, None),
+    ]
+
+
+@pytest.mark.parametrize("evolution", [Evolution.FAIL, Evolution.ADD])
+def test_a_new_column_ends_the_query(evolution: Evolution) -> None:
+    """With what it is, for the schema that shall have it."""
+    with pytest.raises(NewColumns) as raised:
+        reader(evolution=evolution).of_json(lines({"id": 1}, {"id": 2, "flag": True}))
+
+    assert raised.value.columns == [("flag", pa.bool_())]
+
+
+def test_a_given_schema_chooses_columns() -> None:
+    """Others are not looked at, unless there is a place for them."""
+    found = reader(has_rescue=False, is_inferred=False, evolution=Evolution.FAIL).of_json(
+        lines({"id": 1, "z": 1})
+    )
+    kept = reader(is_inferred=False, evolution=Evolution.FAIL).of_json(lines({"id": 1, "z": 1}))
+
+    assert found.arrays[0].to_pylist() == [1]
+    assert found.rescued is None
+    assert kept.rescued is not None
+    assert kept.rescued.to_pylist() == ['{"z":1}']
+
+
+def test_bad_rows_are_left_out() -> None:
+    """What is no object, and without a place for it what does not fit: with a sentence for each."""
+    found = reader(has_rescue=False, is_inferred=False).of_json(
+        lines(b"null", {"id": 1}, b"[1]", {"id": "x"}, {"id": 2})
+    )
+
+    assert found.arrays[0].to_pylist() == [1, 2]
+    assert [bad.row for bad in found.bad] == [0, 2, 3]
+    assert "'id'" in found.bad[2].message
+    assert found.kept is not None
+    assert found.kept.tolist() == [1, 4]
+
+
+def test_a_partition_column_has_the_place_of_a_member() -> None:
+    """It is no new column."""
+    found = reader(evolution=Evolution.FAIL, ignored=frozenset({"topic"})).of_json(
+        lines({"id": 1, "topic": "x"})
+    )
+
+    assert found.arrays[0].to_pylist() == [1]
+
+
+def test_batches_of_arrow() -> None:
+    """Columns that are narrower, wider, missing and new."""
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "id": pa.array([1, 2**40, None], pa.uint64()),
+            "name": pa.array(["a", None, "c"], pa.large_string()),
+            "price": pa.array(["1.25", "x", None]),
+            "more": pa.array([None, 7, None]),
+        }
+    )
+    found = rows_of(reader().of_arrow(batch), _SCHEMA)
+
+    assert [(row["id"], row["name"], str(row["price"]), row["rescued"]) for row in found] == [
+        (1, "a", "1.25", None),
+        (2**40, None, "None", '{"price":"x","more":7}'),
+        (None, "c", "None", None),
+    ]
+    with pytest.raises(NewColumns):
+        reader(evolution=Evolution.FAIL).of_arrow(batch)
+    strict = reader(has_rescue=False, is_inferred=False).of_arrow(batch)
+    assert [bad.row for bad in strict.bad] == [1]
+    assert strict.arrays[0].to_pylist() == [1, None]

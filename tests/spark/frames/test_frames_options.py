@@ -1,0 +1,184 @@
+"""The options of a query: what they become, and what is said of those that cannot be."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+from typer.testing import CliRunner
+
+from ingest.catalogue import Baseline
+from ingest.cli.app import app
+from ingest.errors import FrameRefused
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.sink_entries import SealedObject
+from spark.frames.admission import ReadLimits
+from spark.frames.discovery_log import DiscoveryLog
+from spark.frames.log_entries import LoggedObject
+from spark.frames.log_report import log_plan, settings_of
+from spark.frames.log_store import DirectoryStore
+from spark.frames.options import NO_TOPIC, Rows, reading_settings
+from spark.frames.partitions import partitioned, splits_of
+from spark.frames.writing import first_commit, record_columns, writing_settings
+from spark.sink.frame_writer import records_of
+
+_RECORDS = (
+    StructType()
+    .add("topic", "string")
+    .add("partition", "integer")
+    .add("offset", "long")
+    .add("value", "binary")
+)
+
+
+def test_options_in_the_words_of_spark_and_of_run() -> None:
+    """Spark gives names in small letters; the path names bucket and prefix."""
+    found = reading_settings(
+        {"path": "s3a://uploads/in/", "maxfilespertrigger": "5", "object.exclude": "*.tmp", "rows": "columns"}
+    )
+
+    assert (found.shared.s3.bucket, found.shared.s3.prefix) == ("uploads", "in/")
+    assert found.limits == ReadLimits(max_files=5)
+    assert found.shared.discovery.exclude == ("*.tmp",)
+    assert (found.rows, found.has_metadata) == (Rows.COLUMNS, False)
+    assert found.shared.routing.topic == NO_TOPIC
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "aws.s3.bucket.name: is missing"),
+        ({"path": "/data"}, "path = '/data': expected s3://bucket/prefix"),
+        ({"path": "s3://b12/in", "aws.s3.bucket.name": "b13"}, "says something else; remove one of both"),
+        ({"path": "s3://b12/", "maxFilePerTrigger": "5"}, "did you mean maxFilesPerTrigger?"),
+        ({"path": "s3://b12/", "maxFilesPerTrigger": "0"}, "maxFilesPerTrigger = '0': expected"),
+        ({"path": "s3://b12/", "modifiedAfter": "soon"}, "modifiedAfter = 'soon': expected a time such as"),
+        (
+            {"path": "s3://b12/", "tasks.max": "many", "rows": "cells"},
+            "rows = 'cells': expected records or columns",
+        ),
+        ({"path": "s3://b12/", "rows": "columns", "input.format": "bytes"}, "bytes has no columns"),
+        ({"path": "s3://b12/", "rows": "columns", "input.layout": "aiven"}, "does not read archives"),
+        ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
+        ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
+    """Each in a sentence, all at once."""
+    with pytest.raises(FrameRefused) as raised:
+        reading_settings(options)
+
+    assert sentence in str(raised.value)
+
+
+def test_a_frame_that_holds_no_records() -> None:
+    """It is refused before a task begins, as are options of reads."""
+    with pytest.raises(FrameRefused, match="has no column partition, offset"):
+        writing_settings(
+            {"path": "s3://b12/"},
+            StructType().add("topic", "string").add("value", "binary"),
+            overwrites=False,
+        )
+    with pytest.raises(FrameRefused, match="rows: is an option of reads"):
+        writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
+
+
+def test_records_of_any_frame() -> None:
+    """Columns that are not there are null, numbers and times of other types are taken."""
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": ["a", "a"],
+            "partition": pa.array([1, 1], pa.int64()),
+            "offset": pa.array([4, 5], pa.int32()),
+            "value": pa.array([b"x", None]),
+            "timestamp": pa.array([1_500_000, None], pa.timestamp("us", "UTC")),
+        }
+    )
+    (found,) = records_of(record_columns(batch))
+
+    assert (found.topic, found.partition, found.offsets.tolist()) == ("a", 1, [4, 5])
+    assert (found.values.get(0), found.values.get(1), found.keys.get(0)) == (b"x", None, None)
+    assert (found.timestamps_ms.tolist(), found.timestamp_types.tolist()) == ([1500, -1], [1, 1])
+
+
+def sealed(name: str) -> SealedObject:
+    """An object whose parts are sent."""
+    return SealedObject(
+        id=name,
+        topic="t",
+        partition=0,
+        topic_id="",
+        group="",
+        first_offset=0,
+        last_offset=1,
+        records=2,
+        bytes=10,
+        uploads=(),
+        options="",
+        sealed_ms=1,
+        bucket="b",
+    )
+
+
+def test_a_batch_that_is_repeated_has_the_objects_of_its_first_commit(tmp_path: Path) -> None:
+    """Whatever the second attempt has sent."""
+    store = DirectoryStore(tmp_path)
+
+    assert first_commit(store, "q", 3, [sealed("one")]) == [sealed("one")]
+    assert first_commit(store, "q", 3, [sealed("two")]) == [sealed("one")]
+    assert first_commit(store, "q", 4, [sealed("two")]) == [sealed("two")]
+
+
+def object_of(number: int, size: int) -> S3Object:
+    """An object of the bucket."""
+    return S3Object(id=ObjectId("b12", f"in/{number}", f"e{number}"), size=size, last_modified_ms=1000)
+
+
+def test_partitions_are_the_same_for_the_same_batch() -> None:
+    """All splits in their order, about as many partitions as there are tasks, none without a split."""
+    route: Any = None
+    splits = [
+        split
+        for n in range(50)
+        for split in splits_of(object_of(n, n * 2**20), route, (0, 5, 9) if n == 49 else ())
+    ]
+    parts = partitioned(splits, tasks=4, split_bytes=2**40)
+
+    assert [split for part in parts for split in part.splits] == splits
+    assert 4 <= len(parts) <= 5
+    assert [part.splits for part in partitioned(splits, tasks=4, split_bytes=2**40)] == [
+        part.splits for part in parts
+    ]
+    assert [len(part.splits) for part in partitioned(splits[:8], tasks=2, split_bytes=2**40)] == [5, 2, 1]
+
+
+def test_the_commands_show_a_log(tmp_path: Path) -> None:
+    """What is known, what is committed, what is pending; and what the next batch would have."""
+    log = DiscoveryLog.open(
+        DirectoryStore(tmp_path / "log"),
+        bucket="b12",
+        prefix="in/",
+        baseline=lambda: Baseline(start_key="in/0"),
+    )
+    for batch in (1, 2):
+        log.append([LoggedObject(f"in/{batch}", f"e{batch}", 1024, 1000)])
+    log.commit(1)
+    options = {
+        "aws.s3.bucket.name": "b12",
+        "aws.s3.prefix": "in/",
+        "state.path": str(tmp_path / "log"),
+        "object.exclude": "*9",
+    }
+    (tmp_path / "query.json").write_text(json.dumps(options))
+    shown = CliRunner().invoke(app, ["status", str(tmp_path / "query.json")])
+    as_json = CliRunner().invoke(app, ["status", str(tmp_path / "query.json"), "--json"])
+
+    assert "known     2 objects, the last batch is 2" in shown.output
+    assert "committed batch 1, at" in shown.output
+    assert "pending   1 object, 1" in shown.output
+    assert json.loads(as_json.output)["pending_bytes"] == 1024
+    plan = log_plan(settings_of(options), [object_of(n, 10) for n in (0, 1, 2, 3, 9)])
+    assert (plan["pending_objects"], plan["in_log"]) == (1, 2)
+    assert plan["left_out"] == {"excluded": 1, "start_key": 1}

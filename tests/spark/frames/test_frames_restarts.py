@@ -1,0 +1,164 @@
+"""The format where drivers and executors die, on a standalone cluster, and asked for by a Connect client."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+
+from localstack.cluster import cluster
+from localstack.ports import HOST
+from tests.support.connect_server import connect_server
+from tests.support.until import until_sync
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(900)]
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_OBJECTS: Final = 24
+_ROWS: Final = 2000
+_SECONDS: Final = 400
+
+
+@pytest.fixture
+def given(s3: "S3Client", bucket: str, s3_endpoint: str, tmp_path: Path) -> dict[str, Any]:
+    """What the program is given: a bucket of numbered rows, read three objects a batch."""
+    for number in range(_OBJECTS):
+        rows = b"".join(b'{"n":%d}\n' % n for n in range(number * _ROWS, (number + 1) * _ROWS))
+        s3.put_object(Bucket=bucket, Key=f"in/{number:03}.jsonl", Body=rows)
+    (tmp_path / "sink").mkdir()
+    return {
+        "master": "local[2]",
+        "conf": {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.executorEnv.PYTHONPATH": str(_ROOT),
+        },
+        "options": {
+            "path": f"s3://{bucket}/in/",
+            "aws.s3.endpoint": s3_endpoint,
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+            "state.path": str(tmp_path / "log"),
+            "maxFilesPerTrigger": "3",
+            "rows": "columns",
+        },
+        "sink": str(tmp_path / "sink"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+
+
+@contextmanager
+def program(given: dict[str, Any]) -> Iterator["subprocess.Popen[str]"]:
+    """The program as a process of its own group; killed with all that it started."""
+    process = subprocess.Popen(
+        [
+            *("env", f"PYSPARK_PYTHON={sys.executable}", f"PYTHONPATH={_ROOT}"),
+            *(sys.executable, str(Path(__file__).with_name("frames_program.py")), json.dumps(given)),
+        ],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def finished(given: dict[str, Any]) -> None:
+    """The program, run to its end without an error."""
+    with program(given) as process:
+        out, err = process.communicate(timeout=_SECONDS)
+        assert process.returncode == 0, err[-3000:]
+        assert json.loads(out.splitlines()[-1]) == {"error": None}
+
+
+def numbers(folder: Path) -> Counter[int]:
+    """How often each number is in the sink."""
+    files = [path for path in folder.rglob("*.parquet") if "_temporary" not in path.parts]
+    return Counter(n for path in files for n in pq.ParquetFile(path).read().column("n").to_pylist())
+
+
+def begun(given: dict[str, Any]) -> int:
+    """How many batches were begun."""
+    return len({path.name.split("-")[1] for path in Path(given["sink"]).glob("begun-*")})
+
+
+def until_begun(given: dict[str, Any], process: "subprocess.Popen[str]", batches: int) -> None:
+    """Return when so many batches were begun, or the program has ended."""
+    until_sync(
+        lambda: begun(given) >= batches or process.poll() is not None,
+        seconds=_SECONDS,
+        what=f"{batches} batches are begun",
+    )
+
+
+_ALL: Final = Counter(range(_OBJECTS * _ROWS))
+
+
+def test_drivers_that_are_killed(given: dict[str, Any]) -> None:
+    """Three times in the middle of a batch: every row is in the sink, and once."""
+    for batches in (2, 4, 6):
+        with program(given) as process:
+            until_begun(given, process, batches)
+            os.killpg(process.pid, signal.SIGKILL)
+    finished(given)
+
+    assert numbers(Path(given["sink"])) == _ALL
+
+
+def test_a_cluster_whose_executors_are_killed(given: dict[str, Any], tmp_path: Path) -> None:
+    """Spark runs their tasks again, on partitions that are the same."""
+    with cluster(tmp_path) as found:
+        given["master"] = found.master
+        with program(given) as process:
+            for batches in (1, 3):
+                until_begun(given, process, batches + 1)
+                for pid in executors(found.workers):
+                    os.kill(pid, signal.SIGKILL)
+            out, err = process.communicate(timeout=_SECONDS)
+            assert process.returncode == 0, err[-3000:]
+            assert json.loads(out.splitlines()[-1]) == {"error": None}
+
+    assert numbers(Path(given["sink"])) == _ALL
+
+
+def executors(workers: tuple[int, ...]) -> list[int]:
+    """The executors that these workers have started."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent in workers:
+            found.append(int(path.name))
+    return found
+
+
+def test_a_query_of_a_connect_client(given: dict[str, Any], tmp_path: Path) -> None:
+    """The server's processes find the format, read and write."""
+    conf = {"spark.executorEnv.PYTHONPATH": str(_ROOT)}
+    with connect_server(tmp_path, conf=conf) as server:
+        finished({**given, "remote": server.url, "conf": {}, "is_plain": True})
+
+    assert numbers(Path(given["sink"]) / "plain") == _ALL

@@ -1,0 +1,175 @@
+"""Types of columns: a join, and a value of each type fits what they were merged to."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark.frames.schema import (
+    Unfit,
+    columns_of_rows,
+    finished,
+    fitted,
+    merged,
+    merged_all,
+    merged_schema,
+    type_of,
+)
+
+_SCALARS = st.sampled_from(
+    [
+        pa.null(),
+        pa.bool_(),
+        pa.int8(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint16(),
+        pa.uint64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.date32(),
+        pa.timestamp("ms"),
+        pa.timestamp("us", "UTC"),
+        pa.decimal128(10, 2),
+        pa.decimal128(38, 0),
+        pa.decimal128(38, 30),
+        pa.dictionary(pa.int8(), pa.string()),
+    ]
+)
+_TYPES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        inner.map(pa.list_)
+        | st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3).map(
+            lambda fields: pa.struct(sorted(fields.items()))
+        )
+    ),
+    max_leaves=5,
+)
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text("ab1"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(_TYPES, _TYPES, _TYPES)
+def test_merging_is_a_join(one: Any, other: Any, third: Any) -> None:
+    """In any order, however often, in any grouping."""
+    assert merged(one, other) == merged(other, one)
+    assert merged(merged(one, other), third) == merged(one, merged(other, third))
+    assert merged(merged(one, one), one) == merged(one, one)
+    assert merged(merged(one, other), one) == merged(one, other)
+
+
+@given(st.lists(_JSON, min_size=1, max_size=5))
+def test_what_was_seen_fits(values: list[Any]) -> None:
+    """Every value that a type was inferred from can be read into a column of it."""
+    kind = finished(merged_all(map(type_of, values)))
+
+    column = [fitted(json.dumps(value).encode(), kind) for value in values]
+    assert len(pa.array(column, kind)) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (pa.int32(), pa.int64(), pa.int64()),
+        (pa.int64(), pa.float32(), pa.float64()),
+        (pa.int64(), pa.decimal128(10, 2), pa.decimal128(21, 2)),
+        (pa.decimal128(38, 0), pa.decimal128(10, 2), pa.float64()),
+        (pa.bool_(), pa.int64(), pa.string()),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("ns", "Europe/Paris"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()),
+        (pa.list_(pa.int8()), pa.list_(pa.string()), pa.list_(pa.string())),
+        (
+            pa.struct([("a", pa.int64())]),
+            pa.struct([("b", pa.bool_())]),
+            pa.struct([("a", pa.int64()), ("b", pa.bool_())]),
+        ),
+        (pa.struct([("a", pa.int64())]), pa.int64(), pa.string()),
+        (
+            pa.map_(pa.string(), pa.int32()),
+            pa.map_(pa.string(), pa.int64()),
+            pa.map_(pa.string(), pa.int64()),
+        ),
+        (pa.time64("us"), pa.null(), pa.string()),
+    ],
+)
+def test_types_are_widened(one: Any, other: Any, both: Any) -> None:
+    """A table of what becomes of two types."""
+    assert merged(one, other) == both
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind", "value"),
+    [
+        (b"12", pa.int8(), 12),
+        (b"null", pa.int8(), None),
+        (b'"x"', pa.string(), "x"),
+        (b"1.50", pa.string(), "1.50"),
+        (b'{"a": 1}', pa.string(), '{"a": 1}'),
+        (b"1.50", pa.decimal128(5, 2), Decimal("1.50")),
+        (b"1", pa.float64(), 1.0),
+        (b'"aGk="', pa.binary(), b"hi"),
+        (b"[1, null]", pa.list_(pa.int64()), [1, None]),
+        (b'{"a":1}', pa.map_(pa.string(), pa.int64()), [("a", 1)]),
+        (b'{"a":1}', pa.struct([("a", pa.int64()), ("b", pa.string())]), {"a": 1, "b": None}),
+    ],
+)
+def test_values_that_fit(raw: bytes, kind: Any, value: Any) -> None:
+    """A table of JSON values in columns."""
+    assert fitted(raw, kind) == value
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"300", pa.int8()),
+        (b"1.0", pa.int64()),
+        (b"true", pa.int64()),
+        (b"1", pa.bool_()),
+        (b'"1"', pa.int64()),
+        (b'"x"', pa.float64()),
+        (b"1.505", pa.decimal128(5, 2)),
+        (b"12345", pa.decimal128(5, 2)),
+        (b'"31.1.2026"', pa.date32()),
+        (b'"2026-01-31T00:00:00Z"', pa.timestamp("us")),
+        (b'"a b"', pa.binary()),
+        (b'{"c":1}', pa.struct([("a", pa.int64())])),
+        (b"[1]", pa.struct([("a", pa.int64())])),
+        (b'["x"]', pa.list_(pa.int64())),
+    ],
+)
+def test_values_that_do_not_fit(raw: bytes, kind: Any) -> None:
+    """Nothing is rounded, cut or guessed."""
+    with pytest.raises(Unfit):
+        fitted(raw, kind)
+
+
+@pytest.mark.parametrize(("raw", "value"), [(b'"5"', 5), (b'" 5 "', 5), (b'""', None)])
+def test_texts_of_csv_are_numbers(raw: bytes, value: int | None) -> None:
+    """CSV has nothing but texts."""
+    assert fitted(raw, pa.int64(), is_text=True) == value
+
+
+def test_columns_appear_in_their_order() -> None:
+    """Those that were known first keep their places; what was always null is a text."""
+    found = columns_of_rows([b'{"b":1,"a":null}', b"3", b'{"c":[],"b":2.5}'])
+    both = merged_schema([("x", pa.bool_()), ("b", pa.int64())], found)
+
+    assert [name for name, _ in found] == ["b", "a", "c"]
+    assert [name for name, _ in both] == ["x", "b", "a", "c"]
+    assert dict(both)["b"] == pa.float64()
+    assert finished(dict(both)["c"]) == pa.list_(pa.string())
