@@ -10,10 +10,11 @@ PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),
 PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 # More for pytest, such as: make test PYTEST_ARGS='-x -k template'
 PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
-# A file is one worker's: its tests share a service. More workers than cores, as most of the time is waiting.
-SPREAD := --dist loadfile --no-loadscope-reorder --numprocesses
+# Units and services side by side; tests/conftest.py puts them in groups, each for one of the workers: a file, or what
+# shares a service. More workers than cores, as services wait more than they compute.
+SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 4
 
-# The floor in pyproject.toml is for all unit tests, not for some that PYTEST_ARGS choose.
+# The floor in pyproject.toml is for all tests, not for some that PYTEST_ARGS choose.
 COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
 
 # For make soak
@@ -55,13 +56,14 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: setup  ## all tests, units first, then those against the real parts (some 35 minutes on two cores)
-	@$(PYTEST) $(SPREAD) 2 -m 'not parts and not long'
-	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts and not long'
+test: setup  ## all tests but the long ones, units beside real services (8 minutes on two cores)
+	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'not long'
 
-test-all: setup  ## the same with the long tables and coverage (longer still: long tests are for a quiet machine)
-	@$(PYTEST) $(COVERAGE) $(SPREAD) 2 -m 'not parts' --hypothesis-profile=long
-	@$(PARTS) run -- $(PYTEST) $(SPREAD) 3 -m 'parts'
+test-all: setup  ## the same with the long ones, more examples and coverage (for a quiet machine)
+	@$(PARTS) run -- $(PYTEST) $(COVERAGE) $(SPREAD) -m 'long or not long' --hypothesis-profile=long
+
+simulate: setup  ## the whole service in a simulated environment: SEEDS=0:1000, or MINUTES=5 of fresh seeds
+	@$(PYTHON) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS),--minutes $(or $(MINUTES),1))
 
 demo: setup  ## a year of real flights through S3, SQS, Headrace and Kafka, counted at the end
 	@$(PYTHON) -m bench.demo

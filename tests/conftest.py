@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import hypothesis
 import pytest
@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
+from tests import long_cases
 from tests.support import aws, kafka
 from tests.support.worker_process import WorkerProcess
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 _TESTS: Final = Path(__file__).parent
 
 # Cores are shared with a broker, with LocalStack and with Spark: a slow example says nothing.
-hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
-hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
+hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=400)
 hypothesis.settings.load_profile("default")
 
 
@@ -73,19 +74,77 @@ def _localstack_problem() -> str | None:
     return None
 
 
+# Files whose tests share a process: one xdist worker runs them all, so that there is one of each.
+_SHARING: Final = {
+    "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
+               "errors/test_error_queue.py", "errors/test_error_reading.py", "errors/test_error_topics.py"),
+    "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
+                      "worker/test_worker_logs.py"),
+    "spark_session": ("spark/formats/test_foreign_writers.py", "spark/formats/test_variant.py",
+                      "spark/frames/test_frames_stream.py", "spark/test_slot_pool_life.py",
+                      "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
+                      "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
+                      "spark/test_task_stuck.py"),
+}  # fmt: skip
+# What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
+_PROBLEM: Final = pytest.StashKey[str]()
+_GROUPS: Final = {file: fixture for fixture, files in _SHARING.items() for file in files}
 # What starts services and kills them takes a minute a file: begun last, it would be waited for alone.
-_LONGEST_FIRST: Final = ("faults", "integration", "security", "errors", "rest", "page", "spark")
+_LONGEST_FIRST: Final = (
+    *_SHARING, "faults", "sink", "worker", "integration", "security", "errors", "rest", "page",
+)  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the folders of long files first, for workers that take one file after another."""
+def _group(nodeid: str) -> str:
+    """What one xdist worker runs in one go: the tests of a shared process, or of a file."""
+    file = nodeid.partition("::")[0].removeprefix(f"{_TESTS.name}/")
+    return _GROUPS.get(file, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A scheduler of groups for `--dist loadscope`; with pytest 9.2 xdist's `loadgroup` does nothing."""
+    from xdist.scheduler import LoadScopeScheduling  # only where there are workers to schedule
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]  # of a library without types
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Groups(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the long cases, and put the tests in groups, with services all along between the units."""
+    tests = []
+    for item in items:
+        test, _, case = item.nodeid.removeprefix(f"{_TESTS.name}/").partition("[")
+        tests.append((test, case.removesuffix("]")))
+        if long_cases.is_long(*tests[-1]):
+            item.add_marker("long")
+        if used := set(_SHARING).intersection(getattr(item, "fixturenames", ())) - {_group(item.nodeid)}:
+            item.stash[_PROBLEM] = f"tests/conftest.py: {test} uses {used.pop()}, add its file to _SHARING"
+    if items and not any("::" in one for one in config.args) and (found := long_cases.stale(tests)):
+        items[0].stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
+
+    services = {_group(item.nodeid) for item in items if item.get_closest_marker("parts") is not None}
     rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
-    folder = {item: item.path.relative_to(_TESTS).parts[0] for item in items}
-    items.sort(key=lambda item: rank.get(folder[item], len(rank)))
+    ordered = sorted(
+        dict.fromkeys(_group(item.nodeid) for item in items),
+        key=lambda group: rank.get(group.partition("/")[0], len(rank)),
+    )
+    # Services wait more than they compute, so both kinds advance side by side from beginning to end.
+    place: dict[str, tuple[float, str]] = {}
+    for kind in (True, False):
+        groups = [group for group in ordered if (group in services) is kind]
+        place |= {group: (number / len(groups), group) for number, group in enumerate(groups)}
+    items.sort(key=lambda item: place[_group(item.nodeid)])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail, not skip, a test that needs a part that does not answer: a skipped one would look like a pass."""
+    if (problem := item.stash.get(_PROBLEM, None)) is not None:
+        pytest.fail(problem, pytrace=False)
     if item.get_closest_marker("parts") is not None:
         for problem in (_kafka_problem(), _localstack_problem()):
             if problem is not None:

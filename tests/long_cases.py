@@ -1,0 +1,359 @@
+"""What `make test` leaves to `make test-all`, and what shows the same subject in `make test`.
+
+The rule: `make test` has one case of each kind (a format, a layout, a vendor, a protocol, a command, an
+error, a kill in each direction). More of a kind are `long`: they cost a Spark of their own, or seconds of
+CPU, to show again with other values what another test has shown. A test that is long by itself has the
+mark where it is defined.
+
+`tests/conftest.py` gives the marks, `tests/test_long_cases.py` holds this table to the truth.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A test whose cases are long, but for some."""
+
+    test: str
+    """`folder/file.py::name`, within `tests/`."""
+    cases: tuple[str, ...] = ()
+    """The cases that are long; with neither these nor `kept`, all are."""
+    kept: tuple[str, ...] = ()
+    """The cases that are not, all others being long."""
+    shown_by: tuple[str, ...] = ()
+    """Tests of `make test` that fail when the subject breaks, where no case of its own remains."""
+
+    def is_long(self, case: str) -> bool:
+        """Whether this case, as it is between brackets, is one of them."""
+        return case in self.cases if self.cases else case not in self.kept
+
+
+_PARQUET_MEMORY: Final = "spark/formats/test_parquet_memory.py::"
+_AVRO_LIMITS: Final = "spark/formats/test_avro_limits.py::"
+_START: Final = "integration/test_start_problems.py::"
+_SINK: Final = "sink/test_sink_end_to_end.py::"
+_LISTENERS: Final = "listeners/test_listeners.py::"
+_TASK: Final = "spark/test_task_end_to_end.py::"
+_READER: Final = "spark/consumer/test_partition_reader.py::"
+
+# Units: more pages of a kind, sizes and codecs.
+_UNITS: Final = (
+    Moved(
+        test="spark/test_class_archive.py::test_a_session_takes_its_classes_from_the_archive",
+        shown_by=(
+            "spark/test_class_archive.py::test_an_archive_is_used_with_the_class_path_that_it_was_made_for",
+            "spark/test_class_archive.py::test_what_the_user_says_of_archives_or_the_class_path_wins",
+        ),
+    ),
+    Moved(
+        test="spark/test_class_archive.py::test_a_damaged_archive_is_not_noticed",
+        shown_by=("spark/test_class_archive.py::test_one_that_was_cut_off_is_not_used",),
+    ),
+    Moved(
+        test="spark/test_class_archive.py::test_wherever_it_is_damaged",
+        shown_by=("spark/test_class_archive.py::test_one_that_was_cut_off_is_not_used",),
+    ),
+    Moved(
+        test="spark/test_class_archive.py::test_the_order_on_disk_does_not_matter",
+        shown_by=("spark/test_class_archive.py::test_it_is_found_through_links_as_on_path",),
+    ),
+    Moved(
+        test=f"{_PARQUET_MEMORY}test_memory_does_not_follow_what_a_page_expands_to",
+        kept=(
+            "repeated_texts-20000",
+            "nulls_in_many_columns-10000",
+            "another page-20000_0",
+            "long_behind_short-304000",
+        ),
+    ),
+    Moved(
+        test=f"{_AVRO_LIMITS}test_a_datum_that_would_take_gigabytes_is_refused",
+        kept=("array of optional fields", "array of deep records"),
+    ),
+    Moved(test=f"{_AVRO_LIMITS}test_batches_are_bounded_by_what_rows_become", kept=("columns",)),
+    Moved(
+        test="spark/formats/test_hostile_parquet.py::test_a_footer_that_claims_terabytes_is_damage",
+        kept=(
+            "False-num_rows and num_values-2147483647",
+            "True-total_byte_size-5497558138880",
+            "True-data_page_offset-4611686018427387904",
+        ),
+    ),
+    Moved(
+        test="spark/test_compression.py::test_large_content_comes_in_bounded_chunks",
+        cases=("xz",),
+    ),
+    Moved(
+        test="spark/formats/test_text.py::test_memory_is_bounded",
+        shown_by=(
+            "spark/formats/test_json_array.py::test_memory_is_bounded",
+            "spark/formats/test_hostile.py::test_content_without_end_stays_out_of_memory",
+        ),
+    ),
+    Moved(test="spark/formats/test_csv.py::test_memory_is_bounded", cases=("long names",)),
+    Moved(test="cli/test_terminal.py::test_the_log_on_a_terminal_is_for_people", cases=("json",)),
+    Moved(
+        test="spark/formats/test_variant.py::test_names_that_stand_once_and_come_out_often_stay_within_memory",
+        shown_by=(f"{_PARQUET_MEMORY}test_memory_does_not_follow_what_a_page_expands_to",),
+    ),
+)
+
+# Each of these starts Headrace, Spark and all, in a process of its own: fifteen seconds of CPU or more.
+_SERVICES: Final = (
+    Moved(
+        test="integration/test_clock_step.py::test_a_wall_clock_that_is_stepped_back_does_not_stop_planning",
+        shown_by=("ingest/test_wall_clock_steps.py",),
+    ),
+    Moved(
+        test="integration/test_debug_log.py::test_an_object_can_be_followed_from_its_message_to_its_commit",
+        shown_by=("integration/test_end_to_end.py::test_each_finished_object_has_one_line_in_the_log",),
+    ),
+    Moved(
+        test="integration/test_discovery_events.py::test_an_object_replaced_while_it_is_read_is_never_mixed",
+        shown_by=(
+            "errors/test_error_reading.py::TestGone::test_superseded_after_rows",
+            "spark/test_reader_s3.py::test_an_object_overwritten_while_it_is_read_ends_the_read",
+        ),
+    ),
+    Moved(
+        test="integration/test_discovery_fallback.py::test_the_queue_deleted_under_load_and_made_again",
+        shown_by=("listeners/test_listeners.py::test_a_queue_deleted_under_way_and_made_again",),
+    ),
+    Moved(
+        test="integration/test_post_actions.py::test_what_a_crash_has_left_is_done_by_the_next_start",
+        shown_by=(
+            "spark/test_post_action_calls.py::test_an_object_is_deleted_once",
+            "spark/test_post_action_calls.py::test_content_that_came_since_is_left_alone",
+            "faults/test_short_campaign.py::test_worker_broker_and_driver_killed",
+        ),
+    ),
+    Moved(
+        test="integration/test_restarts.py::test_a_stop_in_the_middle_of_the_load_and_a_restart",
+        shown_by=("integration/test_signals.py::test_a_stop_of_all_processes_in_the_middle_of_the_load",),
+    ),
+    Moved(
+        test="integration/test_signals.py::test_a_stop_of_all_processes_in_the_middle_of_the_load",
+        kept=("group",),
+    ),
+    Moved(
+        test="integration/test_splits.py::test_a_changed_configuration_is_refused_for_every_split",
+        shown_by=(f"{_TASK}test_a_split_of_another_configuration_is_refused_before_its_first_row",),
+    ),
+    Moved(test=f"{_START}test_a_broken_configuration", kept=("broken JSON",)),
+    Moved(test=f"{_START}test_what_is_not_there_is_named", kept=("broker", "Spark")),
+    Moved(
+        test=f"{_START}test_a_bucket_that_does_not_exist",
+        kept=("run-arguments0", "check-arguments1"),
+    ),
+    Moved(
+        test="integration/test_until_idle.py::test_a_queue_that_fails",
+        shown_by=(
+            f"{_START}test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person",
+            f"{_LISTENERS}test_a_queue_that_does_not_exist_is_listing_instead",
+        ),
+    ),
+    Moved(
+        test="integration/test_traces_end_to_end.py::test_each_object_of_a_source_is_one_trace",
+        shown_by=(
+            f"{_SINK}test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets",
+            "ingest/traces/test_trace_exporter.py",
+        ),
+    ),
+    Moved(
+        test="errors/test_error_credentials.py::test_a_role_that_is_refused_for_a_while_costs_no_object",
+        shown_by=(
+            f"{_LISTENERS}test_a_role_that_is_refused_for_a_while",
+            "ingest/test_aws_credentials.py::test_a_role_is_assumed_where_it_is_used",
+        ),
+    ),
+    Moved(
+        test="errors/test_error_topics.py::TestCreation::test_a_topic_of_the_template_is_made",
+        shown_by=(
+            "kafka/test_output_topics.py::test_a_missing_topic_is_made_when_that_is_wanted",
+            "ingest/service/test_missing_topics.py",
+        ),
+    ),
+    Moved(
+        test="errors/test_error_topics.py::TestCreation::test_one_that_cannot_be_made_says_why",
+        shown_by=("kafka/test_output_topics.py::test_missing_topics_are_named_together",),
+    ),
+    Moved(
+        test="errors/test_error_topics.py::TestLetters::test_without_the_dead_letter_topic_its_objects_wait",
+        shown_by=("ingest/service/test_missing_topics.py",),
+    ),
+    Moved(
+        test=f"{_SINK}test_records_are_grouped_by_a_field_of_their_values",
+        shown_by=("spark/sink/test_grouping.py",),
+    ),
+    Moved(
+        test=f"{_SINK}test_side_objects_give_keys_headers_and_tombstones_back",
+        shown_by=(
+            "restore/test_joined_decoding.py",
+            "restore/test_round_trips_end_to_end.py::test_a_topic_comes_back_through_the_bucket",
+        ),
+    ),
+    Moved(
+        test=f"{_SINK}test_a_record_that_is_refused_stops_its_partition_and_no_other",
+        shown_by=("spark/sink/test_dead_letters.py", "spark/sink/test_partition_offsets.py"),
+    ),
+    Moved(
+        test=f"{_SINK}test_objects_close_together_and_a_stop_may_leave_them_open",
+        shown_by=("spark/sink/test_batch_rotation.py", "spark/sink/test_rotation.py"),
+    ),
+    Moved(
+        test="sink/test_sink_isolation.py::"
+        "test_read_uncommitted_archives_what_was_aborted_and_the_default_does_not",
+        shown_by=(f"{_READER}test_aborted_records_are_not_there_and_markers_are_behind",),
+    ),
+    Moved(
+        test="sink/test_sink_rest.py::test_a_sink_is_paused_stopped_rewound_and_resumed",
+        shown_by=(
+            "worker/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
+            "rest/test_rest_sink_offsets.py",
+        ),
+    ),
+    Moved(
+        test="sink/test_sink_takeover.py::"
+        "test_it_is_refused_while_the_other_runs_and_goes_on_where_that_stops",
+        shown_by=(
+            "checks/test_takeover_findings.py",
+            "kafka/test_group_state.py::test_members_are_told_by_what_they_hold",
+        ),
+    ),
+    Moved(
+        test="sink/test_transforms_parts.py::test_a_sink_routes_and_masks",
+        shown_by=(
+            "sink/test_transformed_sink.py",
+            "spark/transforms/test_record_transforms.py",
+        ),
+    ),
+    Moved(
+        test="headrace/test_python_parts.py::test_quix_by_its_own_names",
+        shown_by=("headrace/test_python_arguments.py", "sink/test_quix_archives.py"),
+    ),
+    Moved(
+        test="worker/test_worker_jvm.py::test_a_worker_ends_with_its_jvm_and_goes_on_when_it_is_started_again",
+        shown_by=("faults/test_short_campaign.py::test_worker_broker_and_driver_killed",),
+    ),
+    Moved(
+        test="worker/test_worker_under_load.py::test_a_sink_is_configured_while_its_groups_are_open",
+        shown_by=(
+            "worker/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
+        ),
+    ),
+    Moved(
+        test="security/test_secure_end_to_end.py::test_no_key_reaches_a_terminal_raw",
+        shown_by=("security/test_secure_end_to_end.py::test_no_key_reaches_a_log_or_a_page_raw",),
+    ),
+    Moved(
+        test="spark/test_connect.py::test_options_of_the_server",
+        shown_by=("spark/test_connect.py::test_two_slots_work_side_by_side",),
+    ),
+    Moved(
+        test="spark/test_connect.py::test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again",
+        shown_by=(
+            "spark/test_connect.py::test_two_slots_work_side_by_side",
+            "spark/test_task_end_to_end.py::test_a_killed_worker_loses_and_repeats_nothing",
+        ),
+    ),
+    Moved(
+        test="spark/formats/test_foreign_writers.py::test_parquet_by_spark",
+        kept=("snappy-INT96", "zstd-TIMESTAMP_MICROS", "lz4_raw-TIMESTAMP_MILLIS"),
+    ),
+    Moved(
+        test="integration/test_discovery_fallback.py::"
+        "test_a_queue_that_was_never_there_is_an_error_and_listing_instead",
+        shown_by=(f"{_LISTENERS}test_a_queue_that_does_not_exist_is_listing_instead",),
+    ),
+    Moved(
+        test="integration/test_splits.py::test_slices_are_exactly_the_object",
+        shown_by=(
+            f"{_TASK}test_where_an_object_can_be_cut_is_said_and_slices_give_each_row_once",
+            "spark/test_task_formats.py::test_slices_give_each_row_once",
+        ),
+    ),
+    Moved(test="integration/test_signals.py::test_a_stop_while_spark_starts", kept=("15",)),
+    Moved(
+        test="errors/test_error_credentials.py::test_a_service_that_starts_without_credentials_gets_them",
+        shown_by=(f"{_LISTENERS}test_without_credentials_it_keeps_trying",),
+    ),
+    Moved(
+        test="errors/test_error_poison.py::test_it_is_found_out_and_the_others_go_on",
+        shown_by=(
+            "ingest/test_planner_results.py::test_a_killer_is_found_out_and_the_others_go_on",
+            f"{_TASK}test_a_killed_worker_loses_and_repeats_nothing",
+        ),
+    ),
+    Moved(
+        test="errors/test_error_order.py::test_a_failed_object_holds_its_topic_partition_and_nobody_else",
+        shown_by=(f"{_TASK}test_after_a_failure_its_partition_is_held_back",),
+    ),
+    Moved(
+        test="archive/test_published_under_policies.py::"
+        "test_the_published_configuration_under_the_published_policy",
+        shown_by=(
+            "checks/test_published_policies.py::test_an_upload_is_written_and_completed",
+            "sink/test_aiven_end_to_end.py::test_the_published_configuration_runs_unchanged",
+        ),
+    ),
+    Moved(
+        test="restore/test_archive_discovery.py::test_no_index_object_is_read",
+        shown_by=(
+            "restore/test_archive_discovery.py::test_ten_thousand_index_keys_are_told_by_their_beginning",
+        ),
+    ),
+    Moved(
+        test="restore/test_side_objects_end_to_end.py::test_events_late_missing_and_too_late",
+        shown_by=("ingest/catalogue/test_side_objects.py", "restore/test_joined_decoding.py"),
+    ),
+    Moved(
+        test=f"{_SINK}test_a_backup_restored_by_the_source_is_equal_to_the_byte",
+        shown_by=(
+            "restore/test_round_trips_end_to_end.py::test_a_topic_comes_back_through_the_bucket",
+            "restore/test_archive_discovery.py::test_our_own_layout_comes_back_to_the_byte",
+        ),
+    ),
+    Moved(
+        test="sink/test_missing_topic.py::test_a_topic_that_is_not_there_is_said_until_it_is_read",
+        shown_by=("checks/test_sink_topic_findings.py", "ingest/service/test_topic_watch.py"),
+    ),
+    Moved(
+        test="sink/test_transforms_parts.py::test_a_source_takes_keys_from_values_and_routes",
+        shown_by=(
+            "spark/transforms/test_source_transforms.py",
+            "spark/transforms/test_record_transforms.py",
+        ),
+    ),
+)
+
+MOVED: Final = (*_UNITS, *_SERVICES)
+
+
+def is_long(test: str, case: str) -> bool:
+    """Whether a test (`folder/file.py::name`), in this case of it (empty without), is for `make test-all`."""
+    moved = _BY_TEST.get(test)
+    return moved is not None and moved.is_long(case)
+
+
+def stale(collected: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each entry of a collected file that does not fit the cases that there are."""
+    cases: dict[str, set[str]] = {}
+    for test, case in collected:
+        cases.setdefault(test, set()).add(case)
+    files = {test.partition("::")[0] for test in cases}
+    found = []
+    for moved in MOVED:
+        if moved.test.partition("::")[0] in files:
+            there = cases.get(moved.test, set())
+            missing = sorted({*moved.cases, *moved.kept} - there)
+            found += [f"{moved.test} has no case {case}" for case in missing]
+            remain = any(not moved.is_long(case) for case in there)
+            if remain == bool(moved.shown_by):
+                found.append(f"{moved.test} needs either a case that remains or tests that show its subject")
+    return found
+
+
+_BY_TEST: Final = {moved.test: moved for moved in MOVED}

@@ -1,0 +1,54 @@
+"""What `make test` leaves out is there, and so is what shows the same in its place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.long_cases import MOVED, Moved, is_long, stale
+
+_TESTS = Path(__file__).parent
+
+
+def _source(test: str) -> str:
+    """The text of the file that a test is in."""
+    return (_TESTS / test.partition("::")[0]).read_text()
+
+
+def _is_defined(test: str) -> bool:
+    """Whether the file defines the test; a whole file is itself."""
+    name = test.rpartition("::")[2] if "::" in test else ""
+    return not name or re.search(rf"def {name}\(", _source(test)) is not None
+
+
+@pytest.mark.parametrize("moved", MOVED, ids=lambda moved: moved.test)
+def test_what_shows_the_subject_is_there_and_not_long(moved: Moved) -> None:
+    """A renamed test is renamed in the table, and what `make test` does not run shows nothing there."""
+    assert _is_defined(moved.test)
+    for shown in moved.shown_by:
+        assert _is_defined(shown), shown
+        assert shown != moved.test
+        wholly = [other.test for other in MOVED if not other.cases and not other.kept]
+        assert shown not in wholly
+        assert not re.search(
+            rf"@pytest\.mark\.long\n(?:@.*\n)*def {shown.rpartition('::')[2]}\(", _source(shown)
+        )
+
+
+def test_each_test_is_in_the_table_once() -> None:
+    """Two entries would say different things."""
+    assert len({moved.test for moved in MOVED}) == len(MOVED)
+
+
+def test_a_table_that_does_not_fit_is_noticed() -> None:
+    """A case that is gone, and a test of which nothing remains and nothing is named in its place."""
+    first = next(moved for moved in MOVED if moved.kept)
+    whole = next(moved for moved in MOVED if not moved.cases and not moved.kept)
+
+    assert stale([(first.test, case) for case in (*first.kept, "another")]) == []
+    assert f"{first.test} has no case {first.kept[1]}" in stale([(first.test, first.kept[0])])
+    assert any("needs either" in line for line in stale([(first.test, "another")]))
+    assert not any(whole.test in line for line in stale([(whole.test, "")]))
+    assert is_long(whole.test, "")
+    assert not is_long(first.test, first.kept[0])
+    assert is_long(first.test, "another")
