@@ -26,6 +26,7 @@ from ingest.model.sink_entries import (
 from ingest.model.sink_protocol import (
     GroupWanted,
     PartitionGrant,
+    PartitionReleased,
     PartitionStopped,
     SinkCommitted,
     SinkCompleted,
@@ -34,6 +35,8 @@ from ingest.model.sink_protocol import (
 
 # A group without members loses an offset a week after its last commit.
 _RENEWAL_MS: Final = 24 * 3600 * 1000
+# Of the partitions that a slot has in hand, in a sentence.
+_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class ArchiveOptions(StartOptions):
     grants_idle: bool = True
     """False: a partition without anything to read is not granted, so that its slot is free for others."""
     max_pending: int = 1000
-    max_pending_age_ms: int = 15 * 60 * 1000
+    max_pending_age_ms: int = 60 * 1000
 
 
 class Archive:
@@ -100,9 +103,12 @@ class Archive:
             state.reset = state.reset or self._starts.reset_of(partition)
         for state in self._states:
             if topics.request > state.found_request:
-                state.found, state.found_request = found.get(state.partition), topics.request
+                state.on_found(found.get(state.partition), topics.request)
         self._starts.topics_found()
         self._answer_groups(topics.request, effects)
+        for state in self._states:
+            if (lost := state.lost_with_topic()) is not None:
+                effects.lost_offsets.append(lost)
         return self._advance(effects)
 
     def on_lives(self, found: FoundLives) -> SinkEffects:
@@ -174,9 +180,45 @@ class Archive:
             self._entries.remove_passed(effects, state)
         return effects.effects()
 
-    def on_completed(self, completed: SinkCompleted) -> SinkEffects:
-        """Take up the ends of objects, whoever completed them: S3 has said so."""
+    def in_hand(self, slot: int) -> str | None:
+        """The partitions of the slot's batch with their committed offsets, in words; None without a batch."""
+        batch = self._batches.of_slot(slot)
+        if batch is None:
+            return None
+        checkpoints = [self._states[one].checkpoint for one in sorted(batch.partitions)]
+        shown = [
+            f"{one.partition_of} at offset {one.offset}" for one in checkpoints[:_SHOWN] if one is not None
+        ]
+        more = len(checkpoints) - len(shown)
+        return ", ".join(shown) + (f" and {more} partitions more" if more else "")
+
+    def gone(self, number: int) -> tuple[TopicPartition, ...]:
+        """The partitions of a batch that Kafka does not have any more."""
+        batch = self._batches.live(number)
+        partitions = () if batch is None else sorted(batch.partitions)
+        return tuple(one for one in partitions if self._states[one].found is None)
+
+    def on_released(self, released: PartitionReleased) -> SinkEffects:
+        """A slot has given up one partition and keeps the others."""
+        batch = self._batches.live(released.batch)
+        partition = TopicPartition(released.topic, released.partition)
         effects = SinkEffectsBuilder()
+        if batch is None or partition not in batch.partitions:
+            return effects.effects()
+        batch.partitions -= {partition}
+        self._states[partition].release(self._request)
+        if not batch.partitions:
+            _ask_to_end(effects, batch)
+        return self._advance(effects)
+
+    def on_completed(self, completed: SinkCompleted) -> SinkEffects:
+        """Take up the ends of objects, whoever completed them: S3 has said so.
+
+        What a slot leaves to the leader is completed by it at once, though the slot has the partition.
+        """
+        effects = SinkEffectsBuilder()
+        left = (self._states.object(one) for one in completed.left)
+        self._completions.add(one for one in left if one is not None and one.state is ObjectState.PENDING)
         ends = [ObjectEnd(object_id, ObjectState.COMPLETE) for object_id in completed.ids]
         ends += [ObjectEnd(one, ObjectState.QUARANTINED, reason) for one, reason in completed.quarantined]
         self._end(effects, *ends)
@@ -233,10 +275,16 @@ class Archive:
     # -- the leader's own work -------------------------------------------------------------------------------
 
     def on_completion(self, object_id: str, verdict: Verdict) -> SinkEffects:
-        """A completion of the leader's has its end; RETRY is none."""
+        """A completion of the leader's has its end; RETRY is none. The slot that has left it is told."""
         effects = SinkEffectsBuilder()
+        sealed = self._states.object(object_id)
+        state = None if sealed is None else self._states[sealed.partition_of]
+        if state is not None and state.batch is not None and verdict is not Verdict.RETRY:
+            effects.ended.append((state.batch, object_id))
         if verdict is Verdict.COMPLETE:
             self._end(effects, ObjectEnd(object_id, ObjectState.COMPLETE))
+        elif verdict is Verdict.UNPROVEN:
+            self._end(effects, ObjectEnd(object_id, ObjectState.COMPLETE, verdict.value))
         elif verdict is not Verdict.RETRY:
             self._end(effects, ObjectEnd(object_id, ObjectState.QUARANTINED, verdict.value))
         return self._advance(effects)
@@ -364,9 +412,7 @@ class Archive:
         """Nobody holds these partitions any more."""
         self._batches.remove(batch.number)
         for partition in batch.partitions:
-            state = self._states[partition]
-            state.batch, state.is_lost, state.position = None, False, None
-            state.changed = self._request
+            self._states[partition].release(self._request)
 
     def _answer_groups(self, request: int, effects: SinkEffectsBuilder) -> None:
         """Answer the slots whose topics were described after they asked, and are the same as before."""

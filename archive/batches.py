@@ -8,7 +8,7 @@ from ingest.model.sink_entries import TopicPartition
 
 @dataclass(slots=True, kw_only=True)
 class SlotBatch:
-    """Partitions that one slot holds until its batch ends.
+    """Partitions that one slot holds until its batch ends; it may give one of them up before.
 
     `group_request` is the number of the last description of topics that was asked for before the slot wanted
     the group's metadata; None: it wants none. A batch that `is_lost` is not over: its slot is being fenced.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from archive.partitions import PartitionCondition, PartitionState, PartitionStates
-from ingest.model.sink_entries import ObjectState
+from ingest.model.sink_entries import ObjectState, SealedObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class ArchiveCounts:
     pending_objects: int
     quarantined_objects: int
     oldest_pending_ms: int | None
+    oldest_pending: SealedObject | None = None
 
 
 def status_of(state: PartitionState) -> PartitionStatus:
@@ -60,7 +61,8 @@ def counts_of(states: PartitionStates, now_ms: int) -> ArchiveCounts:
     conditions: dict[str, int] = {}
     for state in states:
         conditions[state.condition.value] = conditions.get(state.condition.value, 0) + 1
-    pending = [one.sealed_ms for one in states.objects(ObjectState.PENDING)]
+    pending = list(states.objects(ObjectState.PENDING))
+    oldest = min(pending, key=lambda one: one.sealed_ms, default=None)
     return ArchiveCounts(
         partitions=sum(conditions.values()),
         conditions=conditions,
@@ -68,7 +70,8 @@ def counts_of(states: PartitionStates, now_ms: int) -> ArchiveCounts:
         entries=sum(len(state.objects) for state in states),
         pending_objects=len(pending),
         quarantined_objects=sum(1 for _ in states.objects(ObjectState.QUARANTINED)),
-        oldest_pending_ms=max(0, now_ms - min(pending)) if pending else None,
+        oldest_pending_ms=None if oldest is None else max(0, now_ms - oldest.sealed_ms),
+        oldest_pending=oldest,
     )
 
 
@@ -90,10 +93,13 @@ def problems_of(
             f"{counts.pending_objects} sealed objects wait to be completed, more than {max_pending}: S3 "
             "completes uploads more slowly than they are sealed, or not at all."
         )
-    if counts.oldest_pending_ms is not None and counts.oldest_pending_ms > max_pending_age_ms:
+    oldest = counts.oldest_pending
+    if counts.oldest_pending_ms is not None and counts.oldest_pending_ms > max_pending_age_ms and oldest:
         problems.append(
-            f"A sealed object has waited {counts.oldest_pending_ms // 1000} s to be completed: see the log "
-            "for what S3 answers, and `headrace check` for what is missing."
+            f"s3://{oldest.bucket}/{oldest.main.key} (offsets {oldest.first_offset} to "
+            f"{oldest.last_offset} of {oldest.partition_of}) is sealed and has waited "
+            f"{counts.oldest_pending_ms // 1000} s to be "
+            "completed: the log shows what S3 answers, and `headrace check` what is missing."
         )
     problems += [detail for state in states if (detail := _detail(state)) is not None]
     return tuple(problems)

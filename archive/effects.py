@@ -106,12 +106,16 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostOffsets:
-    """Offsets that Kafka deleted before they were read: from `first` up to, not including, `end`."""
+    """Offsets that Kafka deleted before they were archived: from `first` up to, not including, `end`.
+
+    `with_topic`: the topic itself was deleted.
+    """
 
     topic: str
     partition: int
     first: int
     end: int
+    with_topic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,8 @@ class SinkEffects:
     All `writes` of one SinkEffects go into one transaction of the leader, in their order, with `offsets`;
     after its acknowledged commit they are given to `Archive.on_written`. `completions` are objects whose
     uploads the leader completes now: it tries until `Archive.on_completion` has an end of each.
-    `groups` are batches that are answered with the leader's group metadata of the moment.
+    `groups` are batches that are answered with the leader's group metadata of the moment. `ended` are batches
+    whose slots are told of the end of an object that they have left to the leader.
     `slots_to_end` are asked to end; `slots_to_revoke` are voided, fenced and recovered, as lost ones are.
     With `topics_wanted` the topics are described now, not at the next round; of `lives_wanted` it is asked
     only whether they are the same as before. `warnings` are sentences.
@@ -131,6 +136,7 @@ class SinkEffects:
     offsets: tuple[GroupOffset, ...] = ()
     completions: tuple[SealedObject, ...] = ()
     groups: tuple[int, ...] = ()
+    ended: tuple[tuple[int, str], ...] = ()
     slots_to_end: tuple[int, ...] = ()
     slots_to_revoke: tuple[int, ...] = ()
     topics_wanted: bool = False
@@ -145,6 +151,7 @@ class SinkEffects:
             offsets=self.offsets + other.offsets,
             completions=self.completions + other.completions,
             groups=self.groups + other.groups,
+            ended=self.ended + other.ended,
             slots_to_end=self.slots_to_end + other.slots_to_end,
             slots_to_revoke=self.slots_to_revoke + other.slots_to_revoke,
             topics_wanted=self.topics_wanted or other.topics_wanted,
@@ -162,6 +169,7 @@ class SinkEffectsBuilder:
     offsets: list[GroupOffset] = field(default_factory=list)
     completions: list[SealedObject] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
+    ended: list[tuple[int, str]] = field(default_factory=list)
     slots_to_end: list[int] = field(default_factory=list)
     slots_to_revoke: list[int] = field(default_factory=list)
     topics_wanted: bool = False
@@ -175,6 +183,7 @@ class SinkEffectsBuilder:
             offsets=tuple(self.offsets),
             completions=tuple(self.completions),
             groups=tuple(self.groups),
+            ended=tuple(self.ended),
             slots_to_end=tuple(self.slots_to_end),
             slots_to_revoke=tuple(self.slots_to_revoke),
             topics_wanted=self.topics_wanted,

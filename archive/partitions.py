@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from archive.archived import pending_of
-from archive.effects import FoundPartition
+from archive.effects import FoundPartition, LostOffsets
 from archive.starting import Refused
 from ingest.model.ledger_entry import ControlKey
 from ingest.model.sink_entries import (
@@ -23,6 +24,9 @@ from ingest.model.sink_entries import (
 )
 from ingest.model.sink_protocol import PartitionStopped
 from ingest.settings.choices import OffsetReset
+
+# A broker that has just become the controller may not know a topic for a moment.
+_TIMES_MISSING: Final = 2
 
 
 class PartitionCondition(StrEnum):
@@ -61,6 +65,32 @@ class PartitionState:
     refused: Refused | None = None
     position: int | None = None
     committed_ms: int | None = None
+    last_end: int | None = None
+    """The end of its log when Kafka had it last, until it was said what is lost with it."""
+    times_missing: int = 0
+
+    def on_found(self, found: FoundPartition | None, request: int) -> None:
+        """Take up what Kafka has of it by this description of the topics."""
+        self.found, self.found_request = found, request
+        self.times_missing = self.times_missing + 1 if found is None else 0
+        if found is not None:
+            self.last_end = found.end
+
+    def lost_with_topic(self) -> LostOffsets | None:
+        """What was not archived of a topic that is gone, once, when that is certain."""
+        if self.times_missing < _TIMES_MISSING or not self.is_free or self.checkpoint is None:
+            return None
+        first, end = self.checkpoint.offset, self.last_end
+        self.last_end = None
+        if end is None or end <= first:
+            return None
+        topic, partition = self.partition
+        return LostOffsets(topic=topic, partition=partition, first=first, end=end, with_topic=True)
+
+    def release(self, request: int) -> None:
+        """No slot holds it any more; `request` is the last description that was asked for."""
+        self.batch, self.is_lost, self.position = None, False, None
+        self.changed = request
 
     @property
     def is_free(self) -> bool:

@@ -41,6 +41,14 @@ def rewound(
         entries.remove(effects, sealed)
     state.stopped = None
     topic, number = partition
-    start = PartitionCheckpoint(topic=topic, partition=number, topic_id=state.found.topic_id, offset=offset)
+    before = state.checkpoint
+    start = PartitionCheckpoint(
+        topic=topic,
+        partition=number,
+        topic_id=state.found.topic_id,
+        offset=offset,
+        # Names of an earlier topic of this name stay taken, wherever reading goes on.
+        is_made_again=before is not None and (before.is_made_again or state.is_made_again),
+    )
     entries.write(effects, start)
     return start

@@ -152,5 +152,6 @@ class PartitionStarts:
         return Refused(
             reason="options_unknown",
             sentence=f"The options by which {state.partition} was archived are not in the ledger: run the "
-            "version and configuration of before until nothing of it is open, then change them.",
+            "version and configuration of before with rotate.on.stop=true until it has caught up, stop it "
+            "cleanly, which closes all objects, and change them then.",
         )

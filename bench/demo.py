@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench.demo_back import play_back
+from bench.demo_spark import play_spark
 from bench.flights import DAYS, ROWS, days
 from bench.stage import Service, Stage, StageError, stage
 from localstack.steps import step
@@ -149,6 +150,7 @@ def main() -> int:
             is_exact = play(on_stage)
             # A row that is lost on the way in would be lost on the way out, too.
             is_exact = is_exact and play_back(on_stage, bucket=BUCKET, topic=TOPIC)
+            is_exact = is_exact and play_spark(on_stage, bucket=BUCKET)
     except StageError as error:
         print(error, file=sys.stderr)
         return 1

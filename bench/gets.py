@@ -53,7 +53,7 @@ def serve(listening: socket.socket) -> None:
 
 def implementations(port: int) -> dict[str, S3Calls]:
     """Calls whose GETs are botocore's, and calls as tasks have them."""
-    keys = StaticCredentials(access_key_id=Secret("AKIA"), secret_access_key=Secret("x"), session_token=None)
+    keys = StaticCredentials(access_key_id="AKIA", secret_access_key=Secret("x"), session_token=None)
     given = S3Settings(
         bucket="bucket",
         prefix="",

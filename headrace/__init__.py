@@ -12,8 +12,21 @@
 `headrace.quix` has the names of Quix Streams' file sink. Importing it loads no client and no Spark.
 """
 
-from headrace.connector import Connector, run
+from typing import TYPE_CHECKING, Any
+
 from ingest.errors import HeadraceError, InvalidConfiguration
 from ingest.exits import Exit
 
+if TYPE_CHECKING:
+    from headrace.connector import Connector, run
+
 __all__ = ["Connector", "Exit", "HeadraceError", "InvalidConfiguration", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """The names that need the service, which is imported with the first of them."""
+    if name in {"Connector", "run"}:
+        from headrace import connector
+
+        return getattr(connector, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -149,7 +149,7 @@ class SigningCredentials:
             case StaticCredentials() as keys:
                 token = keys.session_token
                 return BotocoreCredentials(
-                    keys.access_key_id.reveal(),
+                    keys.access_key_id,
                     keys.secret_access_key.reveal(),
                     None if token is None else token.reveal(),
                 )

@@ -64,3 +64,8 @@ def null_column(rows: int) -> Column:
 def picked(column: Column, rows: npt.NDArray[np.bool_] | Numbers) -> Column:
     """The rows of a mask, or of these indices in their order, over the same buffer."""
     return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
+
+
+def owned(column: Column) -> Column:
+    """The same in a buffer of its own, which holds nothing else."""
+    return column_of(list(column.each(0, len(column))))

@@ -19,7 +19,7 @@
     │   └── ResourceMissing       there is no such bucket or queue         exit 2
     ├── TopicMissing              the topic is not there: try again, and say so
     ├── RecordRefused             the broker refuses a record that was measured
-    ├── FrameRefused              rows of somebody's Spark frame cannot be written (docs/python.md)
+    ├── FrameRefused              a frame of Spark cannot be read or written (docs/spark.md)
     ├── TransactionAborted        everything since the last checkpoint is produced again
     └── Fenced                    a newer producer or generation exists: this task must end
 
@@ -104,7 +104,7 @@ class RecordRefused(HeadraceError):
 
 
 class FrameRefused(HeadraceError):
-    """Not all rows of a frame of Spark are in objects: the query that brought them has to fail."""
+    """A frame of Spark cannot be read, or not all of its rows are in objects: its query has to fail."""
 
 
 class TransactionAborted(HeadraceError):

@@ -2,12 +2,14 @@
 
 import ipaddress
 import math
+import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,8 +25,14 @@ _log = structlog.get_logger(__name__)
 
 # A request has to arrive, and each part of an answer be taken, within this time.
 REQUEST_SECONDS: Final = 10.0
-# Scrapers, probes and a few people: when there are more connections than this, the oldest is cut.
-MAX_CONNECTIONS: Final = 32
+# When there are more connections than this, one that has asked for nothing yet is refused: the oldest.
+MAX_CONNECTIONS: Final = 512
+# So many requests are carried out at once: one more is refused, and answers that it was not carried out.
+MAX_REQUESTS: Final = 256
+RETRY: Final = (("Retry-After", "1"),)
+_BUSY: Final = "There are too many requests at once; this one was not carried out: send it again"
+# What is being answered when the server closes gets so much time.
+_CLOSING_SECONDS: Final = 2.0
 
 
 class AddressTaken(InvalidConfiguration):
@@ -74,8 +82,8 @@ Route = Callable[[], Response]
 Answer = Callable[[Request], Response]
 """Called in the thread of its connection; it may block."""
 Refuse = Callable[[HTTPStatus, str], Response]
-Admit = Callable[[Message], Response | None]
-"""Called with the headers before a body is read: the answer to somebody who may not ask, else None."""
+Admit = Callable[[str, Message], Response | None]
+"""Called with path and headers before a body is read: the answer to somebody who may not ask, else None."""
 
 # So much of a body is read and thrown away, so that a client that may not ask gets to read the answer.
 _THROWN_AWAY: Final = 65_536
@@ -83,6 +91,9 @@ _THROWN_AWAY: Final = 65_536
 
 class HttpServer:
     """A server of HTTP/1.1; a body above `max_body` bytes is 413.
+
+    A request is answered or it is not carried out: what is begun is never cut to make room. Beyond the limits
+    503 says so, but not to the paths of `is_vital`, on which others decide whether this process is alive.
 
     `methods` are all that `answer` is asked for, everything else is 405; None: it decides by itself.
     `option` names what the address comes from. `refuse` words what never reaches `answer`, and `admit` keeps
@@ -100,8 +111,9 @@ class HttpServer:
         methods: frozenset[str] | None,
         max_body: int = 0,
         refuse: Refuse = lambda status, text: Response.of_text(f"{text}\n", status),
-        admit: Admit = lambda _headers: None,
+        admit: Admit = lambda _path, _headers: None,
         host_names: frozenset[str] | None = frozenset(),
+        is_vital: Callable[[str], bool] = lambda path: path.startswith("/health"),
     ) -> None:
         manners = _ServerRules(
             answer=answer,
@@ -111,6 +123,7 @@ class HttpServer:
             admit=admit,
             host_names=None if host_names is None or not _is_loopback(host) else {host, *host_names},
             option=option,
+            is_vital=is_vital,
         )
         try:
             self._server = _Server((host, port), manners)
@@ -131,8 +144,9 @@ class HttpServer:
         start_thread(self._server.serve_forever, name=self._option)
 
     def close(self) -> None:
-        """Stop answering; open connections are dropped."""
+        """Stop listening, give what is being answered a moment, and drop all connections."""
         self._server.shutdown()
+        self._server.finish(_CLOSING_SECONDS)
         self._server.server_close()
 
 
@@ -167,41 +181,81 @@ class _ServerRules:
     admit: Admit
     host_names: Collection[str] | None
     option: str
+    is_vital: Callable[[str], bool]
+
+    def busy(self) -> Response:
+        """The answer to a request that there is no place for."""
+        refused = self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+        return replace(refused, headers=(*refused.headers, *RETRY))
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     # The kernel's queue of connections that nobody has accepted yet: a burst must not make a probe wait.
-    request_queue_size = 128
+    request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], manners: "_ServerRules") -> None:
         self.manners = manners
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        # Until when a client may take its time; inf while it waits for us.
         self._due: dict[socket.socket, float] = {}
+        # What is being carried out or answered, and whether it takes one of the places for requests.
+        self._begun: dict[socket.socket, bool] = {}
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own; with too many at once, the client that has dawdled longest is cut.
+        """Answer in a thread of its own; with too many at once, who has dawdled longest is refused.
 
         An honest client asks within milliseconds: one is answered however many there are that drip or hang.
         """
+        refused = None
         with self._lock:
-            if len(self._due) >= MAX_CONNECTIONS:
-                slowest = min(self._due, key=lambda one: self._due[one])
-                # All of them wait for us: this one has to come again.
-                chosen = request if self._due[slowest] == math.inf else slowest
-                self._due.pop(chosen, None)
-                _cut(chosen)
-        self.give_time(request)
-        super().process_request(request, client_address)
+            self._due[request] = time.monotonic() + REQUEST_SECONDS
+            if len(self._due) > MAX_CONNECTIONS:
+                idle = [one for one in self._due if one not in self._begun]
+                refused = min(idle, key=lambda one: self._due[one])
+                del self._due[refused]
+        if refused is not None:
+            _refuse_at_once(refused, self.manners.busy())
+        if refused is request:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
 
     def give_time(self, request: socket.socket, seconds: float | None = None) -> None:
         """Let the client take so long (None: `REQUEST_SECONDS`) from now on; inf while it waits for us."""
         with self._lock:
-            self._due[request] = time.monotonic() + (REQUEST_SECONDS if seconds is None else seconds)
+            if request in self._due:
+                self._due[request] = time.monotonic() + (REQUEST_SECONDS if seconds is None else seconds)
+
+    def begin(self, request: socket.socket, *, takes_place: bool) -> bool:
+        """Whether there is a place to carry the request out; then it has as long as it takes.
+
+        ConnectionAbortedError when the connection was refused meanwhile: nothing of it may be carried out.
+        """
+        with self._lock:
+            if request not in self._due:
+                raise ConnectionAbortedError
+            if takes_place and sum(self._begun.values()) >= MAX_REQUESTS:
+                return False
+            self._begun[request] = takes_place
+            self._due[request] = math.inf
+            return True
+
+    def end(self, request: socket.socket) -> None:
+        """The request is answered: its client may send the next one."""
+        with self._lock:
+            self._begun.pop(request, None)
+            self._lock.notify_all()
+        self.give_time(request)
+
+    def finish(self, seconds: float) -> None:
+        """Return when all that is begun is answered, or this time is over."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._begun, seconds)
 
     def service_actions(self) -> None:
         """Cut the clients whose time is over, however they drip; called twice a second and oftener."""
@@ -216,12 +270,32 @@ class _Server(ThreadingHTTPServer):
         """Close a connection, and make room for another."""
         with self._lock:
             self._due.pop(request, None)
+            self._begun.pop(request, None)
+            self._lock.notify_all()
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's
         """Say nothing of clients that went away: there is nobody to act on it. Anything else is a bug."""
         if not isinstance(sys.exception(), OSError):
             _log.error("endpoint_failed", exc_info=True)
+
+
+def _refuse_at_once(connection: socket.socket, refusal: Response) -> None:
+    """Answer a connection on which nothing was carried out, without waiting for anything, and close it.
+
+    Over a socket of its own: Python waits at one with a time limit, whatever the flags of a call are.
+    """
+    head = (
+        f"HTTP/1.1 {int(refusal.status)} {refusal.status.phrase}\r\nContent-Type: {refusal.content_type}\r\n"
+        f"Content-Length: {len(refusal.body)}\r\nConnection: close\r\n"
+    )
+    lines = "".join(f"{name}: {value}\r\n" for name, value in refusal.headers)
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as at_once:
+        # What is left unread would make the kernel reset the connection, and the answer could be lost.
+        with suppress(BlockingIOError):
+            at_once.recv(_THROWN_AWAY, socket.MSG_DONTWAIT)
+        at_once.send(f"{head}{lines}\r\n".encode() + refusal.body, socket.MSG_DONTWAIT)
+    _cut(connection)
 
 
 def _cut(connection: socket.socket) -> None:
@@ -243,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Give a connection that is kept the time of one request for the next one, then serve it."""
-        self.server.give_time(self.request)
+        self.server.end(self.request)
         super().handle_one_request()
 
     def _serve(self) -> None:
@@ -256,7 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, _WRONG_HOST.format(manners.option))
         elif isinstance(length, HTTPStatus):
             self.send_error(length)
-        elif (refusal := manners.admit(self.headers)) is not None:
+        elif (refusal := manners.admit(self.path, self.headers)) is not None:
             self.rfile.read(min(length, _THROWN_AWAY))
             self._answer(refusal, ends=length > _THROWN_AWAY)
         else:
@@ -272,9 +346,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self, body: bytes) -> None:
         path, _, query = self.path.partition("?")
         request = Request(method=self.command, path=path, query=query, headers=self.headers, body=body)
+        manners = self.server.manners
         # What the answer waits for is no fault of the client's.
-        self.server.give_time(self.request, math.inf)
-        self._answer(self.server.manners.answer(request))
+        if self.server.begin(self.request, takes_place=not manners.is_vital(path)):
+            self._answer(manners.answer(request))
+        else:
+            self._answer(manners.busy(), ends=True)
 
     def _body_length(self) -> int | HTTPStatus:
         """How many bytes follow the headers, or why they are not read."""
@@ -301,13 +378,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve()
             return
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
-        self._refuse(status, status.phrase)
+        most = self.server.manners.max_body
+        too_large = f"The body is larger than the {most:,} bytes that are read; send it in several requests"
+        said = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: too_large} if most else {}
+        self._refuse(status, said.get(status, status.phrase))
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
         # A body that was not read would be taken for the next request.
         self._answer(self.server.manners.refuse(status, text), ends=True)
 
     def _answer(self, response: Response, *, ends: bool = False) -> None:
+        # Once begun it is not cut to make room for others, only when the client does not take it.
         self.server.give_time(self.request)
         in_chunks = response.more is not None and self.request_version == "HTTP/1.1"
         self.send_response(response.status)

@@ -8,6 +8,7 @@ from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import control_records
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.key_routes import ArchiveRoutes, KeyRoutes
+from ingest.model.ledger_entry import State
 from ingest.model.objects import Route
 from ingest.model.post_action import PostActionKind
 from ingest.settings import Settings
@@ -29,14 +30,8 @@ def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> Obj
         exclude=settings.discovery.exclude,
         baseline=baseline,
         min_age_ms=settings.discovery.min_age_ms,
-        moved_to=_moved_to(settings),
+        moved_to=moved_to(settings),
     )
-
-
-def _moved_to(settings: Settings) -> str | None:
-    """The prefix under which objects stand that were read."""
-    action = settings.post_action
-    return action.target if action is not None and action.kind is PostActionKind.MOVE else None
 
 
 def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
@@ -64,11 +59,38 @@ def key_template(settings: Settings) -> KeyTemplate:
 def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> Baseline:
     """What the first start left to the past; where there was none yet, what it would leave if it were now."""
     discovery = settings.discovery
-    raw = None if cache is None else cache.controls().get(control_records.FIRST_START)
-    found = None if raw is None else control_records.decode_control(control_records.FIRST_START, raw)
-    if not isinstance(found, control_records.FirstStart):
+    found = None if cache is None else first_start_of(cache, settings.s3.bucket)
+    if found is None:
         found = control_records.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
     return baseline_from(settings, found)
+
+
+def first_start_of(cache: LedgerCache, bucket: str) -> control_records.FirstStart | None:
+    """What the ledger remembers of the first start with this bucket; None where there was none yet.
+
+    A record of an older version names no bucket: it is this one's unless the ledger knows others only.
+    """
+    controls = cache.controls()
+    for key in (control_records.first_start_key(bucket), control_records.FIRST_START):
+        raw = controls.get(key)
+        found = None if raw is None else control_records.decode_control(key, raw)
+        if isinstance(found, control_records.FirstStart):
+            is_ours = key != control_records.FIRST_START or not _knows_others_only(cache, bucket)
+            return found if is_ours else None
+    return None
+
+
+def other_buckets(cache: LedgerCache, bucket: str) -> tuple[str, ...]:
+    """The buckets, other than this one, with which the ingester of this ledger has started before."""
+    controls = cache.controls()
+    found = {name for key in controls if (name := control_records.first_start_bucket(key)) is not None}
+    if not found and control_records.FIRST_START in controls and _knows_others_only(cache, bucket):
+        found = {known.id.bucket for state in State for known in cache.by_state(state, 1)}
+    return tuple(sorted(found - {bucket}))
+
+
+def _knows_others_only(cache: LedgerCache, bucket: str) -> bool:
+    return any(cache.counts().values()) and next(cache.scan(bucket), None) is None
 
 
 def baseline_from(settings: Settings, first: control_records.FirstStart) -> Baseline:
@@ -77,4 +99,11 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
         existing_before_ms=None if settings.discovery.include_existing else first.at_ms,
         start_key=first.start_key,
         uploads={} if first.uploads is msgspec.UNSET else first.uploads,
+        moved_to=tuple(each for each in first.moved_to if not settings.s3.prefix.startswith(each)),
     )
+
+
+def moved_to(settings: Settings) -> str | None:
+    """The prefix that objects are moved to once they were read."""
+    action = settings.post_action
+    return action.target if action is not None and action.kind is PostActionKind.MOVE else None

@@ -69,10 +69,13 @@ _CSV_NULLS: Final = "null and empty values were written alike: an empty value co
 _UNIQUE: Final = "of headers of one name only the last was kept"
 
 
-def exactness(name: ArchiveName, facts: ContentFacts) -> tuple[Exactness, ...]:
-    """How much of each part comes back from one object; what several have in common is in `worst`."""
+def exactness(name: ArchiveName, facts: ContentFacts, *, ordering: str) -> tuple[Exactness, ...]:
+    """How much of each part comes back from one object; what several have in common is in `worst`.
+
+    `ordering` is what the restore was told.
+    """
     found: dict[Part, Exactness] = {part: Exactness(part, Grade.EXACT) for part in Part}
-    for each in (*_of_name(name), *_RULES[name.layout](name, facts)):
+    for each in (*_of_name(name), *_of_ordering(ordering), *_RULES[name.layout](name, facts)):
         found[each.part] = _worse(found[each.part], each)
     return tuple(found.values())
 
@@ -109,6 +112,13 @@ def _of_name(name: ArchiveName) -> Iterator[Exactness]:
         yield Exactness(Part.TOPIC, Grade.ABSENT, ("the name has no topic; topic says which",))
     if name.partition is None:
         yield Exactness(Part.PARTITION, Grade.ABSENT, ("the name has no partition",))
+
+
+def _of_ordering(ordering: str) -> Iterator[Exactness]:
+    if ordering != "partition":
+        within = "" if ordering == "object" else ", and rows of large ones as well"
+        why = f"ordering={ordering} reads objects of a partition side by side{within}; set ordering=partition"
+        yield _partly(Part.ORDER, why)
 
 
 def _absent(*parts: Part) -> Iterator[Exactness]:

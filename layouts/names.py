@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ingest.template import MAX_OFFSET, MAX_PARTITION
+from ingest.template import MAX_OFFSET, MAX_PARTITION, KeyTemplate
 
 # Prefixes under which the sinks keep what is no data (`layout.indexes`).
 DEFAULT_INDEXES: Final = (".indexes/", ".temp-upload/")
@@ -138,3 +138,16 @@ def read_topic_directories(directories: Sequence[str], topic: re.Pattern[str]) -
 def without_prefix(key: str, prefix: str) -> str | None:
     """The key behind `aws.s3.prefix`, or None where it has another one."""
     return key[len(prefix) :] if key.startswith(prefix) else None
+
+
+# A record's key in a template, which may make directories of its own.
+KEY_VARIABLE: Final = re.compile(r"\{\{\s*key\s*\}\}")
+
+
+def archive_template(source: str, key_slashes: int = 0) -> KeyTemplate:
+    """The template that reads keys which Aiven's sink made of `source`, each record key with so many slashes.
+
+    Raises TemplateError for one that does not parse.
+    """
+    anything = "/".join(["{{any}}"] * (key_slashes + 1))
+    return KeyTemplate.compile(KEY_VARIABLE.sub(anything, source), match="exact")

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from layouts.names import DEFAULT_INDEXES
+
+# The columns that Aiven's csv may have.
+CSV_FIELDS: Final = ("key", "value", "offset", "timestamp", "headers")
 
 
 class Form(StrEnum):
@@ -47,7 +51,8 @@ class CsvEncoding(StrEnum):
 class RestoreOptions:
     """What a restore was told about rows.
 
-    `csv_fields` are the columns of Aiven's csv in their order (its `format.output.fields`).
+    `csv_fields` are the columns of Aiven's csv in their order (its `format.output.fields`); ValueError for
+    others than there are.
     """
 
     value: Form = Form.AUTO
@@ -57,6 +62,14 @@ class RestoreOptions:
     envelope: Enveloped = Enveloped.AUTO
     csv_fields: tuple[str, ...] = ("value",)
     csv_encoding: CsvEncoding = CsvEncoding.BASE64
+
+    def __post_init__(self) -> None:
+        fields = self.csv_fields
+        if not fields or len(set(fields)) < len(fields) or set(fields) - set(CSV_FIELDS):
+            raise ValueError(
+                f"format.output.fields={','.join(fields)} is not a list of {', '.join(CSV_FIELDS)}, "
+                "each once."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

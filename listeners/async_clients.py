@@ -4,8 +4,9 @@ They repeat no call: each listener repeats its own, and knows for how long.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,9 +28,18 @@ READ_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 10
 
 
-@asynccontextmanager
-async def s3_client(settings: S3Settings) -> AsyncIterator[Any]:
+def s3_client(settings: S3Settings) -> AbstractAsyncContextManager[Any]:
     """A client of the bucket's S3. Each call asks for credentials, and raises AccessDenied without."""
+    return CLIENTS.s3(settings)
+
+
+def sqs_client(sqs: SqsSettings, s3: S3Settings) -> AbstractAsyncContextManager[Any]:
+    """A client of the queue's SQS, with the credentials of the bucket."""
+    return CLIENTS.sqs(sqs, s3)
+
+
+@asynccontextmanager
+async def _aiobotocores_s3(settings: S3Settings) -> AsyncIterator[Any]:
     config = AioConfig(
         s3={"addressing_style": "path" if settings.path_style else "auto"},
         read_timeout=READ_SECONDS,
@@ -42,11 +52,22 @@ async def s3_client(settings: S3Settings) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def sqs_client(sqs: SqsSettings, s3: S3Settings) -> AsyncIterator[Any]:
-    """A client of the queue's SQS, with the credentials of the bucket."""
+async def _aiobotocores_sqs(sqs: SqsSettings, s3: S3Settings) -> AsyncIterator[Any]:
     config = AioConfig(read_timeout=sqs.wait_time_seconds + _GRACE_SECONDS, **_config(s3.credentials))
     async with _client("sqs", s3, sqs.region, sqs.endpoint, config) as client:
         yield client
+
+
+@dataclass(slots=True)
+class ClientFactory:
+    """What makes the clients of this process."""
+
+    s3: Callable[[S3Settings], AbstractAsyncContextManager[Any]] = _aiobotocores_s3
+    sqs: Callable[[SqsSettings, S3Settings], AbstractAsyncContextManager[Any]] = _aiobotocores_sqs
+
+
+CLIENTS: Final = ClientFactory()
+"""aiobotocore's, unless a simulation of S3 and SQS has put others in their place."""
 
 
 def _config(credentials: Credentials) -> dict[str, Any]:

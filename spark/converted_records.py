@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from layouts.connect import ConnectSchema, Type, plain
 from spark.kafka_records import KafkaRecords
 
 Rows = Numbers | slice
+Change = Literal["wider", "conflict"]
+"""What a value of another type means for an object: that it begins another one, or is in none."""
 
 
 class Form(StrEnum):
@@ -41,7 +43,7 @@ class ColumnSchema:
 
     `arrow` is their Arrow type, None where Arrow has none for them; `avro` their Avro
     schema as JSON. `version` rises with the versions of one schema (the registry's id), None where nothing
-    tells. `is_inferred`: it was found in the values, so that every field is nullable and a wider one may
+    tells. `kind` is there where it was found in the values, every field of them nullable; a wider one may
     follow. `connect` is the schema as Kafka Connect's converter gives it to a sink, None where that gives
     none, and where the schema refers to itself.
     """
@@ -49,8 +51,13 @@ class ColumnSchema:
     arrow: Any
     avro: str
     version: int | None = None
-    is_inferred: bool = False
+    kind: Any = field(default=None, compare=False)
     connect: ConnectSchema | None = None
+
+    @property
+    def is_inferred(self) -> bool:
+        """True where it was found in the values."""
+        return self.kind is not None
 
     @property
     def is_record(self) -> bool:
@@ -76,6 +83,10 @@ class ConvertedColumn(ABC):
     @abstractmethod
     def take(self, rows: Rows) -> "ConvertedColumn":
         """The values of these row numbers, over the same memory."""
+
+    @abstractmethod
+    def owned(self) -> "ConvertedColumn":
+        """The same values in memory of their own: nothing else that was fetched stays for them."""
 
     @abstractmethod
     def nulls(self) -> npt.NDArray[np.bool_]:
@@ -111,6 +122,54 @@ class ConvertedColumn(ABC):
 
         Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
         """
+
+
+class Fit(NamedTuple):
+    """How many of the next values an object takes, and of which kind it is then.
+
+    `change` is what the value behind them means, None where they are all; `conflict` is where it differs.
+    """
+
+    rows: int
+    kind: Any
+    change: Change | None = None
+    conflict: str = ""
+
+
+class InferredValues(ConvertedColumn):
+    """Values of JSON that have no schema beside them: each has a kind of its own."""
+
+    @property
+    @abstractmethod
+    def upper(self) -> Any | None:
+        """A kind that holds every value, None where none is known."""
+
+    @abstractmethod
+    def kinds(self) -> Sequence[Any]:
+        """The kind of each value alone."""
+
+    @abstractmethod
+    def learned(self, known: Any) -> tuple["InferredValues", Any]:
+        """The values as they follow others, which were of the kind `known` in all, and what they are then."""
+
+    @abstractmethod
+    def has_one_schema(self) -> bool:
+        """Whether `schema` holds every value, and an object that begins with any of them has it."""
+
+    @abstractmethod
+    def fit(self, kind: Any, learning: int) -> Fit:
+        """Which of the values come into an object of this kind, the first `learning` of which may widen it.
+
+        Without any the kind is a settled one.
+        """
+
+    @abstractmethod
+    def arrow_as(self, kind: Any) -> Any:
+        """The values as an array of an Arrow type that holds them."""
+
+    @abstractmethod
+    def has_empty_objects(self) -> bool:
+        """Whether there may be an object without members in a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +212,10 @@ class ConvertedRecords:
     def slice(self, first: int, behind: int) -> "ConvertedRecords":
         """The records of the row numbers from `first` to before `behind`, over the same memory."""
         return self.take(slice(first, behind))
+
+    def owned(self) -> "ConvertedRecords":
+        """The same records in memory of their own, without rows that are written."""
+        return ConvertedRecords(records=self.records.owned(), key=self.key.owned(), value=self.value.owned())
 
     def field(self, part: Literal["key", "value"], path: Sequence[str]) -> list[object]:
         """The member at `path` of each key or value, as `ConvertedColumn.field`."""

@@ -7,10 +7,12 @@ fork carries memory over, but no threads (pyarrow and polars start some; a test 
 import contextlib
 import gc
 import importlib
+import os
 import signal
 import sys
 from importlib.machinery import ModuleSpec
-from typing import Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 import botocore.session
 from botocore.exceptions import BotoCoreError
@@ -32,6 +34,9 @@ PRELOADED: Final = (
 
 UNUSED: Final = ("pandas",)
 """Libraries that others load only because they are installed, and that none of our tasks uses."""
+
+
+_GONE: Final = (BrokenPipeError, ConnectionResetError)
 
 
 class _Unused:
@@ -57,6 +62,35 @@ def preload() -> None:
     gc.freeze()
 
 
+def end_quietly() -> None:
+    """Let a worker whose task the JVM has ended, and whose answer nobody takes any more, end without a word.
+
+    A stop, a changed configuration and a core given to another connector end tasks so, each time: pyspark
+    prints the broken connection with its stack for each.
+    """
+    module: Any = importlib.import_module("pyspark.worker")
+    run_task = module.main
+
+    def main(infile: BinaryIO, outfile: BinaryIO) -> None:
+        is_wanted = True
+        try:
+            run_task(infile, outfile)
+        except _GONE:
+            is_wanted = False
+        finally:
+            try:
+                outfile.flush()
+            except _GONE:
+                is_wanted = False
+                with Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), outfile.fileno())
+        if not is_wanted:
+            # Not to be used for another task.
+            sys.exit(1)
+
+    module.main = main
+
+
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
@@ -64,5 +98,6 @@ if __name__ == "__main__":
     # reach workers before the driver has asked them to commit; blocked, it stays so in what is forked here.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     preload()
+    end_quietly()
     limit_memory(worker_bytes(container_bytes()))
     manager()

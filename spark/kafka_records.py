@@ -1,12 +1,12 @@
 """Records as they were fetched from one topic-partition: columns, without a Python object for each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from ingest.columns import Column, Numbers, picked
+from ingest.columns import Column, Numbers, owned, picked
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -65,6 +65,10 @@ class KafkaRecords:
             values=_part(self.values, rows),
             headers=headers,
         )
+
+    def owned(self) -> "KafkaRecords":
+        """The same records in memory of their own."""
+        return replace(self, keys=owned(self.keys), values=owned(self.values))
 
     def payload_bytes(self) -> int:
         """Bytes of all keys and values."""

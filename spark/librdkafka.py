@@ -131,9 +131,10 @@ def handle_of(client: Producer | Consumer) -> int | None:
     crash; then librdkafka itself says whether it is of this kind and its opaque is this very object.
     """
     loaded = library()
-    if loaded is None:
+    known = next((known for one, known in _KINDS.items() if isinstance(client, one)), None)
+    if loaded is None or known is None:
         return None
-    name, kind = next((known for one, known in _KINDS.items() if isinstance(client, one)), (b"\0", -1))
+    name, kind = known
     (handle,) = struct.unpack_from("P", ctypes.string_at(id(client), _HANDLE_OFFSET + 8), _HANDLE_OFFSET)
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # Path has no unbuffered open

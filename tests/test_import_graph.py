@@ -29,7 +29,7 @@ LEVELS: Final = (
         "ingest.rest",
         "ingest.traces",
     ),
-    ("ingest.probes", "spark.dump_classes"),
+    ("ingest.probes", "spark.dump_classes", "spark.frames"),
     (
         "archive",
         "ingest.athena",
@@ -84,6 +84,7 @@ LEVELS: Final = (
         "ingest.columns",
         "ingest.errors",
         "ingest.marked_error",
+        "ingest.repeats",
         "ingest.sanitize",
         "ingest.service_models",
         "ingest.text_formatting",

@@ -1,8 +1,11 @@
 """What each room may import, which rooms there are, and what no file of the tree may say."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +41,7 @@ _PURE: Final = frozenset(
         "page",
         "planner",
         "process_metrics",
+        "repeats",
         "rest",
         "key_routes",
         "settings",
@@ -64,54 +68,142 @@ _OUTWARD: Final = frozenset(
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
 
-# Imports a module and all that is below it, then prints the clients that came along.
-_PROBE: Final = """
-import importlib, pkgutil, sys
-room = importlib.import_module(sys.argv[1])
-for module in pkgutil.walk_packages(getattr(room, "__path__", []), room.__name__ + "."):
-    importlib.import_module(module.name)
-print(*(name for name in sys.argv[2:] if name in sys.modules))
-"""
+_PACKAGES: Final = ("archive", "headrace", "ingest", "layouts", "listeners", "spark")
 
 
-def _clients_of(module: str) -> list[str]:
-    """The client libraries a fresh interpreter has loaded after importing this module and those below."""
-    probe = subprocess.run(
-        [sys.executable, "-c", _PROBE, module, *_CLIENTS],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert probe.returncode == 0, probe.stderr
-    return probe.stdout.split()
+def _run_on_import(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The import statements that run with the module: those in no function and for no type checker."""
+    for node in body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield node
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                pass
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                yield from _run_on_import(node.orelse)
+            case _:
+                for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+                    yield from _run_on_import(getattr(node, inner, []))
+
+
+@cache
+def _modules() -> dict[str, frozenset[str]]:
+    """Each module of ours with the dotted names that it imports when it is imported, ours and others'."""
+    found = {}
+    for package in _PACKAGES:
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(_ROOT).with_suffix("").parts).removesuffix(".__init__")
+            names: set[str] = set()
+            for node in _run_on_import(ast.parse(path.read_text()).body):
+                if isinstance(node, ast.Import):
+                    names.update(alias.name for alias in node.names)
+                else:
+                    assert node.level == 0, f"{path} imports relatively"
+                    names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            found[name] = frozenset(names)
+    return found
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """The name and the packages that it is in: importing `a.b` runs `a` first."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def _clients_of(room: str, modules: Mapping[str, frozenset[str]]) -> list[str]:
+    """A line for each import of a client that comes along with the room and all that is below it."""
+    waiting = [name for name in modules if name == room or name.startswith(f"{room}.")]
+    assert waiting, f"there is no {room}"
+    loaded: set[str] = set()
+    clients = []
+    while waiting:
+        for name in _with_parents(waiting.pop()):
+            if name in modules and name not in loaded:
+                loaded.add(name)
+                waiting.extend(modules[name])
+                clients += [
+                    f"{name} imports {imported}"
+                    for imported in modules[name]
+                    if imported.partition(".")[0] in _CLIENTS
+                ]
+    return sorted(clients)
 
 
 @pytest.mark.parametrize("room", sorted(_PURE))
 def test_a_pure_room_needs_no_client(room: str) -> None:
     """Whoever imports the settings or the catalogue gets no S3, Kafka or Spark library with it."""
-    assert _clients_of(f"ingest.{room}") == []
+    assert _clients_of(f"ingest.{room}", _modules()) == []
 
 
-def test_layouts_need_no_client() -> None:
-    """Names and rows of archives are values: what reads them can be run and tested without any service."""
-    assert _clients_of("layouts") == []
+# Archives' names and rows; the sink's decisions, which the protocol's model drives by the ten thousand; what
+# a program imports, and pays for when it runs something; what a batch of frames is, and its rows.
+_PURE_ELSEWHERE: Final = (
+    "archive",
+    "headrace",
+    "layouts",
+    "spark.frames.admission",
+    "spark.frames.column_rows",
+    "spark.frames.log_entries",
+    "spark.frames.schema",
+    "spark.sink.partition_offsets",
+)
 
 
-@pytest.mark.parametrize("module", ["archive", "spark.sink.partition_offsets"])
-def test_the_sinks_decisions_need_no_client(module: str) -> None:
-    """The protocol's model drives them by the ten thousand; no service is asked."""
-    assert _clients_of(module) == []
+@pytest.mark.parametrize("room", _PURE_ELSEWHERE)
+def test_a_pure_room_elsewhere_needs_no_client(room: str) -> None:
+    """Names, rows, decisions and the front door are values: used and tested without any service."""
+    assert _clients_of(room, _modules()) == []
 
 
-def test_the_front_door_needs_no_client() -> None:
-    """A program that imports Headrace pays for its clients when it runs something."""
-    assert _clients_of("headrace") == []
+def test_the_import_graph_is_what_an_interpreter_does() -> None:
+    """Nor do libraries of others, which are not in the graph, bring a client along: all in one process."""
+    rooms = [*(f"ingest.{room}" for room in sorted(_PURE)), *_PURE_ELSEWHERE]
+    names = [
+        name for name in _modules() if any(name == room or name.startswith(f"{room}.") for room in rooms)
+    ]
+    probe = (
+        "import importlib, sys\n"
+        f"for name in {names}: importlib.import_module(name)\n"
+        f"print(*(name for name in {_CLIENTS} if name in sys.modules))"
+    )
+
+    said = subprocess.run(
+        [sys.executable, "-c", probe], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (said.returncode, said.stdout.split()) == (0, []), said.stderr
 
 
-def test_the_probe_sees_clients() -> None:
-    """The test above can fail: a room that does reach out is found out."""
-    assert "confluent_kafka" in _clients_of("ingest.kafka")
+def test_the_graph_sees_clients() -> None:
+    """The tests above can fail: directly, through a module between, and through a package around it."""
+    modules = {
+        "a": frozenset({"botocore"}),
+        "a.inner": frozenset({"json"}),
+        "b": frozenset({"a.inner.value"}),
+        "c": frozenset({"json.decoder"}),
+    }
+
+    assert _clients_of("b", modules) == ["a imports botocore"]
+    assert _clients_of("c", modules) == []
+    assert any("confluent_kafka" in line for line in _clients_of("ingest.kafka", _modules()))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n    import boto3", []),
+        ("if TYPE_CHECKING:\n    import boto3", []),
+        ("class A:\n    import boto3", ["boto3"]),
+        ("try:\n    import boto3\nexcept ImportError:\n    import botocore", ["boto3", "botocore"]),
+        ("with x:\n    if y:\n        pass\n    else:\n        import boto3", ["boto3"]),
+    ],
+)
+def test_what_runs_on_import(text: str, found: list[str]) -> None:
+    """What a function imports is paid for when it is called."""
+    nodes = _run_on_import(ast.parse(text).body)
+
+    assert [alias.name for node in nodes for alias in node.names] == found
 
 
 def test_every_room_is_known() -> None:

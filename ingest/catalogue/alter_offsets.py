@@ -75,6 +75,8 @@ class AlterOffsets:
             error=None,
             attempts=0,
             cuts=None,
+            action=None,
+            is_kept=False,
             updated_ms=now_ms,
         )
         return [

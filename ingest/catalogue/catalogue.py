@@ -124,8 +124,8 @@ class Catalogue:
                 continue
             if entry is not None:
                 self._expiry.listed()
+                states.owe_action(seen.id, entry, effects)
                 if entry.state is State.DONE:
-                    states.owe_action(seen.id, entry, effects)
                     continue
                 states.side_objects.saw(seen.id.key, entry)
             self._pending_after_listing(seen, entry, now, effects)

@@ -70,6 +70,8 @@ class Effects:
     """What of a restore is not given back as it was, by what."""
     actions: tuple[OwedAction, ...] = ()
     """Objects that are done and owed `post.action`: `Catalogue.on_acted` once they are not."""
+    withdrawn: tuple[ObjectId, ...] = ()
+    """Objects that were owed it and are not any more: what was asked for of them is not carried out."""
     decisions: tuple[tuple[str, str | None], ...] = ()
     """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
 
@@ -87,6 +89,7 @@ class Effects:
             searches=self.searches + other.searches,
             inexact=Counter(self.inexact) + Counter(other.inexact),
             actions=self.actions + other.actions,
+            withdrawn=self.withdrawn + other.withdrawn,
             decisions=self.decisions + other.decisions,
         )
 
@@ -106,6 +109,7 @@ class EffectsBuilder:
     searches: list[str] = field(default_factory=list)
     inexact: Counter[str] = field(default_factory=Counter)
     actions: list[OwedAction] = field(default_factory=list)
+    withdrawn: list[ObjectId] = field(default_factory=list)
     decisions: list[tuple[str, str | None]] = field(default_factory=list)
 
     def ignore(self, reason: str, key: str) -> None:
@@ -132,5 +136,6 @@ class EffectsBuilder:
             searches=tuple(self.searches),
             inexact=dict(self.inexact),
             actions=tuple(self.actions),
+            withdrawn=tuple(self.withdrawn),
             decisions=tuple(self.decisions),
         )

@@ -105,6 +105,12 @@ class Overlay:
         self._ahead.pop(key, None)
         self._read.pop(key, None)
 
+    def not_read_back(self, bucket: str, prefix: str) -> Iterator[ObjectId]:
+        """Objects whose newest entries the view does not show yet."""
+        for key in self._ahead:
+            if isinstance(key, ObjectId) and key.bucket == bucket and key.key.startswith(prefix):
+                yield key
+
     def get(self, object_id: ObjectId) -> LedgerEntry | None:
         """The newest entry known of an object."""
         if object_id in self._ahead:

@@ -77,7 +77,15 @@ class Replay:
                 ),
             ]
         whole = replace(
-            fresh, records=0, bad=0, position=None, options=None, cuts=None, sides=(), tombstones=()
+            fresh,
+            records=0,
+            bad=0,
+            position=None,
+            options=None,
+            cuts=None,
+            sides=(),
+            tombstones=(),
+            is_kept=False,
         )
         return [
             LedgerWrite(key=seen.id, entry=whole),

@@ -33,11 +33,14 @@ class Baseline:
     `existing_before_ms` is S3's clock at the first start with `include.existing=false`; `start_key` is
     `native.start.key`, itself left out. `uploads` are the multipart uploads that were under way at the first
     start, by key, with the ms they began at: completed later they are new, though S3 dates them back to then.
+    `moved_to` are prefixes that `post.action` has moved objects to, now or under an earlier configuration:
+    what lies there was read before, whatever announces it.
     """
 
     existing_before_ms: int | None = None
     start_key: str | None = None
     uploads: Mapping[str, int] = field(default_factory=dict)
+    moved_to: tuple[str, ...] = ()
 
 
 class ObjectFilter:
@@ -60,7 +63,7 @@ class ObjectFilter:
     ) -> None:
         self.prefix = prefix
         self.min_age_ms = min_age_ms
-        self._moved_to = moved_to
+        self._moved_to = baseline.moved_to if moved_to is None else (*baseline.moved_to, moved_to)
         self._route = route
         self._is_internal = is_internal
         self._include = _any_of(include)
@@ -75,7 +78,7 @@ class ObjectFilter:
             return ExclusionReason.OUTSIDE_PREFIX
         if key.endswith("/"):
             return ExclusionReason.FOLDER
-        if self._moved_to is not None and key.startswith(self._moved_to):
+        if self._moved_to and key.startswith(self._moved_to):
             return ExclusionReason.MOVED
         is_internal = any(segment in f"/{key}" for segment in _INTERNAL)
         if is_internal or (self._is_internal is not None and self._is_internal(key)):

@@ -6,6 +6,7 @@ taken only when `written` says that the commit was acknowledged.
 
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 
 from ingest.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
 from ingest.catalogue.ledger_view import LedgerView, Overlay
@@ -26,6 +27,8 @@ from ingest.settings.choices import RestoreSidecars, RestoreTombstones
 from ingest.settings.settings import JoiningSettings
 
 _RECENT = 100
+# Entries of the ledger among which one is searched that was read.
+_WITNESSES = 50
 
 
 class ObjectStates:
@@ -55,12 +58,13 @@ class ObjectStates:
             self.table,
             self.ledger,
             takes=self._takes,
+            route=self._route_of,
             mode=RestoreTombstones.IGNORE if joining is None else joining.tombstones,
         )
         self.max_pending_objects = max_pending_objects
         self.post_action = post_action
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
-        self.permissions = PermissionCheck(lambda: self.recent)
+        self.permissions = PermissionCheck(self._witnesses)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True
@@ -76,6 +80,14 @@ class ObjectStates:
     def _takes(self, seen: S3Object) -> Route | None:
         route = self.object_filter.listed_route_or_reason(seen)
         return None if isinstance(route, ExclusionReason) else route
+
+    def _witnesses(self, bucket: str) -> list[ObjectId]:
+        """Objects that were read: what ended last here, else some of the ledger's."""
+        recent = [ended.id for ended in self.recent if ended.entry.state is State.DONE and ended.entry.size]
+        if recent:
+            return recent
+        some = islice(self.ledger.scan(bucket, None, None), _WITNESSES)
+        return [known for known, entry in some if entry.state is State.DONE and entry.size and entry.records]
 
     # What begins
 
@@ -154,7 +166,8 @@ class ObjectStates:
             pending = end.pending
             if pending.phase in {Phase.BESIDE, Phase.JOINING} and end.state is not State.PARTIAL:
                 entry = entry_for(pending, end.state, now_ms=now.wall_ms, reason=end.reason, error=end.error)
-                self.propose(pending, entry, effects)
+                action = self.post_action if end.is_owed and not pending.is_kept else None
+                self.propose(pending, replace(entry, action=action), effects)
         effects.searches += self.tombstones.searches()
 
     # What the ledger learns
@@ -202,15 +215,21 @@ class ObjectStates:
         self.messages.finish(pending.object.id, effects)
 
     def owe_action(self, object_id: ObjectId, entry: LedgerEntry, effects: EffectsBuilder) -> None:
-        """Have done what the ledger says is owed to an object that is done: what the option still says."""
+        """Have done what the ledger says is owed to an object that is done: what the option still says.
+
+        Its keys and headers go with it, unless another version of it is still to be read with them. Merged
+        tombstones do not: they have an end, and an action, of their own, after all objects they are in.
+        """
         if entry.action is None or entry.action != self.post_action:
             return
-        beside = [side for placed in entry.tombstones for side in (placed.keys, placed.headers) if side]
+        if self.side_objects.has_uncovered(object_id, entry):
+            return  # what came late is restored by a replay, which needs the object
+        sides = () if self.side_objects.are_wanted(object_id) else entry.sides
         effects.actions.append(
             OwedAction(
                 object_id,
                 (
-                    *((side.key, side.etag, side.version_id) for side in (*entry.sides, *beside)),
+                    *((side.key, side.etag, side.version_id) for side in sides),
                     (object_id.key, object_id.etag, entry.version_id),
                 ),
             )
@@ -330,8 +349,11 @@ class ObjectStates:
         pending = self.table.find(object_id)
         for write in command.writes(seen, entry, known, now.wall_ms):
             self.write(write.key, write.entry, effects)
+            if write.key == object_id and entry is not None and entry.action is not None:
+                effects.withdrawn.append(object_id)
             if pending is not None and write.key == object_id:
                 pending.due_ms, pending.tries, pending.trouble, pending.suspicion = 0, 0, None, Suspicion.NONE
+                pending.is_kept = write.entry is not None and write.entry.is_kept
                 self.table.move(pending, Phase.WRITING)
                 for split in pending.splits:
                     split.phase = Phase.GONE
@@ -371,6 +393,8 @@ def entry_for(
         updated_ms=now_ms,
         sides=known.sides if pending.sides is None else pending.sides,
         tombstones=known.tombstones if pending.sides is None else pending.tombstones,
+        action=None,
+        is_kept=pending.is_kept,
     )
 
 

@@ -37,7 +37,7 @@ class PendingObject:
     last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
     the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
     are what it is read with, `sides` None and `is_placed` False before that is decided; `first_row` is the
-    first of its own rows.
+    first of its own rows. `is_kept`: no `post.action` will be owed to it.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class PendingObject:
         "entry",
         "first_row",
         "is_fresh",
+        "is_kept",
         "is_placed",
         "is_whole",
         "label",
@@ -104,6 +105,7 @@ class PendingObject:
         self.tombstones: tuple[PlacedTombstones, ...] = ()
         self.first_row = 0
         self.is_placed = False
+        self.is_kept = entry is not None and entry.is_kept
 
     @property
     def key(self) -> LedgerKey:

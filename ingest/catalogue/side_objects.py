@@ -37,6 +37,8 @@ class SideEnd:
     state: State
     reason: str
     error: str | None = None
+    is_owed: bool = False
+    """All of its rows are committed with others: `post.action` is owed to it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,6 +230,7 @@ class SideObjects:
         return None if route is None or route.archive is None else route.archive.side
 
     def _go_without(self, pending: PendingObject, missing: list[str]) -> None:
+        pending.is_kept = True
         self._ends.append(SideEnd(pending, State.PARTIAL, MISSING))
         self._warn(
             MISSING,
@@ -261,6 +264,29 @@ class SideObjects:
             assert pending.entry is not None
             for each in others:
                 self._conclude(each, pending.entry)
+
+    def has_uncovered(self, object_id: ObjectId, entry: LedgerEntry) -> bool:
+        """Whether keys or headers of the object are here, or came too late, that it was not read with."""
+        route = None if self._mode is RestoreSidecars.IGNORE else self._route(object_id.key)
+        if route is None or route.archive is None or route.archive.side is not None:
+            return False
+        place = route.archive
+        covered = {(side.key, side.etag) for side in entry.sides}
+        beside = [each.object.id for each in self._stems.get(place.stem, ()) if _side_kind(each) is not None]
+        beside += [
+            other
+            for other, known in self._of_stem(object_id.bucket, place.stem)
+            if known.reason in {LATE, ALONE} and self._kind(other.key) is not None
+        ]
+        return any((other.key, other.etag) not in covered for other in beside)
+
+    def are_wanted(self, object_id: ObjectId) -> bool:
+        """Whether another version of the object is still to be read with the same keys and headers."""
+        route = None if self._mode is RestoreSidecars.IGNORE else self._route(object_id.key)
+        if route is None or route.archive is None:
+            return False
+        others = self._stems.get(route.archive.stem, ())
+        return any(_side_kind(each) is None and each.object.id != object_id for each in others)
 
     def _conclude(self, side: PendingObject, entry: LedgerEntry) -> None:
         """A side object whose object has this end."""

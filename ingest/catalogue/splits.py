@@ -33,7 +33,7 @@ def concluded(
         cuts=None if is_done else entry.cuts,
         options=None if is_done else entry.options,
         updated_ms=now_ms,
-        action=post_action if is_owed(worst.state, bad) else None,
+        action=post_action if is_owed(worst.state, bad) and not entry.is_kept else None,
     )
 
 

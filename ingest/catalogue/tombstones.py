@@ -1,13 +1,13 @@
 """Tombstones in objects of their own: merged where their place is proven, behind all values, or held back."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ingest.catalogue.ledger_view import Overlay
 from ingest.catalogue.pending import PendingObject, PendingTable, Phase
 from ingest.catalogue.side_objects import JOINED, SideEnd
-from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.ledger_entry import LedgerEntry, State, is_owed
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.model.side_objects import PlacedTombstones, RowPlace, SideObject
 from ingest.settings.choices import RestoreTombstones
@@ -67,6 +67,9 @@ class _Folder:
     decided: set[ObjectId] = field(default_factory=set)
     behind: dict[int | None, _Wait] = field(default_factory=dict)
     waits: dict[str, list[_Wait]] = field(default_factory=dict)
+    ended: set[ObjectId] = field(default_factory=set)
+    """Value objects that ended while a search was under way, or just before: it may have met neither them,
+    as `post.action` deletes, nor their ends in the ledger."""
 
 
 class Tombstones:
@@ -81,11 +84,13 @@ class Tombstones:
         ledger: Overlay,
         *,
         takes: Callable[[S3Object], Route | None],
+        route: Callable[[str], Route | None],
         mode: RestoreTombstones = RestoreTombstones.IGNORE,
     ) -> None:
         self._table = table
         self._ledger = ledger
         self._takes = takes
+        self._route = route
         self._mode = mode
         self._folders: dict[str, _Folder] = {}
         self._ends: list[SideEnd] = []
@@ -135,11 +140,19 @@ class Tombstones:
         for name, folder in self._folders.items():
             if folder.wants and folder.asked_for is None:
                 folder.asked_for, folder.wants = folder.wants, set()
+                buckets = {object_id.bucket for object_id in folder.asked_for}
+                folder.ended = {
+                    object_id for bucket in buckets for object_id in self._ledger.not_read_back(bucket, name)
+                }
                 yield name
 
     def found(self, answer: FolderPlaces) -> None:
         """A search is over: what waits for it goes on, or ends."""
         folder = self._folders[answer.folder]
+        if self._has_missed(folder, answer):
+            folder.wants |= folder.asked_for or set()
+            folder.asked_for = None
+            return
         asked_for, folder.asked_for = folder.asked_for or set(), None
         for places in answer.tombstones:
             folder.values.update(value.id.key for value in places.values)
@@ -157,6 +170,22 @@ class Tombstones:
             elif pending.object.id in asked_for and pending.phase is Phase.JOINING:
                 self._ends.append(SideEnd(pending, State.SKIPPED, "missing"))
 
+    def _has_missed(self, folder: _Folder, answer: FolderPlaces) -> bool:
+        """Whether a value object ended meanwhile that the answer does not count."""
+        ended, folder.ended = folder.ended, set()
+        partitions = {}
+        for places in answer.tombstones:
+            if (route := self._takes(places.object)) is not None:
+                partitions[route.partition] = places.values
+        for object_id in ended:
+            route = self._route(object_id.key)
+            if route is None or route.archive is None or route.archive.side or route.archive.is_tombstone:
+                continue
+            counted = partitions.get(route.partition)
+            if counted is not None and all(value.id.key != object_id.key for value in counted):
+                return True
+        return False
+
     # What ends
 
     def end(self, pending: PendingObject) -> None:
@@ -166,6 +195,8 @@ class Tombstones:
         if folder is None:
             return
         object_id = pending.object.id
+        if folder.asked_for is not None:
+            folder.ended.add(object_id)
         for known in (folder.pending, folder.places, folder.held):
             known.pop(object_id, None)
         folder.wants.discard(object_id)
@@ -237,11 +268,24 @@ class Tombstones:
             pending, places = folder.pending.get(object_id), folder.places.get(object_id)
             if pending is None or places is None or pending.phase is not Phase.JOINING:
                 continue
+            if not self._are_merged_rows_committed(places):
+                pending.is_kept = True
             if places.own_from >= places.rows:
-                self._ends.append(SideEnd(pending, State.SKIPPED, JOINED))
+                self._ends.append(SideEnd(pending, State.SKIPPED, JOINED, is_owed=True))
                 continue
             pending.first_row, pending.is_placed = places.own_from, True
             self._table.move(pending, Phase.WAITING)
+
+    def _are_merged_rows_committed(self, places: TombstonePlaces) -> bool:
+        """True when each value object that rows of it stand in is done with them, none being a bad record."""
+        values = {value.id.key: value.id for value in places.values}
+        for key in places.inserts:
+            entry = self._ledger.get(values[key])
+            if entry is None or not is_owed(entry.state, entry.bad):
+                return False
+            if not _is_merged(places.object.id, entry.tombstones):
+                return False
+        return True
 
     def _is_owed(self, value: S3Object) -> bool:
         """True for a value object whose end is still to come."""
@@ -275,12 +319,16 @@ class Tombstones:
             return False
         else:
             merged = pending.tombstones
-        return all((each.keys.key, each.keys.etag) != (tombstones.key, tombstones.etag) for each in merged)
+        return not _is_merged(tombstones, merged)
 
 
 def _is_value(pending: PendingObject) -> bool:
     place = pending.route.archive
     return place is not None and not place.is_tombstone
+
+
+def _is_merged(tombstones: ObjectId, merged: Iterable[PlacedTombstones]) -> bool:
+    return any((each.keys.key, each.keys.etag) == (tombstones.key, tombstones.etag) for each in merged)
 
 
 def _is_begun(entry: LedgerEntry | None) -> bool:

@@ -10,7 +10,7 @@ from ingest.errors import InvalidConfiguration
 from ingest.settings import Settings, SettingsError, load
 from ingest.settings.document_text import FileKind
 
-_KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
+KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 
 
 def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
@@ -18,13 +18,13 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
 
     Raises InvalidConfiguration with every problem on a line of its own.
     """
-    overrides = dict(_assignment(text) for text in sets)
+    overrides = assignments(sets)
     text = read_text(file, "The configuration file")
     worker = None if worker_config is None else read_text(worker_config, "--worker-config")
     try:
         return load(
             text,
-            kind=_KINDS.get(file.suffix.lower(), "json"),
+            kind=KINDS.get(file.suffix.lower(), "json"),
             environment=environment(),
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
             overrides=overrides,
@@ -49,6 +49,11 @@ def read_text(file: Path, what: str) -> str:
         raise InvalidConfiguration(
             f"{what} {file} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from error
+
+
+def assignments(sets: Sequence[str]) -> dict[str, str]:
+    """What `--set` gives; InvalidConfiguration for what is no assignment."""
+    return dict(_assignment(text) for text in sets)
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from ingest.cli.cli_options import (
     WorkerConfig,
 )
 from ingest.cli.configuration import read_settings
+from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
 from ingest.cli.sink_plan import sink_plan
 from ingest.clock import wall_ms
@@ -70,8 +71,14 @@ def plan(
     beside a running service. Use it before the first start: a key under "left out" is one that `run` will
     never touch. Opens no object, unless it is an archive (input.layout): then the beginnings of a few objects
     of each topic say what comes back exactly and what does not, and names and tags where offsets are missing.
-    Of a sink: what of its topics is not archived yet, by topic and partition.
+    Of a sink: what of its topics is not archived yet, by topic and partition. Of a query of Spark (its
+    options, with state.path): the objects that are in none of its batches.
     """
+    options = frames_options(config, sets or ())
+    if options is not None:
+        logs.configure(level=log_level.value, style=log_format.value)
+        frames_plan(options, as_json=as_json)
+        return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
     if settings.sink is not None:

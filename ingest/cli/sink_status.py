@@ -16,6 +16,8 @@ def sink_lines(shape: Shape) -> Iterator[str]:
     if sink["quarantined_objects"]:
         lost = counted(sink["quarantined_objects"], "object")
         yield f"never     {lost} quarantined: see the log, and docs/sink.md"
+    if unproven := sink.get("unproven_objects_total"):
+        yield f"unproven  {counted(unproven, 'object')} neither uploading nor there: see the log"
     # A service of a release before this one does not say it.
     if missing := sink.get("missing_topics"):
         names = ", ".join(map(printable, missing))

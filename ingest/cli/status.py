@@ -22,6 +22,7 @@ from ingest.cli.cli_options import (
 )
 from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings, refuse_sink
+from ingest.cli.frames import frames_options, frames_status
 from ingest.cli.sink_status import sink_lines
 from ingest.cli.status_watch import Lines
 from ingest.cli.status_watch import watch as watch_status
@@ -82,6 +83,7 @@ def status(
 
     The running service is asked at http.listen. When it does not answer, the ledger is read instead (which
     knows no rates), and the first line says so. With --state or --key, objects are listed from the ledger.
+    For a query of Spark (its options, with state.path) the discovery log is read.
     """
     logs.configure(level=log_level.value, style=log_format.value)
     if worker or connector is not None:
@@ -95,6 +97,10 @@ def status(
             interval=interval if watch else None,
             as_json=as_json,
         )
+        return
+    options = frames_options(config, sets or ())
+    if options is not None:
+        frames_status(options, as_json=as_json)
         return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     reader = StatusReader(settings, timeout=startup_timeout)

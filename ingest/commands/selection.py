@@ -10,7 +10,7 @@ from ingest.errors import InvalidConfiguration
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import S3Object
-from ingest.object_selection import object_filter_of
+from ingest.object_selection import baseline_of, object_filter_of
 from ingest.probes.bucket_keys import list_pages
 from ingest.settings import Settings
 
@@ -66,7 +66,7 @@ def objects_to_mark(
 
     AccessDenied, SourceUnavailable; InvalidConfiguration when the selection lies outside `aws.s3.prefix`.
     """
-    object_filter = object_filter_of(settings)
+    object_filter = object_filter_of(settings, baseline_of(settings, cache, 0))
     wanted = selection.prefix if selection.key is None else selection.key
     if not wanted.startswith(settings.s3.prefix) and not settings.s3.prefix.startswith(wanted):
         raise InvalidConfiguration(

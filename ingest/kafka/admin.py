@@ -273,6 +273,14 @@ class KafkaAdmin:
         """The topics whose partitions members of the group hold now."""
         return {topic for one in self._members(group) for topic in assigned_topics(one.assignment)}
 
+    def holder_names(self, group: str, topic: str) -> set[str]:
+        """The members that hold a partition of the topic, each as its client id and host."""
+        return {
+            f"{one.client_id} on {one.client_host.removeprefix('/')}"
+            for one in self._members(group)
+            if topic in assigned_topics(one.assignment)
+        }
+
     def holders(self, group: str, topic: str) -> set[str]:
         """The ids of the members that hold a partition of the topic, once no rebalance is under way."""
         return {one.id for one in self._members(group) if topic in assigned_topics(one.assignment)}

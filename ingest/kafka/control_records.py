@@ -11,10 +11,12 @@ from ingest.model.ledger_entry import VERSION, ControlKey
 SLOTS: Final = ControlKey("slots")
 OWNER: Final = ControlKey("owner")
 FIRST_START: Final = ControlKey("first_start")
+"""Of a ledger that an older version began; now each bucket has one of its own."""
 PAUSE: Final = ControlKey("pause")
 CREATION: Final = ControlKey("creation")
 TOPICS: Final = ControlKey("topics")
 _COMMAND: Final = "command:"
+_FIRST_START_OF: Final = "first_start:"
 
 
 class SlotCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +37,15 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`.
 
     `uploads` are the multipart uploads that were under way then, with the times they began at: S3 gives these
-    to the completed objects as LastModified.
+    to the completed objects as LastModified. `moved_to` are the prefixes of this bucket that `post.action`
+    has moved objects to since: what lies there was read before.
     """
 
     v: int = VERSION
     at_ms: int
     start_key: str | None = None
     uploads: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    moved_to: tuple[str, ...] = ()
 
 
 class TargetState(StrEnum):
@@ -116,6 +120,16 @@ def command_key(command_id: str) -> ControlKey:
     return ControlKey(f"{_COMMAND}{command_id}")
 
 
+def first_start_key(bucket: str) -> ControlKey:
+    """What is remembered of the first start belongs to a bucket: with another one it begins again."""
+    return ControlKey(f"{_FIRST_START_OF}{bucket}")
+
+
+def first_start_bucket(key: ControlKey) -> str | None:
+    """The bucket of which this control record keeps the first start; None for other records."""
+    return key.name.removeprefix(_FIRST_START_OF) if key.name.startswith(_FIRST_START_OF) else None
+
+
 def is_command(key: ControlKey) -> bool:
     """Whether this control record is a command."""
     return key.name.startswith(_COMMAND)
@@ -129,6 +143,8 @@ def encode_control(control: Control) -> bytes:
 def decode_control(key: ControlKey, raw: bytes) -> Control:
     """The control that `encode_control` gave; InvalidLedger for a newer version or an unknown name."""
     kind: type[Control] | None = CommandRecord if is_command(key) else _KINDS.get(key.name)
+    if first_start_bucket(key) is not None:
+        kind = FirstStart
     try:
         version = msgspec.json.decode(raw, type=_Versioned).v
         if version != VERSION or kind is None:

@@ -54,6 +54,19 @@ Client = TypeVar("Client", Consumer, Producer, AdminClient)
 OnError = Callable[[KafkaError], None]
 
 
+@dataclass(slots=True)
+class ClientClasses:
+    """What makes the clients of this process."""
+
+    consumer: Callable[[dict[str, Any]], Consumer] = Consumer
+    producer: Callable[[dict[str, Any]], Producer] = Producer
+    admin: Callable[[dict[str, Any]], AdminClient] = AdminClient
+
+
+CLASSES: Final = ClientClasses()
+"""confluent-kafka's own, unless a simulation of Kafka has put others in their place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProperties:
     """librdkafka properties of the three kinds of clients, secrets included: never shown."""
@@ -68,7 +81,7 @@ def new_consumer(
 ) -> Consumer:
     """A consumer; `ours` are the protocol's properties, which nothing overrides."""
     return _made(
-        Consumer,
+        CLASSES.consumer,
         _merged(
             properties,
             {"enable.auto.commit": False, "enable.auto.offset.store": False} | dict(ours),
@@ -90,14 +103,14 @@ def new_transactional_producer(
             int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
         ),
     }
-    return _made(Producer, _merged(properties, ours, on_error))
+    return _made(CLASSES.producer, _merged(properties, ours, on_error))
 
 
 def new_admin(
     properties: Properties, *, on_error: OnError | None = None, logger: logging.Logger = _ADMIN_LOGGER
 ) -> AdminClient:
     """An admin client. Its calls give futures; `on_error` and `logger` are called out of its `poll`."""
-    return _made(AdminClient, _merged(properties, {}, on_error) | {"logger": logger})
+    return _made(CLASSES.admin, _merged(properties, {}, on_error) | {"logger": logger})
 
 
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:

@@ -9,9 +9,10 @@ from typing import Final
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from ingest.errors import TopicMissing
+from ingest.errors import AccessDenied, InvalidConfiguration, TopicMissing
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import Properties
+from ingest.kafka.ledger_marks import Holds, LedgerMarks
 
 _log = structlog.get_logger(__name__)
 
@@ -22,11 +23,23 @@ _MISSING_FRESH_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopic:
-    """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record."""
+    """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record.
+
+    `is_ledger`: it holds what Headrace or Kafka Connect keep of connectors; nothing may be written into it.
+    """
 
     name: str
     partitions: int
     max_record_bytes: int
+    is_ledger: bool = False
+
+    @property
+    def ledger_sentence(self) -> str:
+        """What to say where it is a ledger."""
+        return (
+            f"The topic {self.name!r} holds what Headrace or Kafka Connect keep of their connectors: records "
+            "written into it would be taken for theirs. Name another topic, or map it with restore.topic.map."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +58,7 @@ class OutputTopics:
 
     def __init__(self, properties: Properties, *, creation: TopicCreation | None = None) -> None:
         self._admin = KafkaAdmin(properties)
+        self._marks = LedgerMarks(properties)
         self._creation = creation
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, OutputTopic | TopicMissing]] = {}
@@ -71,6 +85,9 @@ class OutputTopics:
                 missing.append(name)
         if missing:
             raise TopicMissing(_sentence(missing))
+        for topic in found:
+            if topic.is_ledger:
+                raise InvalidConfiguration(topic.ledger_sentence)
         return found
 
     def forget(self, name: str) -> None:
@@ -105,8 +122,22 @@ class OutputTopics:
         configuration = self._admin.topic_configuration(name)
         # In force, so that it is the brokers' message.max.bytes where the topic sets none.
         return OutputTopic(
-            name=name, partitions=partitions, max_record_bytes=int(configuration["max.message.bytes"])
+            name=name,
+            partitions=partitions,
+            max_record_bytes=int(configuration["max.message.bytes"]),
+            is_ledger="compact" in configuration["cleanup.policy"] and self._holds_ledger(name, partitions),
         )
+
+    def _holds_ledger(self, name: str, partitions: int) -> bool:
+        if partitions != 1:
+            return False
+        try:
+            ranges = self._admin.offset_ranges([(name, 0)])
+            found = self._marks.holds({name: (self._admin.topic_id(name), 1)}, ranges)
+        except AccessDenied:
+            # It may be written and not be read.
+            return False
+        return found[name] is Holds.LEDGER
 
 
 def _sentence(names: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.kafka_clients import Properties
+from ingest.kafka.ledger_marks import Holds, LedgerMarks
 
 # What Kafka keeps for itself is no data of anybody's.
 _INTERNAL = re.compile(r"__.*")
@@ -37,12 +38,15 @@ class SurveyedPartition:
 class Survey:
     """All partitions of the topics that are there, and the active members of the group.
 
-    `missing` are the names that were given and are no topic's.
+    `missing` are the names that were given and are no topic's. `left_out` are topics that are no data:
+    ledgers and configurations of connectors. `empty` hold nothing so far, so that they may become one.
     """
 
     partitions: tuple[SurveyedPartition, ...]
     members: tuple[str, ...]
     missing: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 class TopicSurvey:
@@ -58,6 +62,7 @@ class TopicSurvey:
         ignored: frozenset[str],
     ) -> None:
         self._admin = KafkaAdmin(properties)
+        self._marks = LedgerMarks(properties)
         self._group = group
         self._names = names
         self._pattern = None if pattern is None else re.compile(pattern)
@@ -89,9 +94,15 @@ class TopicSurvey:
         Topics are described first: offsets and commits are of those lives, or of later ones. Members are
         asked for before offsets: what a group without members has committed is its last word.
         """
-        described = self._admin.describe_topics(self.topics())
+        there = self._admin.describe_topics(self.topics())
+        ranges = self._admin.offset_ranges(
+            [(topic, number) for topic, (_, count) in there.items() for number in range(count)]
+        )
+        holds = self._marks.holds(there, ranges)
+        # A topic that somebody has named is data until it is seen not to be.
+        no_data = {Holds.LEDGER} if self._pattern is None else {Holds.LEDGER, Holds.NOTHING}
+        described = {name: found for name, found in there.items() if holds[name] not in no_data}
         places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
-        ranges = self._admin.offset_ranges(places)
         members = tuple(sorted(self._admin.members(self._group)))
         committed = self._known_commits(places, is_settled=is_settled)
         nothing: tuple[int | None, str] = (None, "")
@@ -109,7 +120,9 @@ class TopicSurvey:
                 for topic, number in places
             ),
             members=members,
-            missing=tuple(sorted(name for name in self._names if name not in described)),
+            missing=tuple(sorted(name for name in self._names if name not in there)),
+            left_out=tuple(sorted(name for name in there if holds[name] is Holds.LEDGER)),
+            empty=tuple(sorted(name for name in there if holds[name] is Holds.NOTHING)),
         )
 
     def _known_commits(self, places: Sequence[_Place], *, is_settled: bool) -> _Committed:

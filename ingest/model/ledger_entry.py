@@ -64,7 +64,7 @@ class LedgerEntry:
     split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`
     count from the object's start. Sizes in bytes, times in ms since 1970. `sides` and `tombstones` are what
     the object is read with, which its position covers. `action` is the text of the `post.action` that is owed
-    to an object that is done.
+    to an object that is done; `is_kept` that none will be: not all that belongs to it was restored with it.
     """
 
     state: State
@@ -85,6 +85,7 @@ class LedgerEntry:
     sides: tuple[SideObject, ...] = ()
     tombstones: tuple[PlacedTombstones, ...] = ()
     action: str | None = None
+    is_kept: bool = False
 
     @property
     def is_settled(self) -> bool:
@@ -155,6 +156,8 @@ def encode_entry(entry: LedgerEntry) -> bytes:
         shape["tombstones"] = entry.tombstones
     if entry.action is not None:
         shape["action"] = entry.action
+    if entry.is_kept:
+        shape["kept"] = True
     return msgspec.json.encode(shape)
 
 
@@ -180,6 +183,7 @@ class _EntryShape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     sides: tuple[SideObject, ...] = ()
     tombstones: tuple[PlacedTombstones, ...] = ()
     action: str | None = None
+    kept: bool = False
 
 
 _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
@@ -212,6 +216,7 @@ def decode_entry(raw: bytes) -> LedgerEntry:
             sides=shape.sides,
             tombstones=shape.tombstones,
             action=shape.action,
+            is_kept=shape.kept,
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
         raise InvalidLedger(_what_is_wrong_with(raw)) from error

@@ -8,6 +8,7 @@ from ingest.model.sink_entries import SealedObject
 
 NAME_TAKEN: Final = "name_taken"
 UPLOAD_GONE: Final = "upload_gone"
+UNPROVEN: Final = "unproven"
 
 # So often "no such upload" and "no such object" have to come, one after the other, to be believed.
 TIMES_GONE: Final = 3
@@ -39,6 +40,8 @@ class Verdict(StrEnum):
     RETRY = "retry"
     NAME_TAKEN = NAME_TAKEN
     UPLOAD_GONE = UPLOAD_GONE
+    UNPROVEN = UNPROVEN
+    """Neither is there, and the bucket's rule has not ended it: nothing more can be done, and it is said."""
 
 
 def holder_of(sealed: SealedObject, holder_id: str, known: SealedObject | None) -> NameHolder:
@@ -89,6 +92,6 @@ def _without_upload(sealed: SealedObject, holder: NameHolder, age: UploadAge, ti
         return Verdict.COMPLETE
     if times_gone < TIMES_GONE:
         return Verdict.RETRY
-    # Only the bucket's rule ends an upload that a transaction has named: a younger one was completed, and
-    # a consumer has taken the object away, or a later one of a recurring name its place.
-    return Verdict.UPLOAD_GONE if age.may_be_expired else Verdict.COMPLETE
+    # A younger upload was completed, and a consumer has taken the object away, or a later one of a recurring
+    # name its place; or somebody has ended it by hand. S3 cannot tell which, so an operator has to know.
+    return Verdict.UPLOAD_GONE if age.may_be_expired else Verdict.UNPROVEN

@@ -4,9 +4,11 @@
     Ready()                        ──▶
                                    ◀──     SinkBatch(partitions, ..) | End()
     GroupWanted()                  ──▶     before each transaction
-                                   ◀──     LeaderGroup(metadata of the moment)
+                                   ◀──     LeaderGroup(metadata of the moment, partitions that are gone)
     SinkCommitted(objects, ..)     ──▶     after every acknowledged commit
     SinkCompleted(object ids)      ──▶     after each completed upload
+                                   ◀──     ObjectsEnded(ids)       of what the slot left to the leader
+    PartitionReleased(..)          ──▶     its topic is gone, and all that was read of it is committed
     SinkProgress(..)               ──▶     every second
     PartitionStopped(..)           ──▶     a record that nothing but an operator gets past
     Finished(outcome)              ──▶     after End(), or when it cannot go on
@@ -94,9 +96,20 @@ class GroupWanted(SinkReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderGroup:
-    """The answer to GroupWanted: the leader's group metadata of the moment, pickled."""
+    """The answer to GroupWanted: the leader's group metadata of the moment, pickled.
+
+    `gone` are partitions of the batch that Kafka does not have any more: it takes no offsets of them.
+    """
 
     group: bytes
+    gone: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsEnded:
+    """Objects of the batch that the leader has brought to their ends: their names are free."""
+
+    ids: tuple[str, ...]
 
 
 @fast_pickle
@@ -134,6 +147,16 @@ class SinkCompleted(SinkReport):
     ids: tuple[str, ...]
     quarantined: tuple[tuple[str, str], ...] = ()
     """Pairs of object id and reason."""
+    left: tuple[str, ...] = ()
+    """Of these S3's answer proves nothing yet: the leader completes them, and sends ObjectsEnded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReleased(SinkReport):
+    """The slot has given up one partition of its batch, and has committed what it had read of it."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

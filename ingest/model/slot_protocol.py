@@ -41,7 +41,8 @@ class Split:
     `splits_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
     answer's `options` is the hash of the settings that the cuts were made under. `sides` hold keys and
     headers of its rows, `tombstones` are merged between them, and `first_row` is the first that is its own:
-    those before it are merged into other objects.
+    those before it are merged into other objects. `is_kept`: no `post.action` is owed at its end, as not all
+    that belongs to it is restored with it.
     """
 
     object: S3Object
@@ -57,6 +58,7 @@ class Split:
     sides: tuple[SideObject, ...] = ()
     tombstones: tuple[PlacedTombstones, ...] = ()
     first_row: int = 0
+    is_kept: bool = False
 
     @property
     def is_part(self) -> bool:

@@ -101,6 +101,7 @@ class SinkStatus:
     open_objects: int = 0
     pending_objects: int = 0
     quarantined_objects: int = 0
+    unproven_objects_total: int = 0
     objects_total: int = 0
     bytes_total: int = 0
     buffered_bytes: int = 0

@@ -311,6 +311,7 @@ class Planner:
             sides=pending.sides or (),
             tombstones=pending.tombstones,
             first_row=pending.first_row,
+            is_kept=(pending.parent or pending).is_kept,
         )
 
     def _entry(self, key: LedgerKey) -> LedgerEntry | None:

@@ -40,7 +40,7 @@ class RetryPolicy:
         elif outcome.wait is RetryDelay.SHORT:
             pending.due_ms = now.steady_ms + self._backoff.delay_ms(1)
         if outcome.needs_others and not self._others_were_read(pending):
-            self._access.doubt(pending, failure, effects)
+            self._access.doubt(pending, failure, now, effects)
             self._table.move(pending, Phase.WAITING)
             return
         if outcome.state is None:

@@ -70,6 +70,7 @@ class ArchiveSampler:
         self._s3 = settings.s3
         self._decoder = ArchiveDecoder(settings.format.restore)
         self._options = DecodeOptions(format=settings.format)
+        self._ordering = settings.routing.ordering
         self._has_sides = settings.joining.sidecars is not RestoreSidecars.IGNORE
 
     def sample(self, wanted: S3Object, sides: frozenset[ObjectKind] = frozenset()) -> ArchiveSample:
@@ -85,9 +86,8 @@ class ArchiveSampler:
             )
         found = sides if self._has_sides else frozenset[ObjectKind]()
         facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
-        return ArchiveSample(
-            url=source.name, layout=name.layout, exactness=exactness(name, facts), shown=shown
-        )
+        parts = exactness(name, facts, ordering=self._ordering.value)
+        return ArchiveSample(url=source.name, layout=name.layout, exactness=parts, shown=shown)
 
     def tags(self, key: str) -> tuple[int, int, int] | None:
         """First offset, last offset and records of the object as its tags say.

@@ -149,7 +149,7 @@ def _value(name: str, shown: Mapping[str, str], errors: Mapping[str, list[str]])
 
 
 def _shown(name: str, text: str) -> str:
-    return Entry(option=canonical(name), spelled=name, raw=text, text=text).shown
+    return Entry(option=canonical(name), spelled=name, raw=text, text=text).shown_whole
 
 
 def _read_nothing(path: str) -> str:

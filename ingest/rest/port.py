@@ -13,11 +13,15 @@ from ingest.model.sink_entries import TopicPartition
 
 
 class NotLeading(HeadraceError):
-    """This instance cannot answer: another one leads (`is_standby`), or none does yet; the text says it."""
+    """This instance cannot answer: another one leads (`is_standby`), or none does yet; the text says it.
 
-    def __init__(self, message: str, *, is_standby: bool = False) -> None:
+    With `passes` nothing was carried out, and the same request can be answered in a moment.
+    """
+
+    def __init__(self, message: str, *, is_standby: bool = False, passes: bool = False) -> None:
         super().__init__(message)
         self.is_standby = is_standby
+        self.passes = passes
 
 
 class NotStopped(HeadraceError):

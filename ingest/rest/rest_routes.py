@@ -76,7 +76,7 @@ class RestRoutes:
         except (InvalidOffsets, InvalidPluginConfig, NotStopped) as error:
             return error_response(HTTPStatus.BAD_REQUEST, str(error))
         except NotLeading as error:
-            return error_response(HTTPStatus.CONFLICT, str(error))
+            return shapes.conflict(str(error), passes=error.passes)
         except HeadraceError as error:
             return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 

@@ -1,12 +1,14 @@
 """The REST interface on an address."""
 
+import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, cast
 
-from ingest.http import Answer, HttpServer, Response
+from ingest.http import RETRY, Answer, HttpServer, Request, Response
 from ingest.log_levels import LEVELS
 from ingest.options_hash import options_hash
-from ingest.rest.auth import read_accounts
+from ingest.rest.auth import INTERNAL, AuthFile
 from ingest.rest.directory import ServedConnector
 from ingest.rest.loggers import Loggers
 from ingest.rest.only_connector import OnlyConnector
@@ -21,6 +23,12 @@ from ingest.settings.direction_forms import Direction
 from ingest.settings.value_types import HostPort
 
 _MAX_BODY: Final = 2 * 1024 * 1024
+# As long as Kafka Connect lets a request wait for its group.
+_PATIENCE_SECONDS: Final = 90.0
+_PAUSE_SECONDS: Final = 0.2
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+FORWARDED: Final = "Headrace-Forwarded"
+"""The header of a request that another worker passes on."""
 _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
 
 
@@ -42,7 +50,9 @@ def run_server(
         settings, ServedConnector(identity=identity, port=port, offsets=offsets_port(settings, port))
     )
     routes = RestRoutes(only, Loggers(LEVELS), version=version, changing={}, refused=only.refused())
-    return rest_server(listen, routes.answer, settings.http.rest_auth_file, host_name=host_name)
+    path = settings.http.rest_auth_file
+    auth = None if path is None else AuthFile(path)
+    return rest_server(listen, routes.answer, auth, host_name=host_name)
 
 
 def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort:
@@ -57,24 +67,50 @@ def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort
     return SourceOffsets(cast(SourcePort, port), reader)
 
 
+def patiently(
+    answer: Answer,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Answer:
+    """The same, but what changes something waits for whoever can do it, as in Kafka Connect.
+
+    Right after a start, or while a leader is replaced, a script would have to repeat what it sends. A request
+    that another worker passes on does not wait: that worker does, and looks again for whom to ask.
+    """
+
+    def answered(request: Request) -> Response:
+        deadline = clock() + _PATIENCE_SECONDS
+        while True:
+            response = answer(request)
+            waits = request.method not in _READS and request.headers.get(FORWARDED) is None
+            passes = response.status is HTTPStatus.CONFLICT and RETRY[0] in response.headers
+            if not (waits and passes) or clock() >= deadline:
+                return response
+            pause(_PAUSE_SECONDS)
+
+    return answered
+
+
 def own_name(listen: HostPort, host_name: str) -> str:
     """The host of an address, or this machine's name where every address is listened on."""
     return host_name if listen.host in _ANY_ADDRESS else listen.host
 
 
-def rest_server(listen: HostPort, answer: Answer, auth_file: str | None, *, host_name: str) -> HttpServer:
-    """The interface on an address, not started. AddressTaken, InvalidAuthFile."""
+def rest_server(listen: HostPort, answer: Answer, auth: AuthFile | None, *, host_name: str) -> HttpServer:
+    """The interface on an address, not started. AddressTaken."""
     return HttpServer(
         listen.host,
         listen.port,
-        answer,
+        patiently(answer),
         option="rest.listen",
         methods=None,
         max_body=_MAX_BODY,
         refuse=_refuse,
-        admit=_everybody if auth_file is None else read_accounts(auth_file).admit,
+        admit=_everybody if auth is None else auth.admit,
+        is_vital=_is_vital,
         # Who has a password may come through a proxy under the proxy's name; no other site knows one.
-        host_names=None if auth_file is not None else frozenset({host_name}),
+        host_names=None if auth is not None else frozenset({host_name}),
     )
 
 
@@ -96,5 +132,10 @@ def _refuse(status: HTTPStatus, text: str) -> Response:
     return error_response(status, text)
 
 
-def _everybody(_headers: object) -> None:
+def _is_vital(path: str) -> bool:
+    """Heartbeats of other workers, probes, and the plain question whether this process answers at all."""
+    return path in {"/", "/health"} or path.startswith(INTERNAL)
+
+
+def _everybody(_path: str, _headers: object) -> None:
     """Loopback without a password file: whoever is on this machine."""

@@ -1,11 +1,11 @@
 """Kafka Connect's JSON: of servers, connectors, states and errors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from ingest.http import Response
+from ingest.http import RETRY, Response
 from ingest.kafka.control_records import TargetState
 from ingest.rest.port import ConnectorCondition
 from ingest.settings.direction_forms import Direction
@@ -29,6 +29,12 @@ class Identity:
 def error_response(status: HTTPStatus, message: str) -> Response:
     """An error as Connect words it."""
     return Response.of_json({"error_code": int(status), "message": message}, status)
+
+
+def conflict(message: str, *, passes: bool) -> Response:
+    """409; where it `passes` nothing was carried out, and `Retry-After` says so."""
+    answer = error_response(HTTPStatus.CONFLICT, message)
+    return replace(answer, headers=RETRY) if passes else answer
 
 
 def server_info(version: str, cluster_id: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import structlog
 from ingest.catalogue import Effects
 from ingest.clock import Clock
 from ingest.log_levels import is_debug
+from ingest.model.objects import ObjectId
 from ingest.model.post_action import OwedAction
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.statistics import Statistics
@@ -48,6 +49,7 @@ class EffectsApplier:
         clock: Clock,
         search: Callable[[str], None],
         act: Callable[[OwedAction], None],
+        withdraw: Callable[[ObjectId], None],
     ) -> None:
         self._writes = writes
         self._listeners = listeners
@@ -55,6 +57,7 @@ class EffectsApplier:
         self._clock = clock
         self._search = search
         self._act = act
+        self._withdraw = withdraw
 
     def apply(self, effects: Effects) -> None:
         """Hand everything in `effects` to whoever does it."""
@@ -74,8 +77,7 @@ class EffectsApplier:
             )
         for folder in effects.searches:
             self._search(folder)
-        for owed in effects.actions:
-            self._act(owed)
+        self._apply_actions(effects)
         self._count(effects)
         for warning in effects.warnings:
             _log.warning("listing_warned", warning=warning)
@@ -83,6 +85,12 @@ class EffectsApplier:
             _explain(effects.decisions)
         if effects.finished:
             self._statistics.ended(effects.finished, self._clock())
+
+    def _apply_actions(self, effects: Effects) -> None:
+        for object_id in effects.withdrawn:
+            self._withdraw(object_id)
+        for owed in effects.actions:
+            self._act(owed)
 
     def _count(self, effects: Effects) -> None:
         for reason, count in effects.ignored.items():

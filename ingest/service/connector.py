@@ -51,6 +51,8 @@ class RunOptions:
     startup_seconds: float = 60.0
     creation: Creation | None = None
     """As which creation in a worker it runs; None: it goes on as it was left."""
+    is_assigned: bool = False
+    """Whether a group of workers gave it to this process: another one that leads is none of the group's."""
 
 
 class Connector:
@@ -135,6 +137,7 @@ class Connector:
             admin=KafkaAdmin(self._clients.admin),
             failures=self._failures,
             creation=self._options.creation,
+            is_assigned=self._options.is_assigned,
         )
         return self._lead(process)
 

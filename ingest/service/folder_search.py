@@ -8,7 +8,9 @@ from typing import Final
 
 from ingest.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.errors import ObjectError, ObjectMissing, ObjectSuperseded
-from ingest.model.objects import S3Object
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import JoinedPosition
 from ingest.model.side_objects import RowPlace, SideObject
 from ingest.settings import Settings
 from ingest.settings.choices import RestoreTombstones
@@ -26,15 +28,30 @@ _MAX_COUNTS: Final = 200_000
 _MAX_RUNS: Final = 1000
 
 _Found = tuple[S3Object, ArchiveName]
+# By key and ETag of a tombstone object: where its rows were merged, by key of the value object.
+_Merged = dict[tuple[str, str], dict[str, tuple[RowPlace, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class BucketCalls:
-    """What a search asks of the bucket: objects by prefix, an object's tags, and its bytes. All block."""
+    """What a search asks for: objects by prefix, tags, bytes, and what the ledger has of a folder.
+
+    All block.
+    """
 
     listed: Callable[[str], Iterable[S3Object]]
     tags: Callable[[S3Object], Mapping[str, str]]
     source: Callable[[S3Object], ByteSource]
+    known: Callable[[str], Iterable[tuple[ObjectId, LedgerEntry]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """A value object of which rows are in Kafka, and which is in the bucket no more; `rows` where all are."""
+
+    object: S3Object
+    name: ArchiveName
+    rows: int | None
 
 
 class FolderSearch:
@@ -49,15 +66,23 @@ class FolderSearch:
         options = DecodeOptions(format=settings.format)
         self._decoder = JoinedDecoder(ArchiveDecoder(restore), options)
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._ends: OrderedDict[tuple[str, str], int | None] = OrderedDict()
 
     def search(self, calls: BucketCalls, folder: str) -> FolderPlaces:
-        """What is in the folder; blocks. Without tombstones it is one request."""
+        """What is in the folder, or was restored from it; blocks. Without tombstones it is one request.
+
+        The ledger is read after the listing: what is deleted in between has its end there.
+        """
         if not any(True for _ in self._named(calls, f"{folder}{self._directory}/")):
             return FolderPlaces(folder=folder)
         found = sorted(self._named(calls, folder), key=lambda each: each[1].partition or 0)
+        entries = [] if self._mode is RestoreTombstones.AFTER else list(calls.known(folder))
+        gone = self._gone({seen.id.key for seen, _ in found}, entries)
+        merged = _merged(entries)
         answers: list[TombstonePlaces] = []
-        for _, group in groupby(found, key=lambda each: each[1].partition):
-            answers += self._partition(calls, list(group))
+        for partition, group in groupby(found, key=lambda each: each[1].partition):
+            past = [each for each in gone if each.name.partition == partition]
+            answers += self._partition(calls, list(group), past, merged)
         return FolderPlaces(folder=folder, tombstones=tuple(answers))
 
     def _named(self, calls: BucketCalls, prefix: str) -> Iterator[_Found]:
@@ -66,7 +91,28 @@ class FolderSearch:
             if name is not None and name.folder:
                 yield seen, name
 
-    def _partition(self, calls: BucketCalls, found: Sequence[_Found]) -> list[TombstonePlaces]:
+    def _gone(self, listed: set[str], entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> list[_Gone]:
+        newest: dict[str, tuple[ObjectId, LedgerEntry]] = {}
+        for object_id, entry in entries:
+            is_past = object_id.key not in listed and (
+                entry.position is not None or entry.state is State.DONE
+            )
+            other = newest.get(object_id.key)
+            if is_past and (other is None or other[1].updated_ms <= entry.updated_ms):
+                newest[object_id.key] = object_id, entry
+        found: list[_Gone] = []
+        for object_id, entry in newest.values():
+            name = self._names.read(object_id.key).name
+            if name is not None and name.kind is ObjectKind.VALUES and not name.tombstones:
+                is_whole = entry.state is State.DONE and isinstance(entry.position, JoinedPosition)
+                rows = entry.position.row if is_whole and isinstance(entry.position, JoinedPosition) else None
+                seen = S3Object(id=object_id, size=entry.size, last_modified_ms=entry.last_modified_ms)
+                found.append(_Gone(seen, name, rows))
+        return found
+
+    def _partition(
+        self, calls: BucketCalls, found: Sequence[_Found], gone: Sequence[_Gone], merged: _Merged
+    ) -> list[TombstonePlaces]:
         values = [each for each in found if each[1].kind is ObjectKind.VALUES and not each[1].tombstones]
         keys = [each for each in found if each[1].kind is ObjectKind.KEYS]
         deletions = sorted((each for each in keys if each[1].tombstones), key=lambda each: each[1].order)
@@ -78,7 +124,8 @@ class FolderSearch:
             if name.kind is ObjectKind.HEADERS and name.tombstones
         }
         by_stem = {name.stem: seen for seen, name in keys if not name.tombstones}
-        shared = tuple(value for value, _ in values)
+        shared = (*(value for value, _ in values), *(each.object for each in gone))
+        shared = tuple(sorted(shared, key=lambda each: each.id.key))
         plain = tuple(
             TombstonePlaces(
                 object=seen,
@@ -93,18 +140,31 @@ class FolderSearch:
         if self._mode is RestoreTombstones.AFTER:
             return list(plain)
         try:
-            proven = self._proven(calls, values, deletions, by_stem)
+            proven = self._proven(calls, values, deletions, by_stem, gone)
         except (ObjectMissing, ObjectSuperseded):
             raise  # it has changed since it was listed: listed again, it is another search
         except ObjectError as error:
-            return [replace(each, unknown=_unknown(each, str(error))) for each in plain]
-        keys_of = {name.offset: seen.id.key for seen, name in values}
-        return _bounded(
-            [
-                _placed(each, proven.get(name.offset or 0), keys_of)
-                for each, (_, name) in zip(plain, deletions, strict=True)
-            ]
-        )
+            placed = [replace(each, unknown=_unknown(each, str(error))) for each in plain]
+        else:
+            keys_of = {name.offset: seen.id.key for seen, name in values}
+            keys_of |= {each.name.offset: each.object.id.key for each in gone}
+            placed = _bounded(
+                [
+                    _placed(each, proven.get(name.offset or 0), keys_of)
+                    for each, (_, name) in zip(plain, deletions, strict=True)
+                ]
+            )
+        return [self._as_merged(calls, each, merged) for each in placed]
+
+    def _as_merged(self, calls: BucketCalls, found: TombstonePlaces, merged: _Merged) -> TombstonePlaces:
+        """The places that the ledger has, where it has those of all rows: they were proven before."""
+        inserts = merged.get((found.object.id.key, found.object.id.etag))
+        if not inserts:
+            return found
+        rows = sum(place.count for places_there in inserts.values() for place in places_there)
+        if found.unknown is None or rows != self._count(calls, found.object):
+            return found
+        return replace(found, unknown=None, rows=rows, own_from=rows, inserts=inserts)
 
     def _proven(
         self,
@@ -112,9 +172,13 @@ class FolderSearch:
         values: Sequence[_Found],
         deletions: Sequence[_Found],
         keys: dict[str, S3Object],
+        gone: Sequence[_Gone],
     ) -> dict[int, tuple[Place, ...]]:
         return places(
-            [self._value_object(calls, seen, name, keys) for seen, name in values],
+            [
+                *(self._value_object(calls, seen, name, keys) for seen, name in values),
+                *(self._past_object(each) for each in gone),
+            ],
             [
                 TombstoneObject(start=name.offset or 0, rows=self._count(calls, seen))
                 for seen, name in deletions
@@ -128,11 +192,24 @@ class FolderSearch:
         tags = calls.tags(seen)
         end, count = tags.get("endOffset", ""), tags.get("recordCount", "")
         rows = int(count) if count.isdecimal() else self._count(calls, keys.get(name.stem, seen))
+        last = int(end) if end.isdecimal() else None
+        self._ends[seen.id.key, seen.id.etag] = last
+        if len(self._ends) > _MAX_COUNTS:
+            self._ends.popitem(last=False)
+        return ValueObject(start=name.offset or 0, rows=rows, end=last, path=seen.id.key.rpartition("/")[0])
+
+    def _past_object(self, gone: _Gone) -> ValueObject:
+        """The same of what is there no more: its rows by the ledger, its end if its tags were read before."""
+        object_id = gone.object.id
+        if gone.rows is None:
+            raise ObjectError(
+                f"{object_id.url} is in the bucket no more, and the ledger does not say how many rows it had"
+            )
         return ValueObject(
-            start=name.offset or 0,
-            rows=rows,
-            end=int(end) if end.isdecimal() else None,
-            path=seen.id.key.rpartition("/")[0],
+            start=gone.name.offset or 0,
+            rows=gone.rows,
+            end=self._ends.get((object_id.key, object_id.etag)),
+            path=object_id.key.rpartition("/")[0],
         )
 
     def _count(self, calls: BucketCalls, seen: S3Object) -> int:
@@ -143,6 +220,15 @@ class FolderSearch:
             if len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)
         return known
+
+
+def _merged(entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> _Merged:
+    found: _Merged = {}
+    for object_id, entry in entries:
+        if entry.position is not None:
+            for each in entry.tombstones:
+                found.setdefault((each.keys.key, each.keys.etag), {})[object_id.key] = each.places
+    return found
 
 
 def _placed(

@@ -1,5 +1,6 @@
 """A process that does not lead: what it shows, and how it waits for the lead."""
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,10 @@ _log = structlog.get_logger(__name__)
 
 # How often a process that waits to lead again looks whether its ledger is still there.
 _CHECK_SECONDS: Final = 5.0
+# A worker that gives a connector to another one ends it cleanly within this time.
+_HANDOVER_SECONDS: Final = 30.0
+# How often it is asked again who that is.
+_STRANGER_SECONDS: Final = 30.0
 
 
 class LeadWait:
@@ -30,6 +35,10 @@ class LeadWait:
         self._process = process
         self._settings = process.settings
         self._past = past
+        # In a group of workers: when who led before it must have given the lead up, or have been missed.
+        patience = self._settings.identity.lead_session_timeout_ms / 1000 + _HANDOVER_SECONDS
+        self._stranger_at = time.monotonic() + patience if process.is_assigned else math.inf
+        self._stranger: str | None = None
 
     def await_lead(self, lead: Leadership, new_slot_pool: Callable[[], SlotPool]) -> SlotPool | None:
         """Return when this process leads: its slot pool, if Spark is up by then.
@@ -63,11 +72,31 @@ class LeadWait:
             _log.info("standby_entered", group=lead.group, detail="another instance leads")
             self._past.is_standing_by = True
         self._past.has_run = True
-        process.statistics.trouble("lead", None)
+        self._find_stranger(lead)
+        process.statistics.trouble("lead", self._stranger)
         # Ready is who can take over at once: a rollout must not stop the leader before.
-        show_standby(process, ready=process.slot_source.is_up())
+        show_standby(process, ready=process.slot_source.is_up() and self._stranger is None)
         if process.until_idle and self._past.has_led:
             self._refuse_another_leader(lead)
+
+    def _find_stranger(self, lead: Leadership) -> None:
+        """Note who leads instead of this process though a group of workers gave it the connector."""
+        now = time.monotonic()
+        if now < self._stranger_at:
+            return
+        self._stranger_at = now + _STRANGER_SECONDS
+        found: set[str] = set()
+        with suppress(AccessDenied, Unavailable):
+            found = self._process.admin.holder_names(lead.group, self._settings.kafka.ledger_topic)
+        name, is_new = self._settings.name, self._stranger is None
+        self._stranger = (
+            f"Another process leads connector {name!r}, and this one waits and reads nothing: "
+            f"{', '.join(sorted(found)) or 'an unknown member'} in consumer group {lead.group!r}. It is not "
+            "a worker of this group: a worker with another group.id, or a `headrace run`, has a connector of "
+            "this name. Rename or delete one of the two; this one continues as soon as the other has ended."
+        )
+        if is_new:
+            _log.error("lead_held_elsewhere", error=self._stranger)
 
     def _wait_to_join(self, lead: Leadership) -> None:
         process = self._process

@@ -10,7 +10,14 @@ from typing import Any, Final
 import structlog
 
 from ingest.catalogue.effects import LedgerWrite
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost, TransactionAborted, Unavailable
+from ingest.errors import (
+    HeadraceError,
+    InvalidLedger,
+    LeadershipLost,
+    TopicMissing,
+    TransactionAborted,
+    Unavailable,
+)
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.kafka.ledger_writer import GroupOffsets, Write
 from ingest.model.ledger_entry import ControlKey
@@ -113,6 +120,12 @@ class LedgerWrites:
                 self._ledger.commit(writes, other=other)
             except (LeadershipLost, InvalidLedger):
                 raise
+            except TopicMissing as error:
+                if other is None:
+                    raise
+                # A topic of the other group's is gone: its offset is for show, the ledger has what counts.
+                _log.warning("group_offsets_left_out", error=str(error), detail="they are committed later")
+                other = None
             except (Unavailable, TransactionAborted) as error:
                 failed = True
                 self._post(ComponentProblem(_PART, str(error)))

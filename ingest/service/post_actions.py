@@ -68,6 +68,15 @@ class PostActions:
             self._owed.add(owed.id)
         self._requests.put(owed)
 
+    def withdraw(self, object_id: ObjectId) -> None:
+        """Begin it no more: the object is read again, or somebody has set what it came to. Does not block."""
+        with self._lock:
+            self._owed.discard(object_id)
+            is_well_again = object_id in self._failing and len(self._failing) == 1
+            self._failing.discard(object_id)
+        if is_well_again:
+            self._post(ComponentProblem(PROBLEM, None))
+
     def close(self) -> None:
         """Begin no more; what is left stays owed in the ledger."""
         self._is_closed.set()
@@ -77,6 +86,8 @@ class PostActions:
     def _run(self) -> None:
         calls: PostActionCalls | None = None
         while (owed := self._requests.get()) is not None and not self._is_closed.is_set():
+            if not self._is_owed(owed.id):
+                continue
             try:
                 calls = calls or new_post_action_calls(
                     self._settings, is_unconditional=self._action.is_unconditional
@@ -86,6 +97,10 @@ class PostActions:
                 self._failed(owed, error)
             else:
                 self._succeeded(owed, is_done=is_done)
+
+    def _is_owed(self, object_id: ObjectId) -> bool:
+        with self._lock:
+            return object_id in self._owed
 
     def _carried_out(self, calls: PostActionCalls, owed: OwedAction) -> bool:
         """Whether the object itself was acted on, the last after those it was read with."""
@@ -115,6 +130,8 @@ class PostActions:
 
     def _failed(self, owed: OwedAction, error: HeadraceError) -> None:
         with self._lock:
+            if owed.id not in self._owed:
+                return
             is_news = owed.id not in self._failing
             self._failing.add(owed.id)
         sentence = f"post.action = {self._action.text}: {error}"

@@ -36,6 +36,8 @@ class ProcessParts:
     failures: ThreadFailures
     creation: Creation | None
     """As which creation in a worker it runs."""
+    is_assigned: bool
+    """Whether a group of workers gave it to this process, so that no other one should lead it."""
 
 
 @dataclass(slots=True)

@@ -130,10 +130,10 @@ class RestAdapter(Generic[V]):
 
     def _require_led(self) -> V:
         if self._led is None:
-            raise self._not_leading()
+            raise self._not_leading(nothing_done=True)
         return self._led
 
-    def _not_leading(self) -> NotLeading:
+    def _not_leading(self, *, nothing_done: bool = False) -> NotLeading:
         role = self._snapshot_holder.snapshot.role
         return NotLeading(
             "Cannot complete request momentarily: "
@@ -143,6 +143,7 @@ class RestAdapter(Generic[V]):
                 else f"this instance does not lead (it is {role}); try again"
             ),
             is_standby=role == "standby",
+            passes=nothing_done and role != "standby",
         )
 
     def _ask(self, led: V, act: Callable[[], T]) -> T:

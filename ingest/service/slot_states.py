@@ -1,7 +1,15 @@
 """Which slots are free, started, ready for a batch, busy, or in doubt: as the service knows it."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Final
+
+from ingest.repeats import Repeats
+
+# A slot that has worked for so long since it died does not die at what it has in hand.
+_ALIVE_SECONDS: Final = 300.0
 
 
 class SlotState(Enum):
@@ -65,3 +73,45 @@ class SlotStates:
         slot.state, slot.plan = state, None
         if state in (SlotState.FREE, SlotState.RECOVERING):
             slot.start = None
+
+
+class SlotDeaths:
+    """Slots that end by errors again and again before they get further: problems of a source or a sink.
+
+    For the thread that decides.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._repeats = Repeats(
+            fix="It is started again each time. The log of its worker shows more; where one object or record "
+            "is the reason, set it aside (docs/errors.md), else look at memory and disk of the workers.",
+            now=now,
+        )
+        self._died: dict[int, float] = {}
+
+    def died(self, slot: int, where: str, why: str) -> None:
+        """The slot has ended by an error, with this in hand."""
+        self._died[slot] = self._now()
+        # The place is the slot's: what it has in hand is dealt anew each time, and named in the sentence.
+        self._repeats.failed(f"slot {slot}", None, f"{why.rstrip('.')} (in hand: {where})")
+
+    def alive(self, slot: int) -> None:
+        """The slot is at work."""
+        died = self._died.get(slot)
+        if died is not None and self._now() - died > _ALIVE_SECONDS:
+            self.over(slot)
+
+    def over(self, slot: int) -> None:
+        """The slot has committed something, or has ended a batch well."""
+        if self._died.pop(slot, None) is not None:
+            self._repeats.over(f"slot {slot}")
+
+    def problems(self) -> dict[str, str]:
+        """See `Repeats.problems`."""
+        return self._repeats.problems()
+
+    def clear(self) -> None:
+        """Forget all of them, with the leadership."""
+        self._died.clear()
+        self._repeats.clear()

@@ -49,6 +49,8 @@ class SlotSupervisor:
         self._parts = parts
         self._max_batch_seconds = max_batch_seconds
         self._plans = 0
+        # The object that each slot's batch begins with, and how many there are.
+        self._in_hand: dict[int, str] = {}
         self.slots = SlotStates(slots)
 
     # -- what slots tell -------------------------------------------------------------------------------------
@@ -90,6 +92,7 @@ class SlotSupervisor:
                 self._void(slot)
 
     def _committed(self, event: BatchCommitted) -> None:
+        self._parts.statistics.deaths.over(event.slot)
         self._parts.statistics.committed(event.committed)
         committed = event.committed
         _explain(
@@ -122,6 +125,9 @@ class SlotSupervisor:
         self._parts.apply(planner.on_finished(finished.batch, finished, self._parts.clock()))
         # Their lines are written: bytes that came after the last commit would stay here for ever.
         statistics.forget(one for one in finished.fetched if not planner.is_pending(one))
+        if finished.outcome is BatchOutcome.CLEAN:
+            self._in_hand.pop(slot, None)
+            statistics.deaths.over(slot)
         self.slots.move(slot, SlotState.READY if finished.outcome is BatchOutcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
@@ -131,6 +137,9 @@ class SlotSupervisor:
         _log.warning(
             "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started anew"
         )
+        if (where := self._in_hand.get(event.slot)) is not None:
+            why = event.error or "its worker ended without a word"
+            self._parts.statistics.slot_died(event.slot, where, why)
         # A slot that ends in the middle of a batch without a word has lost its worker.
         self._void(event.slot, worker_died=self.slots[event.slot].state is SlotState.BUSY)
 
@@ -177,6 +186,8 @@ class SlotSupervisor:
         _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
         if parts.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
+            more = f" and {len(works) - 1} objects more" if len(works) > 1 else ""
+            self._in_hand[slot] = f"{works[0].object.id.url}{more}"
             parts.statistics.granted(plan, slot, works)
             _log.debug("batch_granted", slot=slot, batch=plan)
         else:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+import structlog
 
 from ingest import clock
 from ingest.catalogue import Baseline, Catalogue
@@ -19,9 +20,9 @@ from ingest.kafka import control_records
 from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
 from ingest.model.ledger_entry import State
-from ingest.model.objects import Route
+from ingest.model.objects import ObjectId, Route
 from ingest.model.post_action import OwedAction
-from ingest.object_selection import baseline_from
+from ingest.object_selection import baseline_from, first_start_of, moved_to, other_buckets
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
@@ -49,6 +50,8 @@ from ingest.threads import start_thread
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
 from spark.slots import SlotPool
+
+_log = structlog.get_logger(__name__)
 
 # A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
 _CLOSE_SECONDS: Final = 20.0
@@ -96,17 +99,40 @@ class SourceLeader:
 
     def _baseline(self, ledger: DriverLedger) -> Baseline:
         """What the first start left to the past; committed before anything is received or listed."""
-        found = ledger.control(control_records.FIRST_START)
-        if not isinstance(found, control_records.FirstStart):
-            start_key = self._settings.discovery.native_start_key
+        settings = self._settings
+        bucket = settings.s3.bucket
+        found = first_start_of(ledger.cache, bucket)
+        if found is None:
+            others = other_buckets(ledger.cache, bucket)
+            if others:
+                _log.warning(
+                    "bucket_changed",
+                    bucket=bucket,
+                    earlier=", ".join(others),
+                    detail="this is the first start with this bucket: include.existing and native.start.key "
+                    "count from now on",
+                )
             known = self._process.found
             found = control_records.FirstStart(
                 at_ms=known.now_by_s3_ms,
-                start_key=start_key,
+                start_key=settings.discovery.native_start_key,
                 uploads=msgspec.UNSET if known.uploads is None else known.uploads,
             )
-            ledger.commit([(control_records.FIRST_START, control_records.encode_control(found))])
-        return baseline_from(self._settings, found)
+        target = moved_to(settings)
+        if target is not None and target not in found.moved_to:
+            found = msgspec.structs.replace(found, moved_to=(*found.moved_to, target))
+        key, raw = control_records.first_start_key(bucket), control_records.encode_control(found)
+        if ledger.cache.controls().get(key) != raw:
+            ledger.commit([(key, raw)])
+        baseline = baseline_from(settings, found)
+        for prefix in set(found.moved_to) - set(baseline.moved_to):
+            _log.warning(
+                "moved_objects_read",
+                prefix=prefix,
+                detail="post.action moved objects there, and aws.s3.prefix now lies there: they are ingested "
+                "as new objects",
+            )
+        return baseline
 
     def _compose(self, ledger: DriverLedger, slot_pool: SlotPool, baseline: Baseline) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
@@ -128,8 +154,9 @@ class SourceLeader:
             listeners=listeners,
             statistics=process.statistics,
             clock=clock.now,
-            search=self._searching(),
+            search=self._searching(ledger),
             act=_nothing if post_actions is None else post_actions.request,
+            withdraw=_nothing if post_actions is None else post_actions.withdraw,
         )
         supervisor = SlotSupervisor(
             SlotParts(
@@ -222,12 +249,12 @@ class SourceLeader:
 
         return create
 
-    def _searching(self) -> Callable[[str], None]:
+    def _searching(self, ledger: DriverLedger) -> Callable[[str], None]:
         """What searches folders for the places of tombstones; nobody asks where there are none to restore."""
         settings = self._settings
         if settings.format.restore is None or settings.joining.tombstones is RestoreTombstones.IGNORE:
             return lambda _folder: None
-        search = TombstoneSearch(settings, self._inbox.put)
+        search = TombstoneSearch(settings, self._inbox.put, cache=ledger.cache)
         self._closing.callback(search.close)
         return search.request
 
@@ -278,8 +305,13 @@ class SourceLeader:
         finally:
             gc.unfreeze()
         self._close(running)
-        quarantined = running.ledger.cache.counts()[State.QUARANTINED]
-        return Exit.QUARANTINED if process.until_idle and quarantined else Exit.DONE
+        return Exit.QUARANTINED if process.until_idle and self._has_quarantined(running) else Exit.DONE
+
+    def _has_quarantined(self, running: _Running) -> bool:
+        """Whether an object of this bucket is: what another bucket has left is no news of this one."""
+        cache, bucket = running.ledger.cache, self._settings.s3.bucket
+        count = cache.counts()[State.QUARANTINED]
+        return any(known.id.bucket == bucket for known in cache.by_state(State.QUARANTINED, count))
 
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
@@ -341,5 +373,5 @@ class SourceLeader:
                 pass
 
 
-def _nothing(_owed: OwedAction) -> None:
+def _nothing(_owed: OwedAction | ObjectId) -> None:
     """No `post.action` is configured, so none is owed."""

@@ -71,7 +71,9 @@ class StandbyLedger:
                 self.touch()
                 self._watch(_IDLE_SECONDS)
             if self._following is None:
-                raise NotLeading("Cannot complete request momentarily: there is no ledger yet; try again")
+                raise NotLeading(
+                    "Cannot complete request momentarily: there is no ledger yet; try again", passes=True
+                )
             return self._following.cache
 
     def touch(self) -> None:

@@ -19,6 +19,7 @@ from ingest.model.snapshot import RecentObject
 from ingest.sanitize import printable
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
+from ingest.service.slot_states import SlotDeaths
 from ingest.traces.source_traces import SourceTraces
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +36,8 @@ class Statistics:
         self._fetched: Counter[ObjectId] = Counter()  # of objects that have not ended yet
         self._window: deque[tuple[float, int, int]] = deque()
         self._problems: dict[str, str] = {}
+        self.deaths = SlotDeaths()
+        """Of slots, which are problems once they repeat."""
         self.mode: str | None = None
         self.mode_reason: str | None = None
         self.records = 0
@@ -53,7 +56,7 @@ class Statistics:
     @property
     def problems(self) -> Mapping[str, str]:
         """A sentence for each part that fails at present."""
-        return self._problems
+        return {**self._problems, **self.deaths.problems()}
 
     def trouble(self, part: str, sentence: str | None) -> None:
         """A part fails, or works again."""
@@ -65,6 +68,7 @@ class Statistics:
     def leadership_ended(self) -> None:
         """Forget what belonged to a leadership; what was counted since the start stays."""
         self._problems.clear()
+        self.deaths.clear()
         self._fetched.clear()
         self.mode = self.mode_reason = None
         if self.traces is not None:
@@ -91,6 +95,11 @@ class Statistics:
         """A slot was given a batch."""
         if self.traces is not None:
             self.traces.granted(batch, slot, splits)
+
+    def slot_died(self, slot: int, where: str, why: str) -> None:
+        """The slot has ended by an error, with these objects in hand."""
+        self.last_error = why
+        self.deaths.died(slot, where, why)
 
     def slot_lost(self, batch: int | None) -> None:
         """A slot's last transaction, one of this batch, is in doubt until the ledger has been read."""

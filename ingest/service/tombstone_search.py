@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -10,6 +10,9 @@ import structlog
 
 from ingest.catalogue.tombstones import FolderPlaces
 from ingest.errors import HeadraceError
+from ingest.kafka.ledger_cache import LedgerCache
+from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.objects import ObjectId
 from ingest.service.folder_search import BucketCalls, FolderSearch
 from ingest.settings import Settings
 from ingest.threads import start_thread
@@ -24,8 +27,11 @@ _AGAIN_SECONDS: Final = 5.0
 class TombstoneSearch:
     """Searches folders one after the other; `post` gets what was found. Does not block."""
 
-    def __init__(self, settings: Settings, post: Callable[[FolderPlaces], None]) -> None:
+    def __init__(
+        self, settings: Settings, post: Callable[[FolderPlaces], None], *, cache: LedgerCache
+    ) -> None:
         self._settings = settings
+        self._cache = cache
         self._post = post
         self._search = FolderSearch(settings)
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -64,4 +70,12 @@ class TombstoneSearch:
             listed=partial(calls.listed, self._settings.s3.bucket),
             tags=calls.tags,
             source=partial(S3Source, calls),
+            known=self._known,
         )
+
+    def _known(self, folder: str) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+        # Behind the slash in the order of keys comes the digit zero.
+        through = f"{folder.removesuffix('/')}0"
+        for known in self._cache.scan(self._settings.s3.bucket, folder, through):
+            if known.id.key.startswith(folder):
+                yield known.id, known.entry

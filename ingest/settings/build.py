@@ -353,7 +353,7 @@ def _spark(values: Values, entries: Mapping[str, Entry]) -> settings.SparkSettin
         master=values[connection_options.SPARK_MASTER],
         remote=None if remote is None else Secret(remote),
         properties=tuple(
-            (entry.option, Secret(entry.text) if entry.is_hidden else entry.text)
+            (entry.option, Secret(entry.text) if entry.is_secret else entry.text)
             for entry in sorted(given, key=lambda entry: entry.option)
         ),
     )

@@ -47,5 +47,5 @@ def shown_values(
         found[sink_options.BUFFER_DIR.name] = str(
             state_dir(values[connection_options.STATE_DIR], environment) / "buffer"
         )
-    found.update({name: entry.shown for name, entry in entries.items()})
+    found.update({name: entry.shown_whole for name, entry in entries.items()})
     return tuple(sorted(found.items()))

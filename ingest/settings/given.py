@@ -1,5 +1,6 @@
 """What a configuration gives: text of each option, where it came from, and how much of it may be shown."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,6 +8,7 @@ from ingest.settings.options import BY_NAME, CANONICAL
 from ingest.settings.secret import MASK, is_secret_name, without_url_secrets
 
 _SHOWN_MAX: Final = 200
+_REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -20,7 +22,14 @@ class Entry:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the value is a secret, or is taken for one."""
+        """Whether what was written is a secret, or is taken for one; a reference to one is not."""
+        if _REFERENCE.fullmatch(self.raw.strip()) is not None:
+            return False
+        return self.is_secret
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value is a secret, or is taken for one, wherever it comes from."""
         known = BY_NAME.get(self.option)
         if known is not None:
             return known.is_secret
@@ -28,11 +37,14 @@ class Entry:
         return is_secret_name(self.option) or (self.option.startswith("spark.") and is_secret_name(self.text))
 
     @property
-    def shown(self) -> str:
+    def shown_whole(self) -> str:
         """What may be shown of the value: a reference stays a reference, a secret is masked."""
-        if self.is_hidden:
-            return MASK
-        shown = without_url_secrets(self.raw)
+        return MASK if self.is_hidden else without_url_secrets(self.raw)
+
+    @property
+    def shown(self) -> str:
+        """The same, short enough for a sentence."""
+        shown = self.shown_whole
         return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}.."
 
 

@@ -104,9 +104,20 @@ def _check_lenses(values: Values, chosen: OutputFormat) -> None:
         values.refuse(
             sink.ENVELOPE, f"must be false with output.format=csv and output.layout={LayoutName.LENSES}"
         )
+    is_value = values.are_good(sink.FIELDS) and values[sink.FIELDS] == (OutputField.VALUE,)
+    if values.is_given(sink.FIELDS) and not is_value and _is_bare(values):
+        values.refuse(
+            sink.FIELDS,
+            f"must be value with output.envelope=false and output.layout={LayoutName.LENSES}, whose rows "
+            "are values then; or set output.envelope=true",
+        )
     fields = _METADATA & set(values[sink.FIELDS]) if values.are_good(sink.FIELDS) else set()
     if values.is_given(sink.FIELDS) and fields and fields != _METADATA:
         values.refuse(sink.FIELDS, "has topic, partition, offset and timestamp together, or none of them")
+
+
+def _is_bare(values: Values) -> bool:
+    return values.are_good(sink.FIELDS, sink.ENVELOPE) and not values[sink.ENVELOPE]
 
 
 _METADATA: Final = frozenset(

@@ -15,10 +15,8 @@ from ingest.settings.record_sources import NoSource, ObjectHeaders
 from ingest.settings.settings import JoiningSettings, RestoreSettings
 from ingest.settings.values import Values
 from ingest.template import TemplateError
-from layouts.aiven.csv_rows import CsvRows
-from layouts.aiven.names import TemplateNames
-from layouts.names import LayoutName
-from layouts.options import NameOptions, RestoreOptions
+from layouts.names import LayoutName, archive_template
+from layouts.options import Enveloped, NameOptions, RestoreOptions
 
 # The options that mean nothing where objects are no archive.
 _OF_ARCHIVES: Final = tuple(
@@ -78,6 +76,7 @@ def check_restore(values: Values) -> None:
     if values.are_good(headers) and not isinstance(values[headers], NoSource | ObjectHeaders):
         values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
     _check_quoted_csv(values)
+    _check_envelope(values)
     _check_columns(values)
     _check_tombstones(values)
 
@@ -118,11 +117,16 @@ def _remedy(option: Option[Any]) -> str:
 
 def _check_columns(values: Values) -> None:
     parts = (restore_options.VALUE, restore_options.KEY, restore_options.HEADER, restore_options.TIMESTAMP)
-    columns = (restore_options.ENVELOPED, restore_options.CSV_FIELDS, restore_options.CSV_ENCODING)
+    columns = (
+        restore_options.ENVELOPED,
+        restore_options.STORE_ENVELOPE,
+        restore_options.CSV_FIELDS,
+        restore_options.CSV_ENCODING,
+    )
     if not values.are_good(*parts, *columns):
         return
     try:
-        CsvRows(_row_options(values))
+        _row_options(values)
     except ValueError:
         values.refuse(
             restore_options.CSV_FIELDS, "expected a list of key, value, offset, timestamp, headers, each once"
@@ -150,10 +154,21 @@ def template_variables(values: Values) -> frozenset[str] | None:
             "must be exact beside input.layout: a sink's template is no pattern",
         )
     try:
-        return TemplateNames(template).variables
+        return archive_template(template).names
     except TemplateError as error:
         values.refuse(record_options.FILE_NAME_TEMPLATE, str(error))
         return None
+
+
+def names_have_partition(values: Values) -> bool:
+    """Return whether keys of the archive name the partition, as far as the options say how they are read."""
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        return True
+    try:
+        return "partition" in archive_template(template).names
+    except TemplateError:
+        return False
 
 
 def restore_settings(values: Values) -> RestoreSettings | None:
@@ -193,6 +208,25 @@ def joining_settings(values: Values) -> JoiningSettings:
     )
 
 
+def _enveloped(values: Values) -> Enveloped:
+    """Return what `store.envelope`, or else `restore.envelope`, says of rows."""
+    stored = values[restore_options.STORE_ENVELOPE]
+    if stored is None:
+        told: Enveloped = values[restore_options.ENVELOPED]
+        return told
+    return Enveloped.YES if stored else Enveloped.NO
+
+
+def _check_envelope(values: Values) -> None:
+    stored, told = restore_options.STORE_ENVELOPE, restore_options.ENVELOPED
+    if not values.are_good(stored, told) or not values.is_given(stored):
+        return
+    if values[restore_options.LAYOUT] not in {InputLayout.LENSES, InputLayout.AUTO}:
+        values.refuse(stored, "means nothing here: it is an option of Lenses' sink; use restore.envelope")
+    elif values.is_given(told) and values[told] is not _enveloped(values):
+        values.refuse(told, f"says otherwise than {stored.name}; keep one of them")
+
+
 def _row_options(values: Values) -> RestoreOptions:
     fields = values[restore_options.CSV_FIELDS].split(",")
     return RestoreOptions(
@@ -200,7 +234,7 @@ def _row_options(values: Values) -> RestoreOptions:
         key=values[restore_options.KEY],
         header=values[restore_options.HEADER],
         timestamp=values[restore_options.TIMESTAMP],
-        envelope=values[restore_options.ENVELOPED],
+        envelope=_enveloped(values),
         csv_fields=tuple(field.strip().lower() for field in fields),
         csv_encoding=values[restore_options.CSV_ENCODING],
     )

@@ -3,7 +3,7 @@
 from ingest.settings.choices import Distribution, FileNameMatch, Ordering
 from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.record_sources import TemplateSource, TemplateTime
-from ingest.settings.restore_forms import is_restore, template_variables
+from ingest.settings.restore_forms import is_restore, names_have_partition, template_variables
 from ingest.settings.values import Values
 from ingest.template import KeyTemplate, TemplateError
 from ingest.template.template_source import Placeholder, read_template
@@ -21,9 +21,13 @@ def check_routing(values: Values) -> None:
 
 
 def ordering(values: Values) -> Ordering:
-    """Return the ordering that `ordering`, or else `distribution.type`, asks for."""
-    partition = values[record_options.DISTRIBUTION] is Distribution.PARTITION
-    return Ordering.PARTITION if partition else values[record_options.ORDERING]
+    """Return the ordering that `ordering`, or else `distribution.type`, asks for; else a restore's own."""
+    if values[record_options.DISTRIBUTION] is Distribution.PARTITION:
+        return Ordering.PARTITION
+    is_said = values.is_given(record_options.ORDERING) or values.is_given(record_options.DISTRIBUTION)
+    if not is_said and is_restore(values) and names_have_partition(values):
+        return Ordering.PARTITION
+    return values[record_options.ORDERING]
 
 
 def _check_distribution(values: Values) -> None:

@@ -6,9 +6,11 @@ from typing import Final
 MASK: Final = "***"
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
-# schema registry add key material, JAAS entries and user:password pairs.
+# schema registry add key material, JAAS entries and user:password pairs. The id of AWS's access key
+# (`aws.access.key.id`, Lenses' `connect.s3.aws.access.key`) is a name, as a client's id is.
 _SECRET_NAME: Final = re.compile(
-    r"secret|passw|passphrase|token(?!\.endpoint)|credential(?!s\.(?:provider|source))|jaas|access[._]?key"
+    r"secret|passw|passphrase|token(?!\.endpoint)|credential(?!s\.(?:provider|source|client\.id))|jaas"
+    r"|(?<!s3\.aws\.)access[._]?key(?![._]?id)"
     r"|key\.pem|keystore\.key|private\.?key|user\.info|api\.?key|oauthbearer\.(?:config|extensions)",
     re.IGNORECASE,
 )

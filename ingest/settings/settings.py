@@ -100,7 +100,7 @@ class KafkaSettings:
 class StaticCredentials:
     """Keys written in the configuration; the only credentials that travel to executors."""
 
-    access_key_id: Secret
+    access_key_id: str
     secret_access_key: Secret
     session_token: Secret | None
 

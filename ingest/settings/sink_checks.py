@@ -67,7 +67,10 @@ def output_fields(values: Values) -> tuple[OutputField, ...]:
     form = layout_form(values)
     if form is not None:
         named: tuple[OutputField, ...] = values[sink.FIELDS]
-        return named if form.has_choice and values.is_given(sink.FIELDS) else form.default_fields
+        if form.has_choice and values.is_given(sink.FIELDS):
+            return named
+        # A row without an envelope is one field.
+        return form.default_fields if has_envelope(values) or not form.has_choice else (OutputField.VALUE,)
     if values[sink.FORMAT] in BARE_FORMATS and not values.is_given(sink.FIELDS):
         return (OutputField.VALUE,)
     beside = side_fields(values)

@@ -33,6 +33,13 @@ class LayoutForm:
 
 _AIVEN_TEXT: Final = (Compression.GZIP, Compression.NONE, Compression.SNAPPY, Compression.ZSTD)
 _CONFLUENT_TEXT: Final = (Compression.NONE, Compression.GZIP)
+_AIVEN_FIELDS: Final = (
+    OutputField.KEY,
+    OutputField.VALUE,
+    OutputField.OFFSET,
+    OutputField.TIMESTAMP,
+    OutputField.HEADERS,
+)
 _QUIX_FIELDS: Final = (OutputField.TIMESTAMP, OutputField.KEY, OutputField.VALUE)
 
 FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
@@ -44,14 +51,8 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
             OutputFormat.AVRO: _AIVEN_TEXT,
             OutputFormat.PARQUET: (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD),
         },
-        fields=(
-            OutputField.KEY,
-            OutputField.VALUE,
-            OutputField.OFFSET,
-            OutputField.TIMESTAMP,
-            OutputField.HEADERS,
-        ),
-        default_fields=(OutputField.VALUE,),
+        fields=_AIVEN_FIELDS,
+        default_fields=_AIVEN_FIELDS,
         template="{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
     ),
     LayoutName.CONFLUENT: LayoutForm(
@@ -121,7 +122,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
             OutputFormat.BYTES: (Compression.NONE,),
         },
         fields=tuple(OutputField),
-        default_fields=(OutputField.VALUE,),
+        default_fields=tuple(OutputField),
         template="{{topic}}/{{partition}}/{{end_offset:padding=12}}_{{first_timestamp}}_{{last_timestamp}}"
         "{{extension}}",
     ),

@@ -1,24 +1,34 @@
 """Connectors are created, configured and deleted: judged first, then written by the worker that leads."""
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from ingest.clock import wall_ms
+from ingest.errors import HeadraceError
 from ingest.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
 from ingest.model.ledger_entry import ControlKey
 from ingest.rest import plugins
 from ingest.rest.router import Refused
 from ingest.settings import Settings, SettingsError
 from ingest.settings.given import Entry, canonical
-from ingest.settings.secret import MASK, without_url_secrets
+from ingest.settings.secret import MASK
+from ingest.worker.changed_meaning import InHand, changed_meaning
 
 HIDDEN: Final = "[hidden]"
 """What is shown in place of a secret, and brought back to keep it."""
-_REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 _OF_THE_WORKER: Final = frozenset({"http.listen", "rest.listen", "rest.auth.file", "instance.id"})
+
+
+class RecordTooLarge(HeadraceError):
+    """The configuration topic does not take a record of this size."""
+
+    def __init__(self, *, size: int, limit: int, name: str) -> None:
+        super().__init__(
+            f"it takes {size:,} bytes as a record of the configuration topic, and {limit:,} is the most "
+            f"by {name}"
+        )
 
 
 class ConfigurationStore(Protocol):
@@ -28,18 +38,27 @@ class ConfigurationStore(Protocol):
         """What is committed. Unavailable."""
 
     def write(self, changes: list[tuple[ControlKey, bytes | None]]) -> None:
-        """Commit all of these or none; return when they can be read. NotLeading, Unavailable."""
+        """Commit all of these or none; return when they can be read.
+
+        NotLeading, RecordTooLarge, Unavailable.
+        """
 
 
 class ConnectorChanges:
     """Called by many threads at once; one change after the other."""
 
     def __init__(
-        self, store: ConfigurationStore, load: Callable[[ConnectorRecord], Settings], *, reserved: str
+        self,
+        store: ConfigurationStore,
+        load: Callable[[ConnectorRecord], Settings],
+        *,
+        reserved: str,
+        in_hand: InHand,
     ) -> None:
         self._store = store
         self._load = load
         self._reserved = reserved
+        self._in_hand = in_hand
         self._lock = threading.Lock()
 
     def create(
@@ -95,7 +114,14 @@ class ConnectorChanges:
         if before is not None and before.config == record.config:
             return before
         self._judge(record, before)
-        self._store.write([(connector_key(name), encode(record))])
+        try:
+            self._store.write([(connector_key(name), encode(record))])
+        except RecordTooLarge as error:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"The configuration of connector {name} is too large: {error}. Raise that, or keep "
+                "what is long in a file on the workers and name it (${file:PATH:KEY})",
+            ) from error
         return record
 
     def _judge(self, record: ConnectorRecord, before: ConnectorRecord | None) -> None:
@@ -117,8 +143,11 @@ class ConnectorChanges:
             settings = self._load(record)
         except SettingsError as error:
             problems += [str(problem) for problem in error.problems]
-        if settings is not None and before is not None:
-            problems += _changed_meaning(settings, self._settings_of(before))
+        old = None if before is None or problems else self._settings_of(before)
+        if settings is not None and before is not None and old is not None:
+            problems += changed_meaning(
+                settings, old, self._in_hand, before=before.config, after=record.config
+            )
         if problems:
             raise Refused(HTTPStatus.BAD_REQUEST, invalid_text(record, problems))
 
@@ -139,27 +168,6 @@ def invalid_text(record: ConnectorRecord, problems: list[str]) -> str:
         "You can also find the above list of errors at the endpoint "
         f"`/connector-plugins/{plugin}/config/validate`"
     )
-
-
-def _changed_meaning(new: Settings, old: Settings | None) -> list[str]:
-    """Why a change would give what is stored another meaning; none when it would not."""
-    if old is None:
-        return []
-    found = []
-    other = "delete this connector, and create one with another name"
-    if (new.sink is None) is not (old.sink is None):
-        found.append(f"connector.class would turn a source into a sink, or a sink into a source: {other}")
-    if new.kafka.ledger_topic != old.kafka.ledger_topic:
-        found.append(
-            f"offsets.storage.topic is where this connector's ledger is, so it cannot change: {other}"
-        )
-    if new.kafka.bootstrap_servers != old.kafka.bootstrap_servers:
-        found.append(f"bootstrap.servers is where this connector's ledger is, so it cannot change: {other}")
-    if new.sink is not None and old.sink is not None and new.sink.group_id != old.sink.group_id:
-        found.append(
-            f"this would move the offsets from group {old.sink.group_id!r} to {new.sink.group_id!r}: {other}"
-        )
-    return found
 
 
 def shown_config(record: ConnectorRecord) -> dict[str, str]:
@@ -184,7 +192,5 @@ def texts_of(body: Any) -> dict[str, str]:
 
 
 def _shown(option: str, text: str) -> str:
-    if _REFERENCE.fullmatch(text.strip()) is not None:
-        return text
     entry = Entry(option=canonical(option), spelled=option, raw=text, text=text)
-    return HIDDEN if entry.is_hidden else without_url_secrets(text)
+    return HIDDEN if entry.is_hidden else entry.shown_whole

@@ -14,13 +14,15 @@ from typing import Final
 import structlog
 
 from ingest.errors import HeadraceError, InvalidConfiguration, InvalidLedger, LeadershipLost, Unavailable
+from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.driver_ledger import DriverLedger, prepare_ledger
 from ingest.kafka.leadership import Leadership
-from ingest.model.ledger_entry import ControlKey
+from ingest.model.ledger_entry import ControlKey, encode_key
 from ingest.probes.ledger_reader import LedgerReader, client_properties
 from ingest.rest.port import NotLeading
 from ingest.service.stop import Stop
 from ingest.threads import start_thread
+from ingest.worker.changes import RecordTooLarge
 from ingest.worker.worker_settings import WorkerSettings
 
 _log = structlog.get_logger(__name__)
@@ -29,6 +31,12 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
+# What a record takes besides key and value: its batch's head, and its lengths.
+_RECORD_OVERHEAD: Final = 128
+# No broker and no topic is set to take less.
+_ALWAYS_TAKEN: Final = 1_000
+# librdkafka's, where nothing is set.
+_CLIENT_LIMIT: Final = 1_000_000
 
 Changes = Sequence[tuple[ControlKey, bytes | None]]
 
@@ -93,13 +101,18 @@ class ConfigurationTopic:
             return reader.cache.controls()
 
     def write(self, changes: Changes) -> None:
-        """Commit all of these or none; return when this worker reads them. NotLeading, Unavailable."""
+        """Commit all of these or none; return when this worker reads them.
+
+        NotLeading, RecordTooLarge, Unavailable.
+        """
         with self._lock:
             led = self._led
             if led is None:
                 raise NotLeading(
-                    "Cannot complete request momentarily: this worker does not lead its group (any more)"
+                    "Cannot complete request momentarily: this worker does not lead its group (any more)",
+                    passes=True,
                 )
+            self._require_room(changes)
             try:
                 led.commit(list(changes), timeout=_CALL_SECONDS)
             except LeadershipLost as error:
@@ -116,6 +129,25 @@ class ConfigurationTopic:
             self._thread.join(10.0)
         with self._lock:
             self._end_reading()
+
+    def _require_room(self, changes: Changes) -> None:
+        """RecordTooLarge for a record that the brokers would refuse: they would do it again and again."""
+        size = max(len(encode_key(key)) + len(raw or b"") for key, raw in changes) + _RECORD_OVERHEAD
+        if size < _ALWAYS_TAKEN:
+            return
+        topic = self._settings.topic
+        limits = {
+            "max.request.size (producer.max.request.size in the worker's file)": int(
+                self._clients.producer.get("message.max.bytes", _CLIENT_LIMIT)
+            )
+        }
+        # Who may not ask learns it by the attempt.
+        with suppress(HeadraceError):
+            found = KafkaAdmin(self._clients.admin, timeout=_CALL_SECONDS).topic_configuration(topic)
+            limits[f"max.message.bytes of topic {topic!r}"] = int(found["max.message.bytes"])
+        name, limit = min(limits.items(), key=lambda one: one[1])
+        if size > limit:
+            raise RecordTooLarge(size=size, limit=limit, name=name)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

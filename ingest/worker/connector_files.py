@@ -24,23 +24,50 @@ class ConnectorFiles:
         self.folder = folder
         self._marks: tuple[_Mark, ...] | None = None
         self._records: dict[str, ConnectorRecord] = {}
+        self._of_file: dict[str, ConnectorRecord] = {}
+        self._warned = ""
 
     def records(self) -> dict[str, ConnectorRecord]:
         """All connectors by name; one whose file cannot be read has the reason as its problem.
 
-        A folder that is away for a moment changes nothing.
+        A folder or a file that cannot be read for a moment changes nothing: it is read when it can be.
         """
         try:
             found = sorted(path for path in self.folder.iterdir() if path.suffix in _KINDS)
             marks = tuple(_mark(path) for path in found)
         except OSError as error:
-            _log.warning("connectors_not_read", folder=str(self.folder), error=str(error))
+            self._warn(str(error))
             return self._records
         if marks != self._marks:
-            self._marks = marks
-            self._records = by_name(self._unique([_read(path) for path in found]))
-            _log.info("connectors_read", folder=str(self.folder), connectors=len(self._records))
+            read = {path.name: self._record(path) for path in found}
+            unreadable = [name for name, record in read.items() if record is None]
+            # Rights may come back without a trace in what tells one version of a file from another.
+            self._marks = None if unreadable else marks
+            self._of_file = {name: record or self._kept(name) for name, record in read.items()}
+            records = by_name(self._unique(list(self._of_file.values())))
+            if records != self._records:
+                _log.info("connectors_read", folder=str(self.folder), connectors=len(records))
+            self._records = records
+            if not unreadable:
+                self._warned = ""
         return self._records
+
+    def _record(self, path: Path) -> ConnectorRecord | None:
+        """What the file has; None when it cannot be read."""
+        try:
+            return _read(path)
+        except OSError as error:
+            self._warn(str(error))
+            return None
+
+    def _kept(self, name: str) -> ConnectorRecord:
+        """What a file that cannot be read had before, or that it cannot be read."""
+        return self._of_file.get(name) or _unread(self.folder / name, self._warned)
+
+    def _warn(self, error: str) -> None:
+        if error != self._warned:
+            self._warned = error
+            _log.warning("connectors_not_read", folder=str(self.folder), error=error)
 
     def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
         """Two files of one name are a problem of that connector: neither may win by its place."""
@@ -64,14 +91,17 @@ def _mark(path: Path) -> _Mark:
 
 
 def _read(path: Path) -> ConnectorRecord:
+    """What a file has, or that it is no configuration. OSError."""
     try:
         problems = Problems()
         config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
         problems.raise_if_any()
-    except (OSError, UnicodeDecodeError, SettingsError) as error:
-        name = path.stem
-        return ConnectorRecord(
-            name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {error}"
-        )
+    except (UnicodeDecodeError, SettingsError) as error:
+        return _unread(path, str(error))
     name = config.get("name", "").strip() or path.stem
     return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
+
+
+def _unread(path: Path, why: str) -> ConnectorRecord:
+    name = path.stem
+    return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {why}")

@@ -130,7 +130,7 @@ class HostedConnector:
             before.connector.close()
         connector = Connector(
             settings,
-            RunOptions(creation=_creation(self.record)),
+            RunOptions(creation=_creation(self.record), is_assigned=True),
             self._stop,
             slot_source=SharedSlots(self._spark, settings),
             failures=failures,
@@ -166,13 +166,15 @@ class HostedPort:
 
     def require_leading(self) -> None:
         """See `ConnectorPort.require_leading`."""
-        self._port().require_leading()
+        self._led().require_leading()
 
     def condition(self) -> ConnectorCondition:
         """FAILED with its sentence, UNASSIGNED until it leads, then as it says itself."""
-        failure = self._hosted.failure
+        failure = self._hosted.failure or self._held_elsewhere()
         if failure is not None:
             return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
+        if self._stands_by():
+            return unassigned()
         try:
             return self._port().condition()
         except NotLeading:
@@ -180,15 +182,15 @@ class HostedPort:
 
     def steer(self, target: TargetState) -> None:
         """See `ConnectorPort.steer`."""
-        self._port().steer(target)
+        self._led().steer(target)
 
     def restart(self, slots: Collection[int]) -> None:
         """See `ConnectorPort.restart`."""
-        self._port().restart(slots)
+        self._led().restart(slots)
 
     def restart_task(self, slot: int) -> None:
         """See `ConnectorPort.restart_task`."""
-        self._port().restart_task(slot)
+        self._led().restart_task(slot)
 
     def revive(self) -> bool:
         """See `ConnectorPort.revive`."""
@@ -200,7 +202,26 @@ class HostedPort:
 
     def reset_topics(self) -> None:
         """See `ConnectorPort.reset_topics`."""
-        self._port().reset_topics()
+        self._led().reset_topics()
+
+    def _stands_by(self) -> bool:
+        connector = self._hosted.connector
+        return connector is not None and connector.snapshot_holder.snapshot.role == "standby"
+
+    def _held_elsewhere(self) -> str | None:
+        """Who leads it that is no worker of this group; None while there is no reason to believe so."""
+        connector = self._hosted.connector
+        if connector is None or not self._stands_by():
+            return None
+        return connector.snapshot_holder.snapshot.problems.get("lead")
+
+    def _led(self) -> ConnectorPort:
+        """The connector, for what only who leads it can do."""
+        port, elsewhere = self._port(), self._held_elsewhere()
+        if self._stands_by():
+            why = elsewhere or "who led this connector before has not given it up yet"
+            raise NotLeading(f"Cannot complete request momentarily: {why}", passes=elsewhere is None)
+        return port
 
     def _port(self) -> ConnectorPort:
         failure, connector = self._hosted.failure, self._hosted.connector
@@ -210,7 +231,9 @@ class HostedPort:
                 "POST .../restart starts it again"
             )
         if connector is None:
-            raise NotLeading("Cannot complete request momentarily: the connector is being started")
+            raise NotLeading(
+                "Cannot complete request momentarily: the connector is being started", passes=True
+            )
         return connector.port
 
 
@@ -233,9 +256,11 @@ class HostedOffsets:
         self._offsets().reset()
 
     def _offsets(self) -> OffsetsPort:
-        connector, settings = self._hosted.connector, self._hosted.settings
-        if connector is None or settings is None or self._hosted.failure is not None:
-            raise NotLeading("Cannot complete request momentarily: the connector does not run")
+        connector, settings, failure = self._hosted.connector, self._hosted.settings, self._hosted.failure
+        if connector is None or settings is None or failure is not None:
+            raise NotLeading(
+                "Cannot complete request momentarily: the connector does not run", passes=failure is None
+            )
         return offsets_port(settings, connector.port)
 
 

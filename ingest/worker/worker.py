@@ -4,7 +4,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from email.message import Message
 from http import HTTPStatus
@@ -29,7 +29,7 @@ from ingest.model.connector_records import (
     workers_record,
 )
 from ingest.model.ledger_entry import ControlKey
-from ingest.rest.auth import first_account, read_accounts
+from ingest.rest.auth import INTERNAL, AuthFile
 from ingest.rest.loggers import Loggers
 from ingest.rest.port import NotLeading
 from ingest.rest.rest_routes import RestRoutes
@@ -39,17 +39,24 @@ from ingest.settings import Settings
 from ingest.settings.value_types import HostPort
 from ingest.threads import ThreadFailures, collecting, start_thread
 from ingest.worker.assignment import assign
+from ingest.worker.changed_meaning import begun_in_ledger
 from ingest.worker.changes import ConnectorChanges
 from ingest.worker.configuration_topic import ConfigurationTopic
 from ingest.worker.connector_files import ConnectorFiles
-from ingest.worker.forwarding import forward
+from ingest.worker.forwarding import forward_as_worker
 from ingest.worker.hosted_connector import HostedConnector, LoadSettings
 from ingest.worker.hosted_connectors import HostedConnectors
 from ingest.worker.liveness import Liveness
 from ingest.worker.shared_slots import SharedSpark
 from ingest.worker.worker_directory import WorkerDirectory
 from ingest.worker.worker_pages import WorkerPages
-from ingest.worker.worker_routes import Membership, WorkerRoutes, changing_acts, refused_acts
+from ingest.worker.worker_routes import (
+    Membership,
+    WorkerRoutes,
+    changing_acts,
+    reading_elsewhere,
+    refused_acts,
+)
 from ingest.worker.worker_settings import WorkerSettings
 
 _log = structlog.get_logger(__name__)
@@ -91,10 +98,14 @@ class Worker:
         self._records: Mapping[str, ConnectorRecord] = {}
         self._workers: WorkersRecord | None = None
         self._problem: str | None = None
+        self._auth: AuthFile | None = None
+        self._refused: str | None = None
 
     def run(self) -> Exit:
         """Until it is asked to stop. InvalidConfiguration, Unavailable at the start."""
         failures = ThreadFailures()
+        auth_file = self._settings.frame.http.rest_auth_file
+        self._auth = None if auth_file is None else AuthFile(auth_file)
         with collecting(failures), ExitStack() as closing:
             self._topic.open()
             closing.callback(self._close_topic)
@@ -143,7 +154,10 @@ class Worker:
 
     def problems(self) -> list[str]:
         """Why the worker is not ready; a connector that has failed is no reason."""
-        found = [one for one in (self._problem, self._topic.problem) if one is not None]
+        of_auth = None if self._auth is None else self._auth.problem
+        found = [one for one in (self._problem, self._topic.problem, of_auth) if one is not None]
+        if self._refused is not None and not self._topic.is_leading:
+            found.append(self._refused)
         if self._workers is None or self._id not in self._workers.workers:
             found.append("this worker has not joined its group yet")
         with suppress(Unavailable):
@@ -160,7 +174,7 @@ class Worker:
                 self._spread()
             else:
                 self._leads_since = None
-        except (NotLeading, Unavailable) as error:
+        except HeadraceError as error:
             # What runs goes on: each connector has a leadership of its own.
             self._problem = str(error)
             return
@@ -230,22 +244,23 @@ class Worker:
         leader = None if workers is None else workers.workers.get(workers.leader)
         if workers is None or leader is None or leader.url is None or workers.leader == self._id:
             return
-        headers = Message()
-        auth_file = self._settings.frame.http.rest_auth_file
-        if auth_file is not None:
-            headers["Authorization"] = first_account(read_accounts(auth_file))
         request = Request(
-            method=method, path=f"/internal/workers/{self._id}", query="", headers=headers, body=body
+            method=method, path=f"{INTERNAL}workers/{self._id}", query="", headers=Message(), body=body
         )
+        seconds = self._settings.session_timeout_ms / 2000
         try:
-            answer = forward(leader.url, request, seconds=self._settings.session_timeout_ms / 2000)
+            answer = forward_as_worker(leader.url, request, self._authorizations(), seconds=seconds)
         except ConnectionRefusedError:
             self._liveness.on_refused(workers.leader)
         except OSError:
             pass  # it is told again, and missed by its session
         else:
+            self._refused = _refusal(leader.url, answer.status)
             if answer.status is HTTPStatus.NO_CONTENT:
                 self._liveness.on_answered(workers.leader)
+
+    def _authorizations(self) -> list[str]:
+        return [] if self._auth is None else self._auth.authorizations()
 
     # -- what it is made of ----------------------------------------------------------------------------------
 
@@ -255,7 +270,7 @@ class Worker:
     def _serve(self, closing: ExitStack) -> None:
         http = self._settings.frame.http
         if http.rest_listen is not None:
-            server = self._rest(http.rest_listen, http.rest_auth_file)
+            server = self._rest(http.rest_listen)
             server.start()
             closing.callback(server.close)
         if http.listen is not None:
@@ -269,7 +284,7 @@ class Worker:
             pages.start()
             closing.callback(pages.close)
 
-    def _rest(self, listen: HostPort, auth_file: str | None) -> HttpServer:
+    def _rest(self, listen: HostPort) -> HttpServer:
         settings, host_name = self._settings, socket.gethostname()
         host = settings.advertised_host or own_name(listen, host_name)
         address = HostPort(host, settings.advertised_port or listen.port)
@@ -282,7 +297,9 @@ class Worker:
             worker_config=settings.text,
             cluster_id=lambda: self._topic.cluster_id,
         )
-        changes = ConnectorChanges(_FreshStore(self._topic, self), self._load, reserved=settings.name)
+        changes = ConnectorChanges(
+            _FreshStore(self._topic, self), self._load, reserved=settings.name, in_hand=self._in_hand
+        )
         routes = RestRoutes(
             directory,
             Loggers(LEVELS),
@@ -296,13 +313,42 @@ class Worker:
             is_leading=lambda: self._topic.is_leading,
             on_heartbeat=self._liveness.on_heartbeat,
             on_leaving=self._liveness.on_leaving,
+            authorizations=self._authorizations,
+            reading=self._reading_here,
         )
-        return rest_server(listen, WorkerRoutes(routes, membership).answer, auth_file, host_name=host_name)
+        return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
+
+    def _in_hand(self, settings: Settings, meaning: str) -> Sequence[str]:
+        """See `InHand`: what the worker that runs it reads now, and what its ledger has of it."""
+        name = settings.name
+        workers = self._workers
+        worker = None if workers is None else workers.worker_of(name)
+        if workers is None or worker in (None, self._id):
+            reading = self._reading_here(name)
+        else:
+            url = workers.workers[str(worker)].url
+            reading = [] if url is None else reading_elsewhere(url, name, self._authorizations())
+        return [*reading, *(key for key in begun_in_ledger(settings, meaning) if key not in reading)]
+
+    def _reading_here(self, name: str) -> list[str]:
+        hosted = self._hosted.find(name)
+        connector = None if hosted is None else hosted.connector
+        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
 
     def take_up(self) -> None:
         """Show what was just written, without waiting for the next turn."""
         with suppress(HeadraceError):
             self._look()
+
+
+def _refusal(url: str, status: HTTPStatus) -> str | None:
+    """Why the worker that leads does not count this one in; None where it does, or is about to."""
+    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return None
+    return (
+        f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
+        "rest.auth.file has to be the same on all workers of a group"
+    )
 
 
 class _FreshStore:
@@ -316,7 +362,8 @@ class _FreshStore:
         """See `ConfigurationStore.controls`."""
         if not self._topic.is_leading:
             raise NotLeading(
-                "Cannot complete request momentarily due to a rebalance: this worker does not lead"
+                "Cannot complete request momentarily due to a rebalance: this worker does not lead",
+                passes=True,
             )
         return self._topic.controls()
 

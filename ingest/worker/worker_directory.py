@@ -146,5 +146,6 @@ class _Absent:
 
 def _refuse() -> NoReturn:
     raise NotLeading(
-        "Cannot complete request momentarily due to a rebalance: no worker runs this connector yet"
+        "Cannot complete request momentarily due to a rebalance: no worker runs this connector yet",
+        passes=True,
     )

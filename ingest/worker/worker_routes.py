@@ -1,19 +1,23 @@
 """Connect's REST interface of a worker: what it answers itself, and what it passes to another one."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from email.message import Message
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 
 from ingest.http import Request, Response
 from ingest.model.connector_records import ConnectorRecord, WorkersRecord
+from ingest.rest.auth import INTERNAL
+from ingest.rest.port import NotLeading
 from ingest.rest.rest_routes import RestRoutes, info_of
 from ingest.rest.router import Acts, Call, Refused, refusing
-from ingest.rest.shapes import error_response
+from ingest.rest.server import FORWARDED
+from ingest.rest.shapes import conflict, error_response
 from ingest.worker.changes import ConnectorChanges, texts_of
-from ingest.worker.forwarding import FORWARDED, WorkerSilent, forward
+from ingest.worker.forwarding import ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.worker.worker_directory import WorkerDirectory
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
@@ -30,6 +34,10 @@ class Membership:
     is_leading: Callable[[], bool]
     on_heartbeat: Callable[[str, str | None], None]
     on_leaving: Callable[[str], None]
+    authorizations: Callable[[], Sequence[str]]
+    """As who this worker talks to the others."""
+    reading: Callable[[str], Sequence[str]]
+    """The keys of what a connector that runs here reads now."""
 
 
 def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapping[str, Acts]:
@@ -123,7 +131,7 @@ class WorkerRoutes:
                 return None
             leader = None if workers is None else workers.workers.get(workers.leader)
             if workers is None or workers.leader == own or leader is None or leader.url is None:
-                return _conflict("no worker leads this group yet")
+                return _conflict("no worker leads this group yet", passes=True)
             return leader.url
         if len(parts) < _CONNECTOR_PARTS or workers is None:
             return None
@@ -132,14 +140,20 @@ class WorkerRoutes:
 
     def _forward(self, url: str, request: Request) -> Response:
         try:
-            return forward(url, request)
+            return self._pass_on(url, request)
         except WorkerSilent as error:
             return _silent(url, request.method, error)
         except OSError as error:
             if request.method in {"GET", "HEAD"}:
                 # What the configuration topic says, and that nobody runs it.
                 return self._routes.answer(request)
-            return _conflict(f"the worker at {url} does not answer ({error})")
+            # Nothing was carried out where nobody listens; another worker takes its place.
+            gone = isinstance(error, ConnectionRefusedError)
+            return _conflict(f"the worker at {url} does not answer ({error})", passes=gone)
+
+    def _pass_on(self, url: str, request: Request) -> Response:
+        authorizations = self._membership.authorizations()
+        return forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
 
     def _everywhere(self, request: Request) -> Response:
         """A level that is changed on every worker of the group: 204, as nobody's loggers are shown."""
@@ -151,7 +165,7 @@ class WorkerRoutes:
             if name == self._membership.own_id or worker.url is None:
                 continue
             try:
-                theirs = forward(worker.url, request)
+                theirs = self._pass_on(worker.url, request)
             except OSError as error:
                 return _conflict(f"the worker at {worker.url} does not answer ({error})")
             if theirs.status is not HTTPStatus.OK:
@@ -169,7 +183,7 @@ class WorkerRoutes:
             if name == self._membership.own_id or worker.url is None or not worker.connectors:
                 continue
             try:
-                theirs = forward(worker.url, request)
+                theirs = self._pass_on(worker.url, request)
             except OSError:
                 continue
             if theirs.status is HTTPStatus.OK:
@@ -181,6 +195,8 @@ class WorkerRoutes:
 
     def _internal(self, request: Request, parts: list[str]) -> Response:
         membership = self._membership
+        if parts[:2] == ["internal", "reading"] and len(parts) == _CONNECTOR_PARTS + 1:
+            return Response.of_json(list(membership.reading(parts[2])))
         if parts[:2] != ["internal", "workers"] or len(parts) != _CONNECTOR_PARTS + 1:
             return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         if not membership.is_leading():
@@ -191,6 +207,23 @@ class WorkerRoutes:
             url = request.body.decode("utf-8", "replace").strip()
             membership.on_heartbeat(parts[2], url or None)
         return Response.empty(HTTPStatus.NO_CONTENT)
+
+
+def reading_elsewhere(url: str, name: str, authorizations: Sequence[str]) -> list[str]:
+    """The keys of what a connector reads on the worker at this address. NotLeading when that is unknown."""
+    path = f"{INTERNAL}reading/{quote(name, safe='')}"
+    request = Request(method="GET", path=path, query="", headers=Message(), body=b"")
+    try:
+        answer = forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
+    except ConnectionRefusedError:
+        # It is gone: what it has begun is in the ledger.
+        return []
+    except OSError as error:
+        raise NotLeading(
+            f"Cannot complete request momentarily: the worker at {url} runs this connector, and {error}: "
+            "what it has begun is not known"
+        ) from error
+    return list(_json(answer)) if answer.status is HTTPStatus.OK else []
 
 
 def _is_for_all(request: Request) -> bool:
@@ -211,10 +244,9 @@ def is_change(method: str, parts: list[str]) -> bool:
             return False
 
 
-def _conflict(why: str) -> Response:
-    return error_response(
-        HTTPStatus.CONFLICT, f"Cannot complete request momentarily due to a rebalance: {why}; try again"
-    )
+def _conflict(why: str, *, passes: bool = False) -> Response:
+    text = f"Cannot complete request momentarily due to a rebalance: {why}; try again"
+    return conflict(text, passes=passes)
 
 
 def _silent(url: str, method: str, error: OSError) -> Response:

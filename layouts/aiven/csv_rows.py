@@ -16,22 +16,13 @@ from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColu
 Mask = npt.NDArray[np.bool_]
 
 _COMMA: Final = ord(",")
-_FIELDS: Final = ("key", "value", "offset", "timestamp", "headers")
 
 
 class CsvRows:
-    """Rows of lines, the empty ones included: an empty line is a row, and an empty object is one empty line.
-
-    ValueError for columns that are none of `format.output.fields`.
-    """
+    """Rows of lines. An empty line is a row, and an empty object is one empty line."""
 
     def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         fields = options.csv_fields
-        strange = [field for field in fields if field not in _FIELDS]
-        if strange or len(set(fields)) < len(fields) or not fields:
-            raise ValueError(
-                f"format.output.fields={','.join(fields)} is not a list of {', '.join(_FIELDS)}, each once."
-            )
         self._fields = fields
         self._options = options
         self._place = place

@@ -5,10 +5,12 @@ from typing import Final
 
 from ingest.template import KeyTemplate
 from layouts.names import (
+    KEY_VARIABLE,
     ArchiveName,
     Inexact,
     LayoutName,
     NamePart,
+    archive_template,
     read_offset,
     read_partition,
     without_prefix,
@@ -22,7 +24,6 @@ _FILE: Final = re.compile(
 )
 # As many directories as a record key may make; each number of them is a template of its own.
 _MAX_SLASHES: Final = 64
-_KEY_VARIABLE: Final = re.compile(r"\{\{\s*key\s*\}\}")
 
 _MIXED: Final = Inexact(
     NamePart.OFFSET,
@@ -69,22 +70,15 @@ class TemplateNames:
 
     def __init__(self, template: str) -> None:
         self._source = template
-        self._keys = len(_KEY_VARIABLE.findall(template))
+        self._keys = len(KEY_VARIABLE.findall(template))
         self._slashes = template.count("/")
         self._templates: dict[int, KeyTemplate] = {}
         self._template(0)
 
-    @property
-    def variables(self) -> frozenset[str]:
-        """What a key of the template names: topic, partition, start_offset, timestamp."""
-        return self._template(0).names
-
     def _template(self, slashes: int) -> KeyTemplate:
         """The template for record keys with so many slashes, which make directories of their own."""
         if slashes not in self._templates:
-            anything = "/".join(["{{any}}"] * (slashes + 1))
-            source = _KEY_VARIABLE.sub(anything, self._source)
-            self._templates[slashes] = KeyTemplate.compile(source, match="exact")
+            self._templates[slashes] = archive_template(self._source, slashes)
         return self._templates[slashes]
 
     def __call__(self, key: str, options: NameOptions) -> ArchiveName | None:

@@ -1,6 +1,7 @@
 """Rows of Lenses' JSON: its envelope with the marks of bytes, or a bare value."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Final
 
@@ -76,6 +77,11 @@ _WANTED: Final = Wanted(
 def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
     """The reader for an object of that place whose first row is `first` (None: it has none)."""
     return EnvelopeRows(options, place) if is_enveloped(options, first) else BareRows(options)
+
+
+def is_undecided(members: AbstractSet[str]) -> bool:
+    """True where rows may be envelopes of key and value alone as well as values with such members."""
+    return bool(members) and members <= MEMBERS and TELLING.isdisjoint(members)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:

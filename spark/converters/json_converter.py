@@ -14,7 +14,7 @@ from ingest.settings.choices import JsonFormat
 from layouts.connect.payloads import PayloadSchema, UnfitValue
 from spark.converted_records import ColumnSchema, Form
 from spark.converters.arrow_avro import avro_schema
-from spark.converters.json_inference import inferred
+from spark.converters.inferred_column import inferred_column
 from spark.converters.plain_converters import segment
 from spark.converters.segments import RowFaults, Segment
 from spark.converters.typed_columns import TypedColumn
@@ -53,7 +53,7 @@ class JsonConverter:
         self._schemas = schemas
         self._wants_columns = wants_columns
         self._infers = infers
-        self._widest: dict[str, Any] = {}
+        self._hints: dict[str, Any] = {}
         self._known: dict[bytes, PayloadSchema] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
@@ -112,21 +112,18 @@ class JsonConverter:
         return column_of(texts)
 
     def _inferred(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
-        """A segment for each type that is found; usually one, of the widest that the topic had so far."""
+        """One segment, of values that each have a type of their own."""
         if not len(rows):
             return []
         own = RowFaults()
-        texts = picked(column, rows)
-        segments = []
-        for places, array in inferred(texts, self._widest.get(topic, pa.null()), own):
-            if len(places) > 1:
-                self._widest[topic] = array.type
-            schema = ColumnSchema(arrow=array.type, avro=avro_schema(array.type), is_inferred=True)
-            typed = TypedColumn(schema, array=array, texts=picked(texts, places), style=self._style)
-            segments.append(Segment(rows[places], typed))
+        hint = self._hints.get(topic, pa.null())
+        places, values = inferred_column(picked(column, rows), hint, own)
         for place, (reason, message) in own.found.items():
             faults.add(int(rows[place]), reason, message)
-        return segments
+        if not len(places):
+            return []
+        self._hints[topic] = values.array_type or hint
+        return [Segment(rows[places], values)]
 
     def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
         """A segment for each schema that stands beside its values."""

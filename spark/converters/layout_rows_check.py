@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from layouts.aiven.written_rows import unfit_headers
 from layouts.names import LayoutName
+from spark.converted_records import MISSING, InferredValues
 from spark.converters.plain_converters import without_nulls
 from spark.converters.segments import RowFaults, Segment
 from spark.formats.encoding.quix_parquet import COLUMNS
@@ -38,6 +39,8 @@ def rows_of_layout(
 
 def _with_members(segment: Segment, faults: RowFaults) -> list[Segment]:
     """What of a segment Quix's Parquet can hold."""
+    if isinstance(segment.column, InferredValues):
+        return _inferred_members(segment, segment.column, faults)
     schema = segment.column.schema
     bad = np.ones(len(segment.rows), np.bool_)
     if schema is not None and schema.is_record:
@@ -58,6 +61,37 @@ def _with_members(segment: Segment, faults: RowFaults) -> list[Segment]:
         return [segment]
     kept = np.flatnonzero(~bad)
     return [Segment(segment.rows[kept], segment.column.take(kept))] if len(kept) else []
+
+
+def _inferred_members(segment: Segment, values: InferredValues, faults: RowFaults) -> list[Segment]:
+    """The same of values whose kinds are their own."""
+    upper, has_empty = values.upper, values.has_empty_objects()
+    if upper is not None and pa.types.is_struct(upper) and not has_empty:
+        members = {field.name for field in upper}
+        if members.isdisjoint(COLUMNS):
+            return [segment]
+    kept: list[int] = []
+    taken = [values.field([name]) for name in COLUMNS]
+    for place, kind in enumerate(values.kinds()):
+        row = int(segment.rows[place])
+        if not pa.types.is_struct(kind):
+            faults.add(row, "not_an_object", _NO_MEMBERS)
+        elif any(each[place] not in (None, MISSING) for each in taken):
+            faults.add(row, "part_taken", _TAKEN)
+        elif has_empty and any(_has_empty_object(field.type) for field in kind):
+            faults.add(row, "empty_object", _EMPTY)
+        else:
+            kept.append(place)
+    if len(kept) == len(values):
+        return [segment]
+    places = np.array(kept, np.int64)
+    return [Segment(segment.rows[places], values.take(places))] if kept else []
+
+
+def _has_empty_object(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return not kind.num_fields or any(_has_empty_object(field.type) for field in kind)
+    return bool(pa.types.is_list(kind)) and _has_empty_object(kind.value_type)
 
 
 def _mask(array: Any) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.columns import NULL_LENGTH, Column
+from ingest.columns import NULL_LENGTH, Column, owned
 from layouts.arrow import arrow_binary
 from spark.converted_records import ConvertedColumn, Form, Rows
 from spark.converters.json_fields import json_fields
@@ -28,6 +28,10 @@ class PlainColumn(ConvertedColumn):
         column = self._column
         part = Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
         return PlainColumn(part, self.form)
+
+    def owned(self) -> "PlainColumn":
+        """The same values in memory of their own."""
+        return PlainColumn(owned(self._column), self.form)
 
     def nulls(self) -> npt.NDArray[np.bool_]:
         """True for each null."""

@@ -15,9 +15,17 @@ from ingest.settings.sink_settings import (
     SideRole,
 )
 from layouts.names import LayoutName
-from spark.converted_records import ColumnSchema, Conversion, ConvertedColumn, Form, RecordFault
+from spark.converted_records import (
+    ColumnSchema,
+    Conversion,
+    ConvertedColumn,
+    Form,
+    InferredValues,
+    RecordFault,
+)
 from spark.converters.choice import column_converter
 from spark.converters.header_converter import HeaderConverter, check_headers_beside
+from spark.converters.inferred_column import schema_of_kind, unheld_values
 from spark.converters.layout_rows_check import LayoutRowsCheck, rows_of_layout
 from spark.converters.plain_converters import null_rows, without_empty, without_nulls
 from spark.converters.runs import runs
@@ -139,11 +147,10 @@ class RecordConverter:
 
     def _is_writable(self, segment: Segment, topic: str, faults: RowFaults) -> bool:
         """Whether the layout's rows can have this schema; else its rows are faults."""
-        problem = schema_problem(self._output, segment.column, topic)
-        if problem is not None:
-            for row in segment.rows[~segment.column.nulls()].tolist():
-                faults.add(row, *problem)
-        return problem is None or bool(segment.column.nulls().any())
+        unwritable = schema_problems(self._output, segment.column, topic)
+        for place, problem in unwritable:
+            faults.add(int(segment.rows[place]), *problem)
+        return len(unwritable) < len(segment.rows)
 
     def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
@@ -159,11 +166,23 @@ NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for
 """Reason and sentence of a record without a key, where there are objects of keys."""
 
 
-def schema_problem(output: OutputSettings, value: ConvertedColumn, topic: str) -> tuple[str, str] | None:
-    """Reason and sentence of values whose schema the layout's rows cannot have; None where they can."""
+def schema_problems(
+    output: OutputSettings, values: ConvertedColumn, topic: str
+) -> list[tuple[int, tuple[str, str]]]:
+    """The places of values whose schema the layout's rows cannot have, each with reason and sentence."""
     if output.layout not in _BY_VALUE or output.envelope:
-        return None
-    why = unwritable(output.format, output.rows.avro, PartSchema(value.form, value.schema))
+        return []
+    if isinstance(values, InferredValues):
+        form = values.form
+        return unheld_values(values, lambda kind: _schema_problem(output, form, schema_of_kind(kind), topic))
+    problem = _schema_problem(output, values.form, values.schema, topic)
+    return [] if problem is None else [(place, problem) for place in np.flatnonzero(~values.nulls()).tolist()]
+
+
+def _schema_problem(
+    output: OutputSettings, form: Form, schema: ColumnSchema | None, topic: str
+) -> tuple[str, str] | None:
+    why = unwritable(output.format, output.rows.avro, PartSchema(form, schema))
     if why is None:
         return None
     return "schema_unfit", f"output.format={output.format} cannot hold the values of topic {topic}: {why}"
@@ -194,6 +213,9 @@ def _refuses_nulls(output: OutputSettings, part: OutputField, column: ConvertedC
         # What is to be ignored is found by its value afterwards.
         return output.null_values is not NullValues.IGNORE
     if output.format in _ROWS_OF_RECORDS:
+        if part is OutputField.VALUE and (column.form is Form.JSON or isinstance(column, InferredValues)):
+            # Whatever its neighbours are: rows of values are records.
+            return True
         return column.schema is not None and (column.schema.is_record or _is_required(output, column.schema))
     # A null is an empty line of Aiven's csv.
     return output.layout is not LayoutName.AIVEN and output.format in _WITHOUT_NULLS

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ingest.settings.registry_settings import RegistrySettings
 from spark.formats.avro_schema import PRIMITIVES
-from spark.records.registry import registry_client, registry_errors
+from spark.records.registry import not_a_registry, registry_client, registry_errors
 
 # How long an id that the registry does not know is not asked for again.
 _UNKNOWN_SECONDS: Final = 30.0
@@ -54,6 +54,10 @@ class RegistrySchemas:
         with registry_errors("let it read the schemas"):
             try:
                 schema = client.get_schema(number)
+                if not isinstance(schema.schema_str, str):
+                    # The client would give the same from its cache for ever.
+                    client.clear_caches()
+                    raise not_a_registry("no schema in the answer")
                 if schema.schema_type != "AVRO":
                     return NoSchema(
                         "schema_not_avro",

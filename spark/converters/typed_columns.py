@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.columns import NULL_LENGTH, Column, Numbers
+from ingest.columns import NULL_LENGTH, Column, Numbers, owned
 from ingest.settings.choices import JsonFormat
 from layouts.arrow import column_of_arrow
 from spark.converted_records import MISSING, ColumnSchema, ConvertedColumn, Form, Rows
@@ -64,6 +64,17 @@ class TypedColumn(ConvertedColumn):
             rows=taken,
             texts=_part(self._given, rows),
             data=_part(self._data, rows),
+            style=self.style,
+        )
+
+    def owned(self) -> "TypedColumn":
+        """The same values in memory of their own."""
+        array = self._array
+        return TypedColumn(
+            self.schema,
+            array=None if array is None else pa.concat_arrays([array, array.slice(0, 0)]),
+            texts=None if self._given is None else owned(self._given),
+            data=None if self._data is None else owned(self._data),
             style=self.style,
         )
 

@@ -1,7 +1,8 @@
 """Runs of records as an object can have them: of one schema of the rows, and of values that fit it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSetti
 from layouts.connect import InvalidSchema
 from layouts.connect.names import is_avro_name
 from layouts.names import LayoutName
-from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
+from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues, RecordFault
+from spark.converters.inferred_column import schema_of_kind, unheld_values
 from spark.formats.avro_schema import SchemaError
 from spark.formats.encoding.encoders import new_encoder
 from spark.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
@@ -39,29 +41,44 @@ class WritableRuns:
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The runs as they can be written; what cannot be is put into `faults`."""
         split = (part for run in runs for part in self._split(run)) if self._has_envelope else runs
-        fitting = (self._fitting(run, faults) for run in split if self._is_writable(run, faults))
+        writable = (self._writable(run, faults) for run in split)
+        fitting = (self._fitting(run, faults) for run in writable if len(run))
         return tuple(run for run in fitting if len(run))
 
     def _fitting(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose values fit their schema."""
-        output, schema = self._output, schema_of(self._output, run)
-        if not (self._is_transformed or may_be_unfit(output, schema)):
-            return run
-        unfit = unfit_rows(output, schema, run)
+        unfit = np.concatenate([rows[self._unfit(run.take(rows))] for rows in _of_one_schema(run)])
         if not len(unfit):
             return run
-        faults += _faults(run.records.offsets[unfit], *unfit_value(output))
+        faults += _faults(run.records.offsets[np.sort(unfit)], *unfit_value(self._output))
         return run.take(np.setdiff1d(np.arange(len(run)), unfit))
 
-    def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
+    def _unfit(self, run: ConvertedRecords) -> Numbers:
+        output, schema = self._output, schema_of(self._output, run)
+        if not (self._is_transformed or may_be_unfit(output, schema)):
+            return np.zeros(0, np.int64)
+        return unfit_rows(output, schema, run)
+
+    def _writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
+        """The records of the run whose schema rows can have."""
         if not self._asks:
-            return True
-        problem = self._problem(schema_of(self._output, run))
-        if problem is not None:
-            form, topic = self._output.format, run.records.topic
+            return run
+        schema, values = schema_of(self._output, run), run.value
+        if schema.value is not None and isinstance(values, InferredValues):
+            part = schema.value
+
+            def problem_of(kind: Any) -> str | None:
+                return self._problem(replace(schema, value=replace(part, schema=schema_of_kind(kind))))
+
+            found = unheld_values(values, problem_of)
+        else:
+            problem = self._problem(schema)
+            found = [] if problem is None else [(row, problem) for row in range(len(run))]
+        form, topic = self._output.format, run.records.topic
+        for row, problem in found:
             message = f"output.format={form} cannot hold records of topic {topic}: {problem}"
-            faults += _faults(run.records.offsets, _SCHEMA, message)
-        return problem is None
+            faults += _faults(run.records.offsets[row : row + 1], _SCHEMA, message)
+        return run.take(np.setdiff1d(np.arange(len(run)), [row for row, _ in found])) if found else run
 
     def _problem(self, schema: RowSchema) -> str | None:
         """Why there are no rows of this schema; None where there are."""
@@ -88,6 +105,18 @@ class WritableRuns:
 
 def _faults(offsets: Numbers, reason: str, message: str) -> list[RecordFault]:
     return [RecordFault(offset=offset, reason=reason, message=message) for offset in offsets.tolist()]
+
+
+def _of_one_schema(run: ConvertedRecords) -> Iterator[Numbers]:
+    """The rows of the run, by the kinds of their values where no schema is known for all of them."""
+    if not isinstance(run.value, InferredValues) or run.value.upper is not None:
+        yield np.arange(len(run))
+        return
+    rows: dict[int, list[int]] = {}
+    for row, kind in enumerate(run.value.kinds()):
+        rows.setdefault(id(kind), []).append(row)
+    for same in rows.values():
+        yield np.array(same, np.int64)
 
 
 def _problem(output: OutputSettings, schema: RowSchema) -> str | None:

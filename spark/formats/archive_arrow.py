@@ -1,4 +1,4 @@
-"""Rows of Avro and Parquet in an archive: which reader makes records of them, and Avro as its columns."""
+"""Rows of Avro in an archive, as the arrays that a layout reads."""
 
 from typing import Any, Final
 
@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 from ingest.settings.choices import JsonFormat
 from layouts.bare_rows import BareArrowRows
 from layouts.options import Form
-from layouts.readers import ArrowReader, RowShape, ToJson
-from layouts.registry import arrow_reader
+from layouts.readers import RowShape
 from spark.formats.arrow_rows import json_values
 from spark.formats.avro_physical import KEY, VALUE
 from spark.formats.avro_rows import value_texts
@@ -35,11 +34,6 @@ _LOOKED_INTO: Final = frozenset({"headers", "metadata"})
 _NUMBERS: Final = frozenset({"timestamp", "offset"})
 
 
-def archive_reader(archive: ObjectRestore, to_json: ToJson, shape: RowShape) -> ArrowReader:
-    """The reader of the object's rows, which have this shape."""
-    return arrow_reader(archive.name, archive.row_format, archive.options, to_json, shape)
-
-
 class AvroArchive:
     """Makes Avro data, as fastavro reads them with the reading schema, into the arrays that a layout reads.
 
@@ -50,7 +44,7 @@ class AvroArchive:
         self._node = node
         self._style = style
         names = frozenset(name for name, _ in node.fields) if node.kind == "record" else frozenset()
-        self.read = archive_reader(archive, self._to_json, RowShape(names))
+        self.read = archive.arrow(self._to_json, RowShape(names))
         self._is_bare = isinstance(self.read, BareArrowRows)
         wants_json = archive.options.value in {Form.AUTO, Form.JSON}
         self.is_json = self._is_bare and wants_json and node.kind == "record"

@@ -3,17 +3,20 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from ingest.errors import InvalidObject, ObjectCorrupt
 from ingest.model.positions import Position
 from ingest.settings.choices import InputFormat, ValueFormat
 from ingest.settings.settings import RestoreSettings
-from layouts.content import RowFormat, first_row, row_format
+from layouts.content import RowFormat, avro_members, first_row, members_of, row_format
 from layouts.exactness import ContentFacts
 from layouts.key_names import ArchiveNames
+from layouts.lenses.json_rows import is_undecided
 from layouts.names import ArchiveName, LayoutName
-from layouts.registry import text_reader
+from layouts.options import Enveloped
+from layouts.registry import arrow_reader, text_reader
 from layouts.row_members import row_members
 from spark.byte_source import ByteSource
 from spark.compression import stored_codec
@@ -98,14 +101,16 @@ class ArchiveDecoder:
         self._refuse_unended(source, name, found)
         restore = self._restore
         text = None
+        first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
+        self._refuse_undecided(source, name, found, head, first, options)
         if found not in _ARROW:
-            first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
             text = text_reader(name, found, restore.rows, first)
         return ObjectRestore(
             name=name,
             row_format=found,
             options=restore.rows,
             text=text,
+            arrow=partial(arrow_reader, name, found, restore.rows),
             separator=restore.separator,
         )
 
@@ -135,6 +140,33 @@ class ArchiveDecoder:
                 reason="format_undecided",
             )
         return found
+
+    def _refuse_undecided(
+        self,
+        source: ByteSource,
+        name: ArchiveName,
+        found: RowFormat,
+        head: bytes,
+        first: bytes | None,
+        options: DecodeOptions,
+    ) -> None:
+        """Lenses' envelope of key and value alone looks like a value: nobody but the sink's options knows."""
+        if name.layout is not LayoutName.LENSES or self._restore.rows.envelope is not Enveloped.AUTO:
+            return
+        members: frozenset[str] | None = None
+        if found is RowFormat.AVRO:
+            members = avro_members(head)
+        elif found is RowFormat.PARQUET:
+            members = parquet.columns(source, options=options)
+        elif found in {RowFormat.JSON, RowFormat.JSONL} and first is not None:
+            members = members_of(first)
+        if members and is_undecided(members):
+            raise InvalidObject(
+                f"{source.name}: its rows have {' and '.join(sorted(members))} and no metadata: they may be "
+                "Lenses' envelopes as well as values with such fields. Set store.envelope to true or false, "
+                "as the sink had it, and replay the object.",
+                reason="envelope_undecided",
+            )
 
     @staticmethod
     def _refuse_unended(source: ByteSource, name: ArchiveName, found: RowFormat) -> None:

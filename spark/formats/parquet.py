@@ -15,7 +15,6 @@ from layouts.quix.rows import OWN_MARK
 from layouts.readers import RowShape
 from layouts.records import RecordColumns
 from spark.byte_source import ByteSource
-from spark.formats.archive_arrow import archive_reader
 from spark.formats.arrow_rows import as_column, json_rows, json_values
 from spark.formats.parquet_avro import AvroRows
 from spark.formats.parquet_groups import RowGroups, Translated
@@ -64,6 +63,31 @@ def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
         return frozenset(groups.schema.names)
     raise AssertionError("an error of the footer is raised")
+
+
+def arrow_schema(source: ByteSource, *, options: DecodeOptions) -> Any:
+    """The Arrow schema of the rows, as the footer says. Blocks, and raises as `decode`, for damage."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        return RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes).schema
+    raise AssertionError("an error of the footer is raised")
+
+
+def arrow_batches(
+    source: ByteSource, *, options: DecodeOptions, begin: int | None = None, end: int | None = None
+) -> Iterator[tuple[RowPosition, Any]]:
+    """The rows of row groups [begin, end) as Arrow reads them, each batch with the position of its first row.
+
+    Nothing of them is checked. Raises as `decode`.
+    """
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        for group in range(begin or 0, len(groups) if end is None else min(end, len(groups))):
+            row = 0
+            for batch in groups.batches(group):
+                yield RowPosition(group, row), batch
+                row += batch.num_rows
 
 
 def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
@@ -122,7 +146,7 @@ class _Writer:
         self._wants_json = True
         self._reader = None
         if options.archive is not None:
-            self._reader = archive_reader(options.archive, self._json, shape)
+            self._reader = options.archive.arrow(self._json, shape)
         self._avro: AvroRows | None = None
         self._prefix = b""
         if options.format.value_format is ValueFormat.AVRO:

@@ -63,9 +63,10 @@ class Footer:
         self._groups = _Groups(0, 0)
         try:
             begin, end, elements = self._read_schema()
+            self._check_rest()
             self.root: Node = schema_tree(elements)
         except ThriftIncompleteError:
-            raise ValueError("the footer ends within its schema") from None
+            raise ValueError("the footer ends too early") from None
         described = _spark_schema(self._bytes)
         if described is not None:
             mark_spark_variants(self.root, described)
@@ -115,6 +116,16 @@ class Footer:
             if number == _SCHEMA and kind == LIST and value[0] == STRUCT:
                 found = (begin, reader.at, value[1])
         raise ValueError("the footer has no schema, or no row groups behind it")
+
+    def _check_rest(self) -> None:
+        """Return when all behind the schema can be read. Arrow ends the process where lists nest deep there.
+
+        ThriftIncompleteError, ThriftDamagedError.
+        """
+        at = self._groups.at
+        for _ in range(self._groups.count):
+            _, at = read_numbers(self._bytes, at)
+        read_numbers(self._bytes, at)  # the fields behind the row groups, up to the end of the footer
 
     def _skip_group(self) -> None:
         _, self._groups.at = read_numbers(self._bytes, self._groups.at)

@@ -44,8 +44,7 @@ class ThriftReader:
 
     def fields(self, depth: int = 0) -> Any:
         """Ids and types of a struct's fields; the caller reads each value before the next one."""
-        if depth > _DEPTH_MAX:
-            raise ThriftDamagedError("structs nest too deep")
+        _check_depth(depth)
         number = 0
         while (head := self._byte()) != STOP:
             step = head >> 4
@@ -63,6 +62,7 @@ class ThriftReader:
         if kind == STRUCT:
             return self.struct(depth + 1)
         if kind in (LIST, SET):
+            _check_depth(depth)
             item, count = self.list_head()
             return item, [self.item(item, depth) for _ in range(count)]
         if kind == DOUBLE:
@@ -117,6 +117,12 @@ class ThriftReader:
         self.at += count
 
 
+def _check_depth(depth: int) -> None:
+    """Return unless values nest deeper than any of Parquet's: Arrow's reader would end the process there."""
+    if depth > _DEPTH_MAX:
+        raise ThriftDamagedError("structs or lists nest too deep")
+
+
 # A struct without its texts and lists: integers, booleans, and structs of the same kind.
 Numbers = dict[int, Any]
 
@@ -134,8 +140,7 @@ def read_numbers(data: bytes, at: int) -> tuple[Numbers, int]:
 
 
 def _numbers(data: bytes, at: int, depth: int) -> tuple[Numbers, int]:
-    if depth > _DEPTH_MAX:
-        raise ThriftDamagedError("structs nest too deep")
+    _check_depth(depth)
     found: Numbers = {}
     number = 0
     while head := data[at]:
@@ -182,6 +187,7 @@ def _passed(data: bytes, at: int, kind: int, depth: int) -> int:
         length, at = _number_at(data, at)
         return at + length
     if kind in (LIST, SET):
+        _check_depth(depth)
         head = data[at]
         count, at = (head >> 4, at + 1) if head >> 4 != _SHORT_MAX else _number_at(data, at + 1)
         item = head & 0x0F

@@ -6,7 +6,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, Producer
 
 from ingest.errors import TransactionAborted, Unavailable
-from ingest.kafka.kafka_clients import LOGGER
+from ingest.kafka.kafka_clients import CLASSES, LOGGER
 from ingest.kafka.kafka_errors import translate
 from ingest.model.ledger_entry import encode_entry, encode_key
 from ingest.model.slot_protocol import Checkpoint
@@ -38,7 +38,7 @@ class IdempotentProducer:
         self._failure: KafkaError | None = None
         ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}
         ours = {**producer_properties(properties), **ours}
-        self._producer = Producer(ours)
+        self._producer: Producer = CLASSES.producer(ours)
         self._topics = PartitionCounts(self._producer)
         self._window = ProduceWindow(self._producer, ours, self._asks_void)
         self._path = RecordProduce(self._producer, self._asks_void, on_delivery=self._delivered)

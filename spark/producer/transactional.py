@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.fencing import initialise, slot_id
@@ -105,6 +105,25 @@ class TransactionalProducer:
         """Queue one record."""
         self._written.add(topic)
         self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
+
+    def send_alone(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> None:
+        """Send one record in a request of its own; blocks. RecordRefused when the broker refuses it."""
+        self._written.add(topic)
+        refused: list[KafkaError] = []
+
+        def answered(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                refused.append(error)
+
+        options = {"headers": list(headers), "on_delivery": answered}
+        self._ordinary.produce(topic, value, key, ANY_PARTITION, options)
+        while self._producer.flush(_CALL_SECONDS):
+            if self.is_void():
+                raise SlotRevoked
+        if refused:
+            raise translate(refused[0], what=f"a record for {topic!r}")
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: bytes) -> None:
         """Commit offsets of another group, whose metadata this is, in the open transaction; blocks."""

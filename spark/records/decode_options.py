@@ -1,25 +1,28 @@
 """What a decoder needs to know: the format settings, and what is particular to the records of an object."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingest.settings.settings import FormatSettings
 from layouts.content import RowFormat
 from layouts.names import ArchiveName
 from layouts.options import RestoreOptions
-from layouts.readers import TextReader
+from layouts.readers import ArrowReader, RowShape, TextReader, ToJson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRestore:
     """How the rows of one object of an archive become records.
 
-    `text` reads rows that are texts; None where rows are Arrow's, for which the format makes a reader.
+    `text` reads rows that are texts; None where rows are Arrow's. For those `arrow` makes a reader, which
+    needs the format's way to JSON and the shape of the rows.
     """
 
     name: ArchiveName
     row_format: RowFormat
     options: RestoreOptions
     text: TextReader | None
+    arrow: Callable[[ToJson, RowShape], ArrowReader]
     separator: bytes = b"\n"
 
 

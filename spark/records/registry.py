@@ -91,6 +91,10 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
                 number = client.register_schema(subject_name, wanted)
             else:
                 number = client.lookup_schema(subject_name, wanted).schema_id
+            if not isinstance(number, int):
+                # The client would give the same from its cache for ever.
+                client.clear_caches()
+                raise not_a_registry("no id in the answer")
         except SchemaRegistryError as error:
             if is_passing(error):
                 raise
@@ -99,7 +103,7 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
                 "a compatible schema, or set schema.registry.subject.name.strategy.",
                 reason="schema_refused",
             ) from error
-    return b"\x00" + int(number).to_bytes(4, "big")
+    return b"\x00" + number.to_bytes(4, "big")
 
 
 def is_passing(error: Any) -> bool:
@@ -110,7 +114,10 @@ def is_passing(error: Any) -> bool:
 
 @contextmanager
 def registry_errors(otherwise: str) -> Iterator[None]:
-    """Raises AccessDenied, whose remedy ends with `otherwise`, or SourceUnavailable for such errors."""
+    """Raises AccessDenied, whose remedy ends with `otherwise`, or SourceUnavailable for such errors.
+
+    Also for an answer that is no registry's: a login page, or a proxy's HTML with the status 200.
+    """
     from confluent_kafka.schema_registry.common._httpx_compat import httpx
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -125,6 +132,17 @@ def registry_errors(otherwise: str) -> Iterator[None]:
         raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
     except (httpx.HTTPError, OSError) as error:
         raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # What the client makes of a body without the expected JSON.
+        raise not_a_registry(type(error).__name__) from error
+
+
+def not_a_registry(what: str) -> SourceUnavailable:
+    """The error for an answer that has the status 200 and is not what a registry answers."""
+    return SourceUnavailable(
+        f"What answers at schema.registry.url does not answer as a schema registry does ({what}): correct "
+        "the address, or what stands before the registry (a proxy, a login page). It is asked again."
+    )
 
 
 @lru_cache(maxsize=8)

@@ -1,5 +1,7 @@
 """A botocore client of S3, made in one place: its connections, its credentials, and no retries of its own."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from botocore import UNSIGNED
@@ -30,6 +32,10 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
     Credentials are asked for by each call, and again after AWS has refused them. AccessDenied when
     this machine's AWS configuration allows no client.
     """
+    return CLIENTS.new(settings, uploads)
+
+
+def _botocore_client(settings: S3Settings, uploads: bool) -> S3Client:  # noqa: FBT001  # `new_s3_client` has its name
     s3_config: Any = {"addressing_style": "path" if settings.path_style else "auto"}
     if uploads and (settings.endpoint is None or settings.endpoint.startswith("https:")):
         # TLS keeps a part whole, and it carries a checksum: a hash of it as well would cost a core.
@@ -61,3 +67,14 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
         )
     client.meta.events.register("after-call.s3", credentials.on_answer)
     return S3Client(client, credentials)
+
+
+@dataclass(slots=True)
+class ClientFactory:
+    """What makes the clients of this process."""
+
+    new: Callable[[S3Settings, bool], S3Client] = _botocore_client
+
+
+CLIENTS: Final = ClientFactory()
+"""botocore's, unless a simulation of S3 has put another in their place."""

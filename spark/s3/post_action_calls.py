@@ -1,16 +1,21 @@
 """What is done with an object that is in Kafka: only content that was read is deleted, moved or tagged."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+import structlog
 from botocore.exceptions import ClientError
 from s3transfer.manager import TransferConfig, TransferManager
 
-from ingest.errors import AccessDenied, InvalidConfiguration, ObjectMissing
+from ingest.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
 from ingest.model.objects import S3Object
 from ingest.settings.settings import S3Settings
 from spark.s3.client import new_s3_client
 from spark.s3.errors import answer_of
 from spark.s3.s3_calls import S3Calls
+
+_log = structlog.get_logger(__name__)
 
 # S3 copies no larger object by one request.
 _COPY_MAX_BYTES: Final = 5 * 1024**3
@@ -48,30 +53,68 @@ class PostActionCalls:
         if self._current(key, etag) is None:
             return False
         condition = {} if self._is_unconditional else {"IfMatch": f'"{etag}"'}
-        try:
+        with self._unconditional_needed(key, "deleted", "deletes"):
             return self._unless_replaced(self._client.delete_object, key, **condition)
+        raise AssertionError("a refusal is raised")
+
+    @contextmanager
+    def _unconditional_needed(self, key: str, done: str, calls: str) -> Iterator[None]:
+        """Name the option where the store does not know the condition."""
+        try:
+            yield
         except AccessDenied as error:
             refused = error.__cause__
             if not isinstance(refused, ClientError) or answer_of(refused)[0] not in _UNKNOWN:
                 raise
             raise InvalidConfiguration(
-                f"{self._url(key)} is not deleted: this S3 knows no conditional deletes. Set "
+                f"{self._url(key)} is not {done}: this S3 knows no conditional {calls}. Set "
                 "post.action.unconditional=true if no key is ever overwritten."
             ) from error
 
     def move(self, key: str, etag: str, target: str) -> bool:
-        """The object stands under `target` with its metadata and tags, and is gone where it was."""
+        """The object stands under `target` with its metadata and tags, and is gone where it was.
+
+        Where other content has that key, it stays, and the object goes to the key with its ETag behind.
+        """
         found = self._current(key, etag)
         if found is None:
             return False
-        source = {"Bucket": self._bucket, "Key": key}
-        if found.size > self._copy_max_bytes:
-            self._copy_in_parts(key, etag, target)
-        elif not self._unless_replaced(
-            self._client.copy_object, target, CopySource=source, CopySourceIfMatch=f'"{etag}"'
-        ):
+        free = self._free_key(target, etag)
+        if free is not None and not self._is_copied(found, free):
             return False
         return self.delete(key, etag)
+
+    def _free_key(self, target: str, etag: str) -> str | None:
+        """The key to copy to; None where an earlier attempt has made the copy already."""
+        known = self._head(target)
+        if known is None or known.id.etag == etag:
+            return target if known is None else None
+        other = f"{target}.{etag}"
+        if self._head(other) is not None:
+            return None
+        _log.warning(
+            "move_target_taken",
+            target=self._url(target),
+            key=self._url(other),
+            detail="other content has the key that post.action moves the object to: it stays, and the object "
+            "goes to the key with its ETag behind",
+        )
+        return other
+
+    def _is_copied(self, found: S3Object, target: str) -> bool:
+        key, etag = found.id.key, found.id.etag
+        if found.size > self._copy_max_bytes:
+            self._copy_in_parts(key, etag, target)
+            return True
+        given = {"CopySource": {"Bucket": self._bucket, "Key": key}, "CopySourceIfMatch": f'"{etag}"'}
+        if not self._is_unconditional:
+            given["IfNoneMatch"] = "*"
+        with self._unconditional_needed(key, "moved", "copies"):
+            if self._unless_replaced(self._client.copy_object, target, **given):
+                return True
+        if self._current(key, etag) is None:
+            return False
+        raise SourceUnavailable(f"{self._url(target)} was written while {self._url(key)} was moved there.")
 
     def tag(self, key: str, etag: str, name: str, value: str) -> bool:
         """The object has this tag beside those that it has."""
@@ -88,11 +131,14 @@ class PostActionCalls:
 
     def _current(self, key: str, etag: str) -> S3Object | None:
         """The object, unless other content or none has its key."""
+        found = self._head(key)
+        return None if found is None or found.id.etag != etag else found
+
+    def _head(self, key: str) -> S3Object | None:
         try:
-            found = self._calls.head(self._bucket, key)
+            return self._calls.head(self._bucket, key)
         except ObjectMissing:
             return None
-        return found if found.id.etag == etag else None
 
     def _unless_replaced(self, method: Any, key: str, **given: Any) -> bool:
         def call() -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
+from botocore.client import BaseClient
+
 from ingest.errors import AccessDenied, ObjectError
 from ingest.model.objects import ObjectId, S3Object
 from ingest.settings.settings import BackoffSettings, S3Settings
@@ -156,7 +158,8 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
     AccessDenied when this machine's AWS configuration allows no client.
     """
     client, credentials = new_s3_client(settings)
-    fast_get = FastGet(client, credentials)
+    # It takes the place of botocore's own requests, which no other client makes.
+    fast_get = FastGet(client, credentials) if isinstance(client, BaseClient) else None
     return S3Calls(
         client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
     )

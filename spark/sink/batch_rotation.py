@@ -35,6 +35,13 @@ class WaitingRows(NamedTuple):
             WaitingRows(self.group, self.part.slice(below, len(self.part)), self.times_ms[below:]),
         )
 
+    def without(self, rows: Sequence[int]) -> "WaitingRows":
+        """All but these row numbers."""
+        if not rows:
+            return self
+        kept = np.setdiff1d(np.arange(len(self.part)), rows)
+        return WaitingRows(self.group, self.part.take(kept), self.times_ms[kept])
+
 
 @dataclass(slots=True)
 class OpenBatch:

@@ -1,7 +1,8 @@
 """Dead letters of a sink: the records that a converter, a format or a name refuses, as they were in Kafka."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,9 +16,19 @@ from spark.producer.target import Header
 _log = structlog.get_logger(__name__)
 
 _LOG_SECONDS: Final = 10.0
+_CONNECTOR: Final = "__connect.errors.connector.name"
+SIZE: Final = "headrace.size"
+"""The header of a dead letter without its content: how many bytes the record's key and value had."""
 # What a record and its batch take besides key, value and headers, and each header besides its texts.
 _RECORD_BYTES: Final = 128
 _HEADER_BYTES: Final = 10
+
+
+# What a dead letter may have that the broker refuses: the next one is tried each time, down to its place.
+STEPS: Final = (512 * 1024, 64 * 1024, 8 * 1024, 1024, 0)
+_PLACE: Final = frozenset(
+    {"__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset", SIZE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +41,46 @@ class DeadLetter:
     headers: tuple[Header, ...]
     reason: str
 
+    @property
+    def size(self) -> int:
+        """What it takes in its topic, at most."""
+        return _size(self.key, self.value) + _RECORD_BYTES + sum(map(_header_bytes, self.headers))
+
+    def within(self, most: int) -> "DeadLetter":
+        """The letter in so many bytes: whole, else without key, value and headers of its own, else its place.
+
+        A header says how large the record was.
+        """
+        if self.size <= most:
+            return self
+        ours = tuple(one for one in self.headers if one[0].startswith("__connect.") or one[0] == SIZE)
+        if not any(one[0] == SIZE for one in ours):
+            ours = (*ours, (SIZE, b"%d" % _size(self.key, self.value)))
+        emptied = replace(self, key=None, value=b"", headers=ours)
+        if emptied.size <= most:
+            return emptied
+        return replace(emptied, headers=tuple(one for one in ours if one[0] in _PLACE))
+
 
 class DeadLetters:
     """Makes them, and logs one line now and then, if that is wanted; never content.
 
-    One that would have more than `max_bytes` comes without key, value and headers of its own, and with its
-    size.
+    A record that comes back as this sink's own dead letter gets no other one.
+
+    One that would have more than `max_bytes`, or than its topic takes where `limit_of` knows that, comes
+    without key, value and headers of its own, and with its size.
     """
 
-    def __init__(self, name: str, slot: int, errors: ErrorSettings, *, max_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        slot: int,
+        errors: ErrorSettings,
+        *,
+        max_bytes: int,
+        limit_of: Callable[[str], int | None] = lambda _topic: None,
+    ) -> None:
+        self._limit_of = limit_of
         self._name = name
         self._slot = slot
         self._max_bytes = max_bytes
@@ -56,26 +98,29 @@ class DeadLetters:
             return None
         row = int(np.searchsorted(records.offsets, offset))
         headers: list[Header] = list(records.headers[row]) if records.headers is not None else []
+        if (_CONNECTOR, self._name.encode()) in headers:
+            # It is a dead letter already, by way of another sink: two that read each other's would never end.
+            return None
         headers += [
             ("__connect.errors.topic", records.topic.encode()),
             ("__connect.errors.partition", b"%d" % records.partition),
             ("__connect.errors.offset", b"%d" % offset),
-            ("__connect.errors.connector.name", self._name.encode()),
+            (_CONNECTOR, self._name.encode()),
             ("__connect.errors.task.id", b"%d" % self._slot),
             ("__connect.errors.stage", b"VALUE_CONVERTER"),
             ("__connect.errors.exception.class.name", fault.reason.encode()),
             ("__connect.errors.exception.message", fault.message.encode()),
         ]
-        key, value = records.keys.get(row), records.values.get(row)
-        size = len(key or b"") + len(value or b"")
-        if size + _RECORD_BYTES + sum(map(_header_bytes, headers)) > self._max_bytes:
-            # With what stands beside it a record may be larger than any topic takes.
-            key, value = None, b""
-            headers = [one for one in headers if one[0].startswith("__connect.")]
-            headers.append(("headrace.size", b"%d" % size))
-        return DeadLetter(
-            topic=self._topic, key=key, value=value, headers=tuple(headers), reason=fault.reason
+        letter = DeadLetter(
+            topic=self._topic,
+            key=records.keys.get(row),
+            value=records.values.get(row),
+            headers=tuple(headers),
+            reason=fault.reason,
         )
+        # With what stands beside it a record may be larger than any topic takes.
+        limit = self._limit_of(self._topic)
+        return letter.within(self._max_bytes if limit is None else min(limit, self._max_bytes))
 
     def _note(self, records: KafkaRecords, offset: int, fault: RecordFault) -> None:
         now = time.monotonic()
@@ -98,3 +143,7 @@ class DeadLetters:
 def _header_bytes(header: Header) -> int:
     name, value = header
     return len(name) + len(value or b"") + _HEADER_BYTES
+
+
+def _size(key: bytes | None, value: bytes | None) -> int:
+    return len(key or b"") + len(value or b"")

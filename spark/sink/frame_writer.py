@@ -1,5 +1,6 @@
-"""Rows of a frame of Spark into objects, in a task of somebody else's query: at least once.
+"""Rows of a frame of Spark into objects, in a task of somebody else's query.
 
+At least once by `write_rows`; the data source's writer completes the objects when their batch is committed.
 The rows of a topic-partition come in the order of their offsets. The same rows make the same names, so that a
 batch that Spark repeats puts the same objects again.
 """
@@ -15,7 +16,7 @@ import pyarrow as pa
 from ingest.clock import wall_ms
 from ingest.columns import NULL_LENGTH, Column
 from ingest.errors import FrameRefused, HeadraceError
-from ingest.model.sink_entries import TopicPartition
+from ingest.model.sink_entries import SealedObject, TopicPartition
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings.sink_settings import SinkSettings
 from spark.kafka_records import Headers, KafkaRecords
@@ -69,13 +70,18 @@ def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) ->
 
 
 class FrameWriter:
-    """Takes the records of one topic-partition after the other."""
+    """Takes the records of one topic-partition after the other.
 
-    def __init__(self, settings: SinkTaskSettings) -> None:
+    `is_direct`: objects are visible as soon as they are written; else all of their parts are sent, and
+    whoever has `sealed` can complete them.
+    """
+
+    def __init__(self, settings: SinkTaskSettings, *, is_direct: bool = True) -> None:
         sink = _closing(settings.sink)
         settings = replace(settings, sink=sink)
         self.records = 0
         self.objects = 0
+        self.sealed: list[SealedObject] = []
         self._settings = settings
         self._began_ms = wall_ms()
         self._uploads = SlotUploads(
@@ -84,7 +90,7 @@ class FrameWriter:
             max_bytes=sink.buffer.max_bytes,
             directory=sink.buffer.directory,
             threads=sink.upload.connections,
-            is_direct=True,
+            is_direct=is_direct,
         )
         self._recurring = RecurringNames()
         self._tools = RoutedTools(
@@ -168,6 +174,8 @@ class FrameWriter:
         work.committed(transaction)
         self.records += sum(one.records for one in transaction.objects)
         self.objects += len(transaction.objects)
+        if not self._uploads.is_direct:
+            self.sealed += transaction.objects
 
     def _produce(self, letters: Sequence[DeadLetter]) -> None:
         if not letters:

@@ -1,12 +1,13 @@
 """What the objects of a sink consist of: one upload of the values, or of keys and headers beside it too."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ingest.settings.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
 from spark.converted_records import ConvertedRecords
+from spark.converters.inferred_column import schema_of_kind
 from spark.formats.encoding import (
     RowSchema,
     extension,
@@ -17,6 +18,7 @@ from spark.formats.encoding import (
     side_output,
 )
 from spark.formats.encoding.encoder import ObjectEncoder
+from spark.formats.encoding.learning_encoder import LearningEncoder
 from spark.sink.grouping import Grouping, GroupRows, Groups
 from spark.sink.names import ObjectNames
 
@@ -47,7 +49,7 @@ class ObjectShape:
     def encoder(self, role: str, schema: RowSchema) -> ObjectEncoder:
         """The encoder of the upload of this role."""
         if role == MAIN:
-            return new_encoder(self._output, schema)
+            return _main_encoder(self._output, schema)
         side = SideRole(role)
         return new_side_encoder(self._sides[side], side, schema, header=self._header)
 
@@ -58,6 +60,17 @@ class ObjectShape:
         return (
             f"{name.removesuffix(extension(self._output))}{_side_ending(self._sides[SideRole(role)], role)}"
         )
+
+
+def _main_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    value = schema.value
+    if value is None or value.schema is None or not value.schema.is_inferred:
+        return new_encoder(output, schema)
+
+    def make(kind: Any) -> ObjectEncoder:
+        return new_encoder(output, replace(schema, value=replace(value, schema=schema_of_kind(kind))))
+
+    return LearningEncoder(make, value.schema.kind)
 
 
 class ObjectShapes:

@@ -2,11 +2,12 @@
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from spark.converted_records import ConvertedRecords
-from spark.formats.encoding import RowSchema
 from spark.kafka_records import NO_TIMESTAMP
 from spark.s3.completion import Completion
+from spark.sink.object_columns import ObjectColumns
 from spark.sink.object_parts import ObjectParts, SealedParts
 from spark.sink.rotation import OpenFacts
 
@@ -21,7 +22,7 @@ class OpenGroup:
     group: str
     id: str
     object: ObjectParts
-    schema: RowSchema
+    columns: ObjectColumns
     opened_ms: int
     first_offset: int
     batch_offset: int
@@ -43,8 +44,9 @@ class OpenGroup:
             age_from_ms=self.age_from_ms,
         )
 
-    def add(self, records: ConvertedRecords) -> None:
-        """Take these, which come after those that it has."""
+    def add(self, records: ConvertedRecords, kind: Any = None) -> None:
+        """Take these, which come after those that it has; `kind` is what its columns are with them."""
+        self.columns.grow(kind)
         self.object.add(records)
         times = records.records.timestamps_ms
         least, greatest = int(times.min()), int(times.max())

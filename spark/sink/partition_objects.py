@@ -2,20 +2,22 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 import structlog
 
 from ingest.clock import wall_ms
 from ingest.columns import Numbers
 from ingest.model.sink_protocol import PartitionGrant
 from ingest.settings.sink_settings import AgeFrom, RotateTogether
-from spark.converted_records import ConvertedRecords
-from spark.converters.single_runs import single_runs
-from spark.formats.encoding import NewObject, Projected, Refused, RowSchema, next_schema
-from spark.formats.encoding.row_fit import is_projection_unfit, unfit_value
+from spark.converted_records import ConvertedRecords, InferredValues
+from spark.formats.encoding import NewObject, Refused, RowSchema
+from spark.formats.encoding.learning_encoder import LearningEncoder
 from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
 from spark.sink.closed_objects import ClosedObjects
+from spark.sink.object_columns import ObjectColumns
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.object_parts import ObjectParts
 from spark.sink.open_group import OpenGroup
@@ -30,6 +32,22 @@ Refuse = Callable[[ConvertedRecords, str, str], bool]
 
 
 _NO_END: Final = 2**63 - 1
+
+
+class _Added(NamedTuple):
+    """How many records are dealt with, and whether that is all of them in one object."""
+
+    rows: int
+    is_all: bool
+
+
+class _Sifted(NamedTuple):
+    """The rows that a group's object takes, those that it refuses, and the offset that closes it."""
+
+    rows: WaitingRows
+    refused: Sequence[tuple[int, Refused]]
+    all: WaitingRows
+    end: int | None
 
 
 class PartitionObjects:
@@ -48,7 +66,7 @@ class PartitionObjects:
         self._together = tools.settings.sink.rotation.together
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
-        self._refused_offset = _NO_END
+        self._known: dict[str, Any] = {}
         # No open object closes by time before this; some of those that would may be closed already.
         self._due_ms: int | None = None
 
@@ -82,17 +100,30 @@ class PartitionObjects:
         for group, part in parts:
             self._write_alone(group, part, now_ms)
 
+    def learned(self, run: ConvertedRecords) -> ConvertedRecords:
+        """The run, with what is known of the values of this partition so far: objects begin with it.
+
+        Runs come here in the order of their offsets.
+        """
+        values = run.value
+        if not isinstance(values, InferredValues):
+            return run
+        topic = run.records.topic
+        values, self._known[topic] = values.learned(self._known.get(topic, pa.null()))
+        return replace(run, value=values)
+
     def _write_alone(self, group: str, part: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
         while len(part):
             one = self._open.get(group)
             limit = rotation.limit(None if one is None else one.facts(), self._times(part, now_ms))
             if limit.rows:
-                if not self._append(group, part.slice(0, limit.rows), now_ms):
+                added = self._append(group, part.slice(0, limit.rows), now_ms)
+                if added is None:
                     return
-                part = part.slice(limit.rows, len(part))
-                if one is not None and self._open.get(group) is not one:
-                    # Another schema has closed the object that the limit was of.
+                part = part.slice(added.rows, len(part))
+                if not added.is_all:
+                    # The limit was that of an object which is closed, or counted a record that is in none.
                     continue
             if limit.reason is not None and group in self._open:
                 self._close(group, limit.reason)
@@ -107,64 +138,87 @@ class PartitionObjects:
                 self._batch = OpenBatch()
             opened = {group: one.facts() for group, one in self._open.items()}
             facts = BatchFacts(open=opened, batch=self._batch)
-            cut = self._tools.batches.cut(waiting, facts, self._schema_breaks(waiting))
-            halves = [rows.split(_NO_END if cut is None else cut.offset) for rows in waiting]
-            if not self._write_below([below for below, _ in halves if len(below.part)], now_ms):
+            sifted = [self._sifted(rows) for rows in waiting]
+            fitting = [each.rows for each in sifted if len(each.rows.part)]
+            breaks = [each.end for each in sifted if each.end is not None]
+            cut = self._tools.batches.cut(fitting, facts, breaks) if fitting else None
+            end = _NO_END if cut is None else cut.offset
+            stop = self._refuse_below(end, sifted)
+            below = [rows.split(end if stop is None else stop)[0] for rows in fitting]
+            self._write_below([rows for rows in below if len(rows.part)], now_ms)
+            if stop is not None:
                 return
-            waiting = [rest for _, rest in halves if len(rest.part)]
+            rest = [rows.split(end)[1] for rows in waiting]
+            waiting = [rows for rows in rest if len(rows.part)]
             if cut is not None:
                 self._close_batch(cut.reason, now_ms)
         if (reason := self._batch_due(now_ms)) is not None:
             self._close_batch(reason, now_ms)
 
-    def _write_below(self, waiting: Sequence[WaitingRows], now_ms: int) -> bool:
-        """Write all of these, or what lies below a record that ends it: False then."""
-        end = _NO_END
+    def _write_below(self, waiting: Sequence[WaitingRows], now_ms: int) -> None:
         if waiting:
             self._batch.add(waiting)
         for rows in waiting:
-            part = rows.split(end)[0].part
-            if len(part) and not self._append(rows.group, part, now_ms):
-                end = self._refused_offset
-        return end == _NO_END
+            part = rows.part
+            while len(part) and (added := self._append(rows.group, part, now_ms)) is not None:
+                part = part.slice(added.rows, len(part))
 
-    def _schema_breaks(self, waiting: Sequence[WaitingRows]) -> list[int]:
-        """The first records of groups whose open objects do not take their schema."""
+    def _sifted(self, waiting: WaitingRows) -> "_Sifted":
+        """The rows without those that the group's object refuses, up to the first that it does not take."""
+        one, part = self._open.get(waiting.group), waiting.part
+        shape = self._naming.shape(waiting.group)
         output = self._tools.settings.sink.output
-        return [
-            part.records.first_offset
-            for group, part, _ in waiting
-            if (one := self._open.get(group)) is not None
-            and isinstance(
-                next_schema(output, one.schema, self._naming.shape(group).schema_of(part)), NewObject
-            )
+        columns = ObjectColumns(output, shape.schema_of(part)) if one is None else one.columns.copy()
+        refused: list[tuple[int, Refused]] = []
+        row = records = 0
+        while row < len(part):
+            rest = part.slice(row, len(part))
+            taken = columns.taken(rest, shape.schema_of(rest), ahead=records)
+            columns.widen(taken.kind)
+            row, records = row + taken.rows, records + taken.rows
+            if isinstance(taken.change, NewObject):
+                end = int(waiting.offsets[row])
+                return _Sifted(waiting.without([row for row, _ in refused]), refused, waiting, end)
+            if taken.change is not None:
+                refused.append((row, taken.change))
+                row += 1
+        return _Sifted(waiting.without([row for row, _ in refused]), refused, waiting, None)
+
+    def _refuse_below(self, end: int, sifted: Sequence["_Sifted"]) -> int | None:
+        """Refuse the records below `end` that no object takes; the offset of one that ends writing."""
+        found = [
+            (int(each.all.offsets[row]), each.all.part.slice(row, row + 1), change)
+            for each in sifted
+            for row, change in each.refused
         ]
+        for offset, part, change in sorted(found, key=lambda one: one[0]):
+            if offset < end and not self._refuse(part, change.reason, change.message):
+                return offset
+        return None
 
     def _times(self, part: ConvertedRecords, now_ms: int) -> Numbers:
         return self._tools.batches.times(part, self._tools.shapes.values.names, now_ms)
 
-    def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> bool:
-        """Add records of one schema to the group's object, or to a new one where the schema asks for it."""
-        output = self._tools.settings.sink.output
+    def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> "_Added | None":
+        """Add records to the group's object, or to a new one; None when nothing more is to be written.
+
+        Behind a record that no object takes, or with which the object closes, some may be left.
+        """
         schema = self._naming.shape(group).schema_of(part)
         one = self._open.get(group)
-        if one is not None:
-            change = next_schema(output, one.schema, schema)
-            if isinstance(change, Projected) and is_projection_unfit(output, one.schema, part):
-                change = Refused(*unfit_value(output))
-            if isinstance(change, Refused):
-                if len(part) == 1:
-                    self._refused_offset = part.records.first_offset
-                    return self._refuse(part, change.reason, change.message)
-                # One record after the other, so that only those that conflict are refused.
-                return all(self._append(group, single, now_ms) for single in single_runs(part))
-            if isinstance(change, NewObject):
-                self._close_with(group, RotateReason.SCHEMA, now_ms)
-                one = None
         if one is None:
             one = self._open[group] = self._new_object(group, part, schema, now_ms)
-        one.add(part)
-        return True
+        taken = one.columns.taken(part, schema)
+        if taken.rows:
+            one.add(part.slice(0, taken.rows), taken.kind)
+        if isinstance(taken.change, Refused):
+            refused = part.slice(taken.rows, taken.rows + 1)
+            if not self._refuse(refused, taken.change.reason, taken.change.message):
+                return None
+            return _Added(taken.rows + 1, is_all=False)
+        if taken.change is not None:
+            self._close_with(group, RotateReason.SCHEMA, now_ms)
+        return _Added(taken.rows, is_all=taken.rows == len(part))
 
     def _new_object(self, group: str, part: ConvertedRecords, schema: RowSchema, now_ms: int) -> OpenGroup:
         tools, first = self._tools, part.records.first_offset
@@ -179,22 +233,24 @@ class PartitionObjects:
                 opened_ms=now_ms,
                 first_time_ms=int(part.records.timestamps_ms[0]),
             )
+        encoders = {role: shape.encoder(role, schema) for role in shape.roles}
         objects = tuple(
             tools.uploads.open(
-                shape.encoder(role, schema),
+                encoder,
                 object_id=object_id,
                 bucket=tools.settings.s3.bucket,
                 key=None if name is None else shape.key(role, name),
                 tags=dict(tools.settings.sink.upload.tags),
             )
-            for role in shape.roles
+            for role, encoder in encoders.items()
         )
+        learning = next((each for each in encoders.values() if isinstance(each, LearningEncoder)), None)
         self._offsets.open(object_id, group, first)
         opened = OpenGroup(
             group=group,
             id=object_id,
             object=ObjectParts(shape, objects),
-            schema=schema,
+            columns=ObjectColumns(tools.settings.sink.output, schema, learning),
             opened_ms=now_ms,
             first_offset=first,
             batch_offset=batch_offset,
@@ -255,10 +311,14 @@ class PartitionObjects:
         oldest = min(self._open, key=lambda group: self._open[group].opened_ms)
         self._close_with(oldest, RotateReason.OPEN_OBJECTS, wall_ms())
 
-    def close_all(self) -> None:
-        """Close every open object for a stop, unless that is to leave them unwritten."""
-        for group in list(self._open) if self._tools.settings.sink.rotation.on_stop else ():
-            self._close(group, RotateReason.STOP)
+    def close_all(self, *, at_any_rate: bool = False) -> None:
+        """Close every open object for a stop, unless that is to leave them unwritten.
+
+        `at_any_rate`: what they hold can never be read again.
+        """
+        if at_any_rate or self._tools.settings.sink.rotation.on_stop:
+            for group in list(self._open):
+                self._close(group, RotateReason.STOP)
 
     def _batch_due(self, now_ms: int) -> RotateReason | None:
         """Why all that is open closes now: for any of them, or for what they have in all."""
@@ -296,5 +356,6 @@ class PartitionObjects:
             self._tools.recurring.release(one.id)
             one.object.abandon()
         self._batch = OpenBatch()
+        self._known.clear()
         self._open.clear()
         self.closed.clear()

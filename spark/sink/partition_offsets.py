@@ -21,6 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_ENTRIES: Final = 10_000
 """Above so many entries over its offset a partition closes the open object that holds the offset back."""
+_LETTERS_A_GROUP: Final = 3
 
 
 @dataclass(slots=True)
@@ -150,9 +151,14 @@ class PartitionOffsets:
 
     @property
     def entries(self) -> int:
-        """How many groups have an entry above the committed offset: what a slot that takes over must know."""
+        """How much lies above the committed offset that a slot that takes over must know.
+
+        Groups that have an entry there, and dead letters, which the checkpoint lists: it has to fit into one
+        record of the ledger, so that a few of them count as one group.
+        """
         # Those that the offset has passed are removed with each commit.
-        return sum(map(len, self._done.values()))
+        letters = len(self._dead_letters) + len(self._new_dead_letters)
+        return sum(map(len, self._done.values())) + letters // _LETTERS_A_GROUP
 
     # -- committing ------------------------------------------------------------------------------------------
 

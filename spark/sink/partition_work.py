@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -9,15 +10,18 @@ from ingest.columns import Numbers
 from ingest.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
 from ingest.model.sink_protocol import ObjectTimes, PartitionGrant
 from ingest.settings.choices import Tolerance
-from spark.converted_records import ConvertedRecords, RecordFault
+from spark.converted_records import Conversion, ConvertedRecords, RecordFault
 from spark.formats.encoding import with_texts
 from spark.kafka_records import KafkaRecords
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
+from spark.sink.isolation import REASON, Isolation
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from spark.sink.routed_groups import routed_group
 from spark.sink.slot_tools import SlotTools
+
+_NOTHING: Final = Conversion(runs=(), faults=(), ignored=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ class PartitionWork:
         self._letters: dict[int, DeadLetter | None] = {}
         self._adding: KafkaRecords | None = None
         self._has_written_beyond_stop = False
+        self.isolation: Final = Isolation()
+        """What makes our own code fail here."""
         self.objects = PartitionObjects(grant, tools, self._offsets, self._refuse)
 
     @property
@@ -83,6 +89,8 @@ class PartitionWork:
         """Why the partition has to be read again from its checkpoint; None where it has not."""
         if self._has_written_beyond_stop:
             return "it stops at a record behind which others are written already"
+        if self.isolation.broken is not None:
+            return f"Headrace itself fails ({self.isolation.broken}), which is a defect of it: report it"
         for one in self.objects.uncommitted():
             if one.object.failure is not None:
                 return str(one.object.failure)
@@ -97,9 +105,11 @@ class PartitionWork:
         """
         wanted = self._unread(records)
         if len(wanted):
-            conversion = self._tools.converter.convert(wanted)
-            groups = [(run, self._tools.shapes.split(run)) for run in conversion.runs]
-            faults = [*conversion.faults, *(fault for _, found in groups for fault in found.faults)]
+            sound, apart = self.isolation.set_apart(wanted)
+            conversion = self._tools.converter.convert(sound) if len(sound) else _NOTHING
+            runs = [self.objects.learned(run) for run in conversion.runs]
+            groups = [(run, self._tools.shapes.split(run)) for run in runs]
+            faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
             self._adding = wanted
             self._settle(faults)
             # A record that no object takes stops the partition; what stands before it is written anyway.
@@ -113,10 +123,12 @@ class PartitionWork:
             end = min(end, self.stop.offset)
         if end > self._offsets.position:
             self._offsets.advance(end)
+        self.isolation.passed(end)
 
     def read_to(self, position: int) -> None:
         """Nothing below this is left to come: behind the last record there may be markers of transactions."""
-        if self.stop is None and position > self._offsets.position:
+        is_written = self.stop is None and self.isolation.broken is None
+        if is_written and position > self._offsets.position:
             self._offsets.advance(position)
 
     def _unread(self, records: KafkaRecords) -> KafkaRecords:
@@ -188,6 +200,14 @@ class PartitionWork:
             self._offsets.add_dead_letter(fault.offset)
         return True
 
+    def stop_at_letter(self, why: str) -> None:
+        """Stop at the first record whose dead letter no topic takes."""
+        self._stop_at(min(self._letters), "dead_letter_refused", why)
+
+    def give_up(self, why: str) -> None:
+        """Stop where reading would begin again: objects of what follows cannot be made."""
+        self._stop_at(self._offsets.committed_offset, REASON, why)
+
     def _stop_at(self, offset: int, reason: str, message: str) -> None:
         if self.stop is None or offset < self.stop.offset:
             self.stop = Stop(offset=offset, reason=reason, message=message)
@@ -197,6 +217,9 @@ class PartitionWork:
 
     def transaction(self, now_ms: int) -> Transaction | None:
         """What may be committed now; None where that is nothing."""
+        if self.isolation.broken is not None:
+            # Objects may hold records that no position is behind.
+            return None
         self.objects.closed.note_sealed(now_ms)
         commit = self._offsets.commit()
         if not self._offsets.is_news(commit):
@@ -224,3 +247,4 @@ class PartitionWork:
         self._letters.clear()
         self._offsets.abandon()
         self._has_written_beyond_stop = False
+        self.isolation.begin_again()

@@ -1,38 +1,43 @@
 """One batch of a slot of the sink: its partitions are read until it is asked to end, or cannot go on."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Final
 
 import structlog
 
 from ingest.clock import wall_ms
-from ingest.errors import AccessDenied, Fenced, HeadraceError, SourceUnavailable
+from ingest.errors import Fenced, HeadraceError
 from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.model.sink_entries import ObjectState, SealedObject, TopicPartition
 from ingest.model.sink_protocol import (
     PartitionGrant,
+    PartitionReleased,
     PartitionStopped,
     SinkBatch,
     SinkCompleted,
     SinkProgress,
 )
 from ingest.model.slot_protocol import BatchOutcome, Finished
+from ingest.repeats import LEAST, Repeats
 from spark.consumer.partition_reader import PartitionReader
-from spark.consumer.reader_events import LostOffsets, PartitionFault
+from spark.consumer.reader_events import FaultReason, LostOffsets, PartitionFault
 from spark.formats.stored_content import has_content
 from spark.kafka_records import KafkaRecords
 from spark.producer import SlotRevoked, TransactionalProducer
+from spark.producer.topic_limits import topic_limits
 from spark.s3.completion import Completion, CompletionState
 from spark.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
+from spark.sink.record_feed import RecordFeed, safely
 from spark.sink.recurring_names import RecurringNames
 from spark.sink.routed_tools import RoutedTools
-from spark.sink.sink_transaction import SinkTransactions
+from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.task_settings import SinkTaskSettings, can_group_by
+from spark.sink.task_settings import SinkTaskSettings, can_group_by, for_topic, grouping_changed
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
@@ -92,7 +97,11 @@ class SinkRun:
             settings=settings,
             uploads=self._uploads,
             dead_letters=DeadLetters(
-                settings.name, batch.slot, settings.errors, max_bytes=settings.kafka.message_max_bytes
+                settings.name,
+                batch.slot,
+                settings.errors,
+                max_bytes=settings.kafka.message_max_bytes,
+                limit_of=topic_limits(settings.kafka).of,
             ),
             recurring=self._recurring,
         )
@@ -100,12 +109,14 @@ class SinkRun:
             grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
             for grant in batch.partitions
         }
+        self._feed = RecordFeed(self._work, self._reader)
+        self._read_again = Repeats(fix="It is read again from there until that is mended.")
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
+        self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
         self._lost: list[tuple[str, int, int, int]] = []
         self._progress_at = 0.0
         self._quiet_commit_at = time.monotonic()
-        self._problems: dict[str, str] = {}
         self._fetch_records = _FETCH_RECORDS
 
     def run(self) -> Finished:
@@ -144,9 +155,7 @@ class SinkRun:
         work.stop = Stop(
             offset=grant.offset,
             reason="grouping_changed",
-            message="objects were open when converters or transforms were changed, and what is archived is "
-            "known by the old ones only: set them back, stop the sink once, which closes all objects, and "
-            "change them then",
+            message=grouping_changed(for_topic(self._settings, grant.topic).sink, behind=grant.highest + 1),
         )
         self._note_stop(work)
         self._reader.pause([work.partition])
@@ -162,32 +171,27 @@ class SinkRun:
         else:
             self._fetch(seconds)
         now_ms = wall_ms()
+        self._feed.retry(now_ms)
         for work in self._work.values():
-            work.objects.close_due(now_ms)
+            self._note_stop(work)
+            safely(work, partial(work.objects.close_due, now_ms))
         self._close_oldest()
         self._uploads.balance()
         self._commit(now_ms)
         self._collect()
         self._rewind_failed()
+        self._release_gone()
         self._report()
 
     def _fetch(self, seconds: float) -> None:
-        try:
-            for records in self._reader.poll(self._fetch_records, self._patience(seconds)):
-                self._measure(records)
-                work = self._work[TopicPartition(records.topic, records.partition)]
-                work.add(records, wall_ms())
-                self._note_stop(work)
-                if work.is_at_stop:
-                    self._reader.pause([work.partition])
-        except (SourceUnavailable, AccessDenied) as error:
-            # The schema registry is away, or refuses us: what was fetched is read again from the checkpoint.
-            self._problems["converter"] = str(error)
-            self._rewind(self._work.values())
-            self._uploads.wait(1.0)
-        else:
-            self._problems.pop("converter", None)
-            for partition, position in self._reader.positions().items():
+        for records in self._reader.poll(self._fetch_records, self._patience(seconds)):
+            self._measure(records)
+            self._feed.add(records, wall_ms())
+            work = self._work[TopicPartition(records.topic, records.partition)]
+            if work.is_at_stop:
+                self._reader.pause([work.partition])
+        for partition, position in self._reader.positions().items():
+            if partition in self._work and not self._feed.is_waiting(partition):
                 self._work[partition].read_to(position)
         for event in self._reader.drain_events():
             self._on_event(event)
@@ -211,6 +215,9 @@ class SinkRun:
         if isinstance(event, LostOffsets):
             self._lost.append((event.topic, event.partition, event.first, event.end))
             return
+        if event.reason is FaultReason.TOPIC_DELETED:
+            self._gone.add(partition)
+            return
         work = self._work[partition]
         work.stop = Stop(offset=event.offset, reason=event.reason, message=event.message)
         self._note_stop(work)
@@ -232,15 +239,19 @@ class SinkRun:
 
     def _close_oldest(self) -> None:
         """Close what is open for the longest time where more objects are open than may be."""
-        opened = sum(work.objects.open_count for work in self._work.values())
-        excess = opened - self._settings.sink.buffer.max_open_objects
+        excess = self._open_count() - self._settings.sink.buffer.max_open_objects
         while excess > 0:
             oldest = min(
                 (work for work in self._work.values() if work.objects.oldest_open_ms is not None),
                 key=lambda work: work.objects.oldest_open_ms or 0,
             )
-            oldest.objects.close_oldest()
-            excess -= 1
+            opened = self._open_count()
+            safely(oldest, oldest.objects.close_oldest)
+            # Where objects close together, one takes others along; one that fails is given up soon.
+            excess -= max(opened - self._open_count(), 1)
+
+    def _open_count(self) -> int:
+        return sum(work.objects.open_count for work in self._work.values())
 
     # -- what is committed, and completed --------------------------------------------------------------------
 
@@ -250,7 +261,7 @@ class SinkRun:
         commits: list[tuple[PartitionWork, Transaction]] = []
         objects = 0
         for work in self._work.values():
-            commit = work.transaction(now_ms)
+            commit = safely(work, partial(work.transaction, now_ms))
             if commit is None or not (commit.is_urgent or quiet):
                 continue
             commits.append((work, commit))
@@ -260,27 +271,43 @@ class SinkRun:
         if not commits:
             return
         self._quiet_commit_at = time.monotonic()
-        report = self._transactions.commit(
-            [one for _, commit in commits for one in commit.objects],
-            [commit.checkpoint for _, commit in commits],
-            [letter for _, commit in commits for letter in commit.dead_letters],
-        )
+        try:
+            report = self._transactions.commit(
+                [one for _, commit in commits for one in commit.objects],
+                [commit.checkpoint for _, commit in commits],
+                [letter for _, commit in commits for letter in commit.dead_letters],
+            )
+        except DeadLettersRefused as error:
+            self._stop_at_letters([work for work, commit in commits if commit.dead_letters], error)
+            return
+        self._gone |= self._transactions.gone
         for _, commit in commits:
             report.times.update(commit.times)
         for work, commit in commits:
             work.committed(commit)
+            self._read_again.over(str(work.partition))
             for one in commit.objects:
                 if one.state is ObjectState.PENDING:
                     self._completing[one.id] = one, self._uploads.complete(one)
         self._link.send(report)
 
+    def _stop_at_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
+        """Stop these partitions at their first bad records, for which there is no place; others go on."""
+        for work in works:
+            work.stop_at_letter(str(error))
+            self._note_stop(work)
+        self._rewind(works)
+
     def _collect(self) -> None:
-        """Tell the leader of uploads that are completed, or that cannot be."""
+        """Tell the leader of uploads that are completed, or that cannot be; take what it tells of others."""
+        for object_id in self._link.ended_objects():
+            self._recurring.release(object_id)
         done = [object_id for object_id, (_, future) in self._completing.items() if future.done()]
         if not done:
             return
         completed: list[str] = []
         quarantined: list[tuple[str, str]] = []
+        left: list[str] = []
         for object_id in done:
             _, future = self._completing.pop(object_id)
             try:
@@ -293,22 +320,64 @@ class SinkRun:
             elif state in (CompletionState.NAME_TAKEN, CompletionState.SUPERSEDED):
                 quarantined.append((object_id, "name_taken"))
                 self._recurring.release(object_id)
-            # What is not proven stays pending in the ledger: the leader completes it.
+            else:
+                # It keeps its name until the leader has brought it to its end.
+                left.append(object_id)
         self._link.send(
-            SinkCompleted(batch=self._batch.number, ids=tuple(completed), quarantined=tuple(quarantined))
+            SinkCompleted(
+                batch=self._batch.number,
+                ids=tuple(completed),
+                quarantined=tuple(quarantined),
+                left=tuple(left),
+            )
         )
+
+    # -- topics that are gone --------------------------------------------------------------------------------
+
+    def _release_gone(self) -> None:
+        """Write what was read of topics that are gone, and give their partitions up; the others go on."""
+        released = False
+        for partition in sorted(self._gone):
+            work = self._work.get(partition)
+            if work is None:
+                self._gone.discard(partition)
+                continue
+            # It is never read again, so what is open does not wait for anything else.
+            safely(work, partial(work.objects.close_all, at_any_rate=True))
+            if work.failure() is None and any(True for _ in work.objects.uncommitted()):
+                continue
+            if work.failure() is None and safely(work, partial(work.transaction, wall_ms())) is not None:
+                # Offsets that moved without an object.
+                self._quiet_commit_at = 0.0
+                continue
+            self._link.send(
+                PartitionReleased(
+                    batch=self._batch.number, topic=partition.topic, partition=partition.partition
+                )
+            )
+            work.abandon()
+            del self._work[partition]
+            self._gone.discard(partition)
+            released = True
+        if released:
+            self._rewind(())
 
     # -- starting over ---------------------------------------------------------------------------------------
 
     def _rewind_failed(self) -> None:
         failed = [work for work in self._work.values() if work.failure() is not None]
         for work in failed:
+            why = work.failure() or ""
             _log.warning(
                 "partition_read_again",
                 partition=str(work.partition),
                 offset=work.committed_offset,
-                reason=work.failure(),
+                reason=why,
             )
+            times = self._read_again.failed(str(work.partition), f"offset {work.committed_offset}", why)
+            if times >= LEAST and work.isolation.is_at_no_record:
+                work.give_up(why)
+                self._note_stop(work)
         if failed:
             self._rewind(failed)
 
@@ -316,6 +385,7 @@ class SinkRun:
         """Give up what of these is not committed, and read them again from their checkpoints."""
         for work in works:
             work.abandon()
+        self._feed.forget()
         self._reader.assign({one.partition: one.position for one in self._work.values()})
         self._reader.pause(one.partition for one in self._work.values() if one.is_at_stop)
 
@@ -324,7 +394,7 @@ class SinkRun:
     def _end(self) -> None:
         """Close, commit and complete everything that is open."""
         for work in self._work.values():
-            work.objects.close_all()
+            safely(work, work.objects.close_all)
         while self._completing or any(work.objects.closed for work in self._work.values()):
             self._link.beat()
             if self._link.is_void():
@@ -366,7 +436,13 @@ class SinkRun:
         self._link.send(
             SinkProgress(
                 batch=self._batch.number,
-                positions=dict(self._reader.positions()),
+                positions={
+                    partition: self._work[partition].position
+                    if self._feed.is_waiting(partition)
+                    else position
+                    for partition, position in self._reader.positions().items()
+                    if partition in self._work
+                },
                 ends=dict(self._reader.high_watermarks()),
                 open_objects=sum(work.objects.open_count for work in works),
                 pending_objects=len(self._completing) + sum(len(work.objects.closed) for work in works),
@@ -375,7 +451,12 @@ class SinkRun:
                 oldest_open_ms=min(
                     (one for work in works if (one := work.objects.oldest_open_ms) is not None), default=None
                 ),
-                problems={**self._reader.problems(), **self._uploads.problems(), **self._problems},
+                problems={
+                    **self._reader.problems(),
+                    **self._uploads.problems(),
+                    **self._feed.problems(),
+                    **self._read_again.problems(),
+                },
                 lost_offsets=lost,
             )
         )

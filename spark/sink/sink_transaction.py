@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
-from ingest.errors import Fenced, HeadraceError
+from ingest.errors import Fenced, HeadraceError, RecordRefused
 from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.kafka_errors import CommitUnknown
 from ingest.model.ledger_entry import encode_key
@@ -21,9 +21,10 @@ from ingest.model.sink_entries import (
     key_of,
     offset_mark,
 )
+from ingest.model.sink_entries import TopicPartition as SinkPartition
 from ingest.model.sink_protocol import SinkBatch, SinkCommitted
 from spark.producer import SlotRevoked, TransactionalProducer
-from spark.sink.dead_letters import DeadLetter
+from spark.sink.dead_letters import STEPS, DeadLetter
 from spark.sink.task_settings import SinkTaskSettings
 from spark.task.driver_connection import DriverConnection
 
@@ -32,6 +33,10 @@ _log = structlog.get_logger(__name__)
 # A refused or aborted transaction is made again so long, with everything that was to be in it.
 _REPEAT_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
+
+
+class DeadLettersRefused(HeadraceError):
+    """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt."""
 
 
 class SinkTransactions:
@@ -54,6 +59,10 @@ class SinkTransactions:
         self._link = link
         self._ledger_topic = settings.kafka.ledger_topic
         self._group = memberless_metadata(settings.sink.group_id)
+        # How many of STEPS the dead letter topic has asked for so far: it stays so for the batch.
+        self._steps = 0
+        self.gone: frozenset[SinkPartition] = frozenset()
+        """Partitions that Kafka did not have any more when the last transaction began."""
 
     def commit(
         self,
@@ -69,6 +78,11 @@ class SinkTransactions:
                 self._transact(objects, checkpoints, letters)
             except (SlotRevoked, CommitUnknown):
                 raise
+            except RecordRefused as error:
+                # The broker does not say which record it refuses.
+                if not letters or not self._may_repeat(error):
+                    raise
+                self._shorten(letters[0].topic, error)
             except HeadraceError as error:
                 if not self._may_repeat(error) or time.monotonic() > deadline:
                     raise
@@ -95,16 +109,42 @@ class SinkTransactions:
     ) -> None:
         producer = self._producer
         # Asked for each time: a standby's arrival raises the generation.
-        producer.begin(self._link.leader_group(self._batch.number))
-        producer.send_offsets([self._offset(one) for one in checkpoints], self._group)
+        answer = self._link.leader_group(self._batch.number)
+        self.gone = frozenset(answer.gone)
+        producer.begin(answer.group)
+        # Offsets of a topic that is gone would fail the transaction; where it ends is in the ledger.
+        offsets = [self._offset(one) for one in checkpoints if one.partition_of not in self.gone]
+        if offsets:
+            producer.send_offsets(offsets, self._group)
         for letter in letters:
-            producer.send_record(letter.topic, key=letter.key, value=letter.value, headers=letter.headers)
+            if self._steps:
+                short = letter.within(STEPS[self._steps - 1])
+                producer.send_alone(short.topic, key=short.key, value=short.value, headers=short.headers)
+            else:
+                producer.send_record(letter.topic, key=letter.key, value=letter.value, headers=letter.headers)
         # What is visible already (at least once) has nothing that could be left undone.
         pending = [one for one in objects if one.state is ObjectState.PENDING]
         entries: list[SinkEntry] = [*pending, *checkpoints]
         for entry in entries:
             producer.write_ledger(encode_key(key_of(entry)), encode_sink_entry(entry))
         producer.commit(())
+
+    def _shorten(self, topic: str, error: RecordRefused) -> None:
+        """Let dead letters be smaller from now on, one a request; DeadLettersRefused when none can be."""
+        if self._steps == len(STEPS):
+            raise DeadLettersRefused(
+                f"The dead letter topic {topic!r} takes no dead letter, not even one that says only which "
+                f"record it is of ({error}) Correct its max.message.bytes, its cleanup.policy or what the "
+                "brokers demand of its records, or set another errors.deadletterqueue.topic.name."
+            ) from error
+        self._steps += 1
+        _log.warning(
+            "dead_letters_shortened",
+            topic=topic,
+            max_bytes=STEPS[self._steps - 1],
+            error=str(error),
+            remedy="raise max.message.bytes of the dead letter topic",
+        )
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)

@@ -108,6 +108,19 @@ def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
     return all(earlier.options.get(name) == now.get(name) for name in readers)
 
 
+def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
+    """What to do about objects that were open when what reads records was changed.
+
+    Everything that is archived of the partition lies before the offset `behind`.
+    """
+    closing = "" if sink.rotation.on_stop else " and set rotate.on.stop=true"
+    return (
+        "objects were open when converters or transforms were changed, and what is archived is known by the "
+        f"old ones only: set them back{closing}, let the sink read this partition past offset {behind}, stop "
+        "it cleanly once, which closes all objects, and change them then"
+    )
+
+
 def grouping_hash(sink: SinkSettings) -> str:
     """16 hex digits that change when a record would come into another group."""
     meaning = msgspec.json.encode(grouping_options(sink), order="sorted")

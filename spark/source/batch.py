@@ -26,6 +26,7 @@ from ingest.model.positions import Position
 from ingest.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
 from ingest.settings.choices import Ordering, Tolerance
 from spark.producer import RecordTarget, SlotProducer, SlotRevoked
+from spark.producer.topic_limits import topic_limits
 from spark.reader import Prefetch
 from spark.rows import BadRow, RowBatch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
@@ -36,7 +37,7 @@ from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.source.transaction import SlotTransaction
 from spark.source.watchdog import Watchdog
-from spark.source.worker_cache import rate_limiter, s3_calls, topic_limits
+from spark.source.worker_cache import rate_limiter, s3_calls
 from spark.task.driver_connection import DriverConnection
 
 log = structlog.get_logger(__name__)

@@ -16,6 +16,7 @@ from spark.formats import DECODERS, SPLITTERS, DecodeOptions
 from spark.formats.archives import ArchiveDecoder
 from spark.formats.joined import JoinedDecoder, MergedTombstones, Part
 from spark.producer import RecordTarget
+from spark.producer.topic_limits import TopicLimits
 from spark.reader import S3Source
 from spark.records.constant import (
     PRODUCE_TIME,
@@ -26,7 +27,6 @@ from spark.records.constant import (
 )
 from spark.records.record_builder import RecordBuilder
 from spark.rows import RowBatch
-from spark.source.topic_limits import TopicLimits
 from spark.transforms.source_records import SourceRecords
 
 

@@ -28,7 +28,8 @@ class SourceWork:
     def warm(self) -> str | None:
         """See `SlotWork.warm`."""
         from ingest.errors import HeadraceError
-        from spark.source.worker_cache import s3_calls, topic_limits
+        from spark.producer.topic_limits import topic_limits
+        from spark.source.worker_cache import s3_calls
         from spark.task.slot_session import configure_worker_logs
 
         configure_worker_logs(self.settings.log.level)

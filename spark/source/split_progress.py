@@ -112,6 +112,7 @@ class SplitProgress:
             updated_ms=wall_ms(),
             sides=split.sides,
             tombstones=split.tombstones,
-            action=post_action if is_whole and is_owed(now.state, now.bad) else None,
+            action=post_action if is_whole and not split.is_kept and is_owed(now.state, now.bad) else None,
+            is_kept=split.is_kept,
         )
         return Checkpoint(key=key, entry=entry)

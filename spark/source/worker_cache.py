@@ -4,14 +4,13 @@ import functools
 from collections.abc import Callable
 from typing import Final
 
-from ingest.kafka.output_topics import OutputTopics
-from ingest.settings.settings import KafkaSettings, S3Settings
+from ingest.settings.settings import S3Settings
 from spark.producer import IdempotentProducer, SlotProducer, TransactionalProducer
 from spark.producer.producer_properties import DEFAULTS
+from spark.producer.topic_limits import topic_limits
 from spark.reader import RateLimiter
 from spark.s3 import S3Calls, new_s3_calls
 from spark.source.task_settings import TaskSettings
-from spark.source.topic_limits import TopicLimits
 
 # What stands before the records of a batch, which librdkafka does not count.
 _BATCH_HEAD_BYTES: Final = 128
@@ -27,12 +26,6 @@ def s3_calls(settings: S3Settings) -> S3Calls:
 def rate_limiter(bytes_per_second: float | None) -> RateLimiter:
     """The process's limit on reading."""
     return RateLimiter(bytes_per_second)
-
-
-@functools.cache
-def topic_limits(settings: KafkaSettings) -> TopicLimits:
-    """What the process knows of the topics' limits."""
-    return TopicLimits(OutputTopics(settings.client("admin")))
 
 
 def new_slot_producer(settings: TaskSettings, slot: int, is_void: Callable[[], bool]) -> SlotProducer:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final, TypeVar
 
-from ingest.model.sink_protocol import GroupWanted, LeaderGroup, SinkBatch
+from ingest.model.sink_protocol import GroupWanted, LeaderGroup, ObjectsEnded, SinkBatch
 from ingest.model.slot_protocol import Batch, End, Welcome, Working
 from ingest.threads import start_thread
 from spark.producer import SlotRevoked
@@ -40,6 +40,7 @@ class DriverConnection:
         self._beat_at = time.monotonic()
         self._messages: queue.Queue[object] = queue.Queue()
         self._groups: queue.Queue[LeaderGroup | None] = queue.Queue()
+        self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         start_thread(self._listen, name="driver-link")
 
     @classmethod
@@ -104,13 +105,20 @@ class DriverConnection:
             return None
         raise SlotRevoked("the driver is gone")
 
-    def leader_group(self, batch: int) -> bytes:
-        """The leader's group metadata of the moment, pickled; blocks. SlotRevoked when the leader is gone."""
+    def ended_objects(self) -> list[str]:
+        """The ids of objects that the leader has brought to their ends since the last call."""
+        ended: list[str] = []
+        while not self._ended.empty():
+            ended.append(self._ended.get())
+        return ended
+
+    def leader_group(self, batch: int) -> LeaderGroup:
+        """The leader's group metadata of the moment; blocks. SlotRevoked when the leader is gone."""
         self.send(GroupWanted(batch=batch))
         answer = self._groups.get()
         if answer is None:
             raise SlotRevoked("the driver is gone")
-        return answer.group
+        return answer
 
     def close(self) -> None:
         """End the connection."""
@@ -128,6 +136,10 @@ class DriverConnection:
                 return
             if isinstance(message, LeaderGroup):
                 self._groups.put(message)
+                continue
+            if isinstance(message, ObjectsEnded):
+                for object_id in message.ids:
+                    self._ended.put(object_id)
                 continue
             if isinstance(message, End):
                 self._end.set()

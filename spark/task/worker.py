@@ -11,7 +11,8 @@ from spark.producer import SlotProducer
 
 # Each has threads and connections of its own; slots of many connectors come by here.
 _KEPT_PRODUCERS: Final = 16
-_PRODUCERS: Final[dict[tuple[str, int], SlotProducer]] = {}
+# By the process as well: what a process is forked with is not its own.
+_PRODUCERS: Final[dict[tuple[int, str, int], SlotProducer]] = {}
 
 
 def worker_name() -> str:
@@ -37,7 +38,7 @@ def checkout_producer(
 
     Any other cached one is an old producer by now, so it is closed. Blocks; what `new_producer` raises.
     """
-    cached = _PRODUCERS.pop((name, slot), None)
+    cached = _PRODUCERS.pop((os.getpid(), name, slot), None)
     if cached is not None:
         if last_worker == worker_name():
             cached.is_void = is_void
@@ -48,7 +49,7 @@ def checkout_producer(
 
 def return_producer(name: str, slot: int, producer: SlotProducer) -> None:
     """Leave the producer to the slot's next task in this process."""
-    _PRODUCERS[name, slot] = producer
+    _PRODUCERS[os.getpid(), name, slot] = producer
     if len(_PRODUCERS) > _KEPT_PRODUCERS:
         oldest = next(iter(_PRODUCERS))
         _PRODUCERS.pop(oldest).close()

@@ -15,7 +15,7 @@ from spark.converters.choice import makes_columns
 from spark.converters.header_converter import check_headers_beside
 from spark.converters.json_converter import JsonConverter
 from spark.converters.layout_rows_check import LayoutRowsCheck
-from spark.converters.record_converter import FAILING_NULL, NULL_KEY, null_problem, schema_problem
+from spark.converters.record_converter import FAILING_NULL, NULL_KEY, null_problem, schema_problems
 from spark.converters.runs import runs
 from spark.converters.segments import RowFaults, Segment
 from spark.converters.writable_runs import WritableRuns
@@ -64,7 +64,8 @@ class TransformedRecords:
                 kept = self._held(made_run, faults)
                 ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
                 if len(kept):
-                    found += [each for each in self._shaped(kept, faults) if self._is_writable(each, faults)]
+                    written = (self._written(each, faults) for each in self._shaped(kept, faults))
+                    found += [each for each in written if len(each)]
         found = list(self._writable.of(found, faults))
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
@@ -96,12 +97,14 @@ class TransformedRecords:
                 gone[row] = True
         return run if not gone.any() else run.take(np.flatnonzero(~gone))
 
-    def _is_writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
-        """Whether the layout's rows can have the schema of the values; else the records are faults."""
-        problem = schema_problem(self._output, run.value, run.records.topic)
-        if problem is not None:
-            faults += _faults(run, ~run.value.nulls(), *problem)
-        return problem is None
+    def _written(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
+        """The records whose values the layout's rows can have the schema of; others are faults."""
+        problems = schema_problems(self._output, run.value, run.records.topic)
+        for row, problem in problems:
+            faults += _faults(run, np.array([row]), *problem)
+        if not problems:
+            return run
+        return run.take(np.setdiff1d(np.arange(len(run)), [row for row, _ in problems]))
 
     def _shaped(self, run: ConvertedRecords, faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The run with its values as columns, where they are JSON and the output has such."""

@@ -1,9 +1,12 @@
 from dataclasses import replace
 
+from structlog.testing import capture_logs
+
 from archive import SinkEffects
 from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import ObjectState, SealedObject, Upload
 from ingest.model.sink_protocol import SinkCommitted, SinkCompleted
+from ingest.service.sink.sink_leader import tell_unfinished
 from tests.archive.sink_entries import Leader, checkpoint, controls, found, leader, sealed
 
 
@@ -189,3 +192,55 @@ class TestReadiness:
         assert (first.condition, first.slot, first.offset, first.end, first.lag) == ("granted", 0, 4, 20, 16)
         assert (second.condition, second.slot, second.lag) == ("waiting", None, 3)
         assert one.archive.counts(0).lag == 19
+
+
+class TestLeft:
+    """What a slot leaves to the leader while it holds the partition."""
+
+    def test_it_is_completed_at_once_and_the_slot_is_told(self) -> None:
+        """With names of keys alone the slot's next object of that name waits for it."""
+        one = granted()
+        one.archive.on_committed(committed(1, 5, sealed("a", 0, 2), sealed("b", 3, 4)))
+        effects = one.apply(one.archive.on_completed(SinkCompleted(batch=1, ids=("b",), left=("a",))))
+        assert ids(effects) == ["a"]
+        assert ids(one.apply(one.archive.on_completed(SinkCompleted(batch=1, ids=(), left=("a",))))) == []
+        ended = one.apply(one.archive.on_completion("a", Verdict.COMPLETE))
+        assert ended.ended == ((1, "a"),)
+        assert one.objects() == {}
+
+    def test_what_is_left_by_a_slot_that_is_lost_is_completed_once(self) -> None:
+        """The ledger has it, and the leader is at it already."""
+        one = granted()
+        pending = sealed("a", 0, 2)
+        one.ledger.update(controls(checkpoint(5), pending))
+        one.archive.on_committed(committed(1, 5, pending))
+        one.apply(one.archive.on_completed(SinkCompleted(batch=1, ids=(), left=("a",))))
+        one.archive.on_lost(1)
+        assert ids(one.apply(one.archive.on_recovered(0, tuple(one.ledger.items())))) == []
+        assert one.apply(one.archive.on_completion("a", Verdict.COMPLETE)).ended == ()
+        assert one.archive.next_batch(0, 2)
+
+    def test_what_nobody_can_prove_is_passed_and_noted(self) -> None:
+        """Neither upload nor object is there: the partition goes on, the statistics say it."""
+        one = leader(checkpoint(0), sealed("a", 1, 2, group="g"))
+        one.topics(*found({0: 20}))
+        one.apply(one.archive.on_completion("a", Verdict.UNPROVEN))
+        entry = one.objects()["a"]
+        assert (entry.state, entry.reason) == (ObjectState.COMPLETE, "unproven")
+        assert one.archive.next_batch(0, 1)
+
+
+def test_an_end_says_what_s3_has_not_completed() -> None:
+    """With number, key and offsets; and of slots that had no time to close."""
+    one = leader(checkpoint(9), sealed("a", 1, 2, key="k"), sealed("b", 4, 5))
+    with capture_logs() as lines:
+        tell_unfinished(one.archive, closed=True)
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["objects"]) == ("stop_unfinished", "error", 2)
+    assert (line["oldest"], line["first_offset"], line["last_offset"]) == ("s3://b/k", 1, 2)
+    for name in ("a", "b"):
+        one.apply(one.archive.on_completion(name, Verdict.COMPLETE))
+    with capture_logs() as lines:
+        tell_unfinished(one.archive, closed=True)
+        tell_unfinished(one.archive, closed=False)
+    assert [each["event"] for each in lines] == ["stop_interrupted"]

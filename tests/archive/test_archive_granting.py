@@ -10,7 +10,13 @@ from ingest.model.sink_entries import (
     offset_mark,
     partition_key,
 )
-from ingest.model.sink_protocol import EarlierGroups, GroupWanted, PartitionStopped, SinkCommitted
+from ingest.model.sink_protocol import (
+    EarlierGroups,
+    GroupWanted,
+    PartitionReleased,
+    PartitionStopped,
+    SinkCommitted,
+)
 from ingest.settings.choices import OffsetReset
 from tests.archive.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
@@ -312,6 +318,54 @@ def _lives(topics: dict[str, TopicLife] | None = None, *, request: int = 10**6) 
     return FoundLives(request=request, topics=same if topics is None else topics)
 
 
+class TestGone:
+    """Topics that are deleted while a slot reads them, with others."""
+
+    def _held(self) -> Leader:
+        """A leader whose slot 0 holds t-0 and u-0 as batch 1."""
+        other = PartitionCheckpoint(topic="u", partition=0, topic_id="id9", offset=3)
+        one = leader(checkpoint(4), other, slots=1)
+        one.topics(*found({0: 9}), *found({0: 9}, topic="u", topic_id="id9"))
+        assert len(one.archive.next_batch(0, 1)) == 2
+        return one
+
+    def test_its_slot_learns_it_before_its_next_transaction(self) -> None:
+        """Kafka takes no offset of it, which would hold back the others for a minute."""
+        one = self._held()
+        one.archive.on_group_wanted(GroupWanted(batch=1))
+        assert one.archive.gone(1) == ()
+        effects = one.topics(*found({0: 9}, topic="u", topic_id="id9"))
+        assert (effects.groups, one.archive.gone(1)) == ((1,), (P0,))
+
+    def test_what_was_read_is_committed_and_the_partition_given_up(self) -> None:
+        """The slot keeps the others; it ends once it has none."""
+        one = self._held()
+        there = found({0: 9}, topic="u", topic_id="id9")
+        one.topics(*there)
+        one.apply(one.archive.on_committed(_committed(1, checkpoint(7))))
+        effects = one.apply(one.archive.on_released(PartitionReleased(batch=1, topic="t", partition=0)))
+        assert effects.slots_to_end == ()
+        assert one.archive._states[P0].condition.value == "missing"
+        assert one.archive.problems(0) == ()
+        (lost,) = one.topics(*there).lost_offsets
+        assert (lost.topic, lost.first, lost.end, lost.with_topic) == ("t", 7, 9, True)
+        assert one.topics(*there).lost_offsets == ()
+        effects = one.apply(one.archive.on_released(PartitionReleased(batch=1, topic="u", partition=0)))
+        assert effects.slots_to_end == (0,)
+        again = PartitionReleased(batch=1, topic="u", partition=0)
+        assert one.apply(one.archive.on_released(again)) == SinkEffects()
+
+    def test_a_topic_that_a_broker_did_not_know_for_a_moment_goes_on(self) -> None:
+        """Nothing is lost, and nothing is said to be."""
+        one = self._held()
+        both = (*found({0: 9}), *found({0: 9}, topic="u", topic_id="id9"))
+        one.archive.on_released(PartitionReleased(batch=1, topic="t", partition=0))
+        assert one.topics(*both[1:]).lost_offsets == ()
+        assert one.topics(*both).lost_offsets == ()
+        one.apply(one.archive.on_finished(1))
+        assert [(grant.topic, grant.offset) for grant in one.archive.next_batch(0, 2)] == [("t", 4), ("u", 3)]
+
+
 class TestStopped:
     """Partitions that stand at a record."""
 
@@ -374,6 +428,32 @@ class TestRewind:
         assert [offset.offset for offset in one.apply(effects).offsets] == [2]
         (grant,) = one.archive.next_batch(0, 1)
         assert (grant.offset, grant.done, grant.dead_letters, grant.highest) == (2, (), (), -1)
+
+    @pytest.mark.parametrize("offset", [0, 2, None])
+    def test_a_topic_that_was_made_again_stays_so(self, offset: int | None) -> None:
+        """Else its objects meet the names of the old one, and later ones go into the old one's directory."""
+        one = leader(checkpoint(30, topic_id="id0"))
+        one.topics(*found({0: 40}))
+        one.apply(one.archive.pause())
+        effects = one.archive.rewind({P0: offset})
+        assert not isinstance(effects, Refused)
+        one.apply(effects)
+        again = leader(*(decode_sink_entry(key, raw) for key, raw in one.ledger.items()))
+        again.topics(*found({0: 40}))
+        (grant,) = again.archive.next_batch(0, 1)
+        assert (grant.offset, grant.topic_id, grant.is_made_again) == (offset or 0, "id1", True)
+
+    def test_a_topic_that_was_not_made_again_is_not_either(self) -> None:
+        """Its objects are named as before."""
+        one = leader(checkpoint(30))
+        one.topics(*found({0: 40}))
+        one.apply(one.archive.pause())
+        effects = one.archive.rewind({P0: 2})
+        assert not isinstance(effects, Refused)
+        one.apply(effects)
+        one.apply(one.archive.resume())
+        (grant,) = one.archive.next_batch(0, 1)
+        assert not grant.is_made_again
 
     def test_a_partition_in_use_is_refused(self) -> None:
         """A slot's next commit would undo it."""

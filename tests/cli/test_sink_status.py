@@ -83,7 +83,9 @@ def test_people_are_shown_how_far_each_partition_is(source: str) -> None:
         quarantined_objects=0,
         detail=None,
     )
-    sink = SinkStatus(lag=40, open_objects=2, pending_objects=1, partitions=(partition,))
+    sink = SinkStatus(
+        lag=40, open_objects=2, pending_objects=1, unproven_objects_total=3, partitions=(partition,)
+    )
     shape: dict[str, Any] = Snapshot(
         name="backup", version="1", role="leader", ready=True, sink=sink
     ).as_dict()
@@ -92,6 +94,7 @@ def test_people_are_shown_how_far_each_partition_is(source: str) -> None:
 
     assert "  orders-1  granted, at 10 of 50, 40 behind, slot 0" in lines
     assert "sealed    1 object not visible yet" in lines
+    assert "unproven  3 objects neither uploading nor there: see the log" in lines
     assert any(line.startswith("lag       40 offsets") for line in lines) == (source == "service")
     assert not any(line.startswith("backlog") for line in lines)
 

@@ -17,6 +17,7 @@ from ingest.settings.options.foreign_options import WITHOUT_MEANING
 from ingest.settings.vendors import VENDORS
 from ingest.settings.vendors.lenses_options import PROPERTIES
 from ingest.worker.worker_settings import WORKER_OPTIONS
+from spark.frames.options import OWN as OF_FRAMES
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.
@@ -132,6 +133,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
         *WORKER_OPTIONS,
         *(option.name for vendor in VENDORS for option in vendor.options),
         *(row.name for row in PROPERTIES),
+        *(option.name for option in OF_FRAMES),
     }
     families = tuple(family.prefix for family in FAMILIES)
     first_words = {name.partition(".")[0] for name in known} | {
@@ -144,6 +146,15 @@ def test_options_that_are_named_exist(page: Path) -> None:
         if option[1].endswith((".md", ".json", ".py", ".svg", ".java", ".properties")):
             continue
         assert option[1] in known or option[1].startswith(families), found
+
+
+def test_every_option_of_frames_is_in_its_table() -> None:
+    """With its default as it is."""
+    rows = [line for line in (ROOT / "docs" / "spark.md").read_text().splitlines() if line.startswith("| `")]
+    for option in OF_FRAMES:
+        found = [row for row in rows if f"`{option.name}`" in row.split("|")[1]]
+        assert found, option.name
+        assert option.default is None or f"`{option.default}`" in found[0], option.name
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -169,3 +180,15 @@ def test_a_picture_stands_alone_and_can_be_read_in_the_dark(picture: Path) -> No
     assert "prefers-color-scheme: dark" in text
     assert not tags & {"image", "script", "foreignObject"}
     assert not re.search(r"url\((?!#)|href=", text)
+
+
+def test_the_index_of_decisions_lists_each_with_its_status() -> None:
+    """One row a page, in the order of their numbers, and a page that is superseded names its successor."""
+    folder = ROOT / "docs" / "decisions"
+    rows = re.findall(
+        r"^\| \[(\d{4})\]\((\S+\.md)\) \| .+ \| (.+) \|$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+
+    assert [name for _, name, _ in rows] == sorted(page.name for page in folder.glob("0*.md"))
+    superseded = {name for _, name, status in rows if status.startswith("superseded by")}
+    assert superseded == {page.name for page in folder.glob("0*.md") if "Superseded by" in page.read_text()}

@@ -27,7 +27,7 @@ from spark.s3 import new_s3_calls
 from tests.spark.scripted_s3 import settings
 
 KEYS = StaticCredentials(
-    access_key_id=Secret("AKIA"), secret_access_key=Secret("secret"), session_token=Secret("token")
+    access_key_id="AKIA", secret_access_key=Secret("secret"), session_token=Secret("token")
 )
 
 

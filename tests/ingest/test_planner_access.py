@@ -7,6 +7,7 @@ import pytest
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.planner import BatchLimits
 from tests.ingest.catalogue.desk import Desk, event, listed
+from tests.ingest.catalogue.fake_ledger import FakeLedger
 
 READ = LedgerEntry(state=State.DONE, records=1, size=10)
 
@@ -181,7 +182,7 @@ def test_a_head_that_is_forbidden_too_says_that_all_are() -> None:
     assert attempts(desk) == 0
 
 
-def test_what_was_read_and_is_gone_tells_nothing() -> None:
+def test_of_what_was_read_and_is_gone_the_404_counts() -> None:
     """The one read before it is asked for, until there is none left."""
     desk = desk_with()
     read(desk, "first")
@@ -193,7 +194,7 @@ def test_what_was_read_and_is_gone_tells_nothing() -> None:
     assert asked.key == "first"
     assert desk.catalogue.access_problem is None
     assert desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads == ()
-    assert desk.catalogue.access_problem is not None
+    assert (desk.catalogue.access_problem, attempts(desk)) == (None, 1)
 
 
 def test_refused_credentials_are_said_until_something_is_read() -> None:
@@ -234,3 +235,42 @@ def test_a_missing_topic_is_named_until_something_is_written_to_it() -> None:
     plan = desk.plan()
     desk.commit(plan, desk.works[plan][0].object.id, LedgerEntry(state=State.DONE, size=10, topic="topic"))
     assert desk.catalogue.missing_topics == {}
+
+
+def test_one_forbidden_object_is_its_own_where_all_others_are_deleted() -> None:
+    """`post.action=delete` leaves nothing to read once more: a 404 says that reading is allowed."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    for _ in range(3):
+        for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
+        assert desk.catalogue.access_problem is None
+        desk.now_ms += 60_000
+    entry = desk.entry("forbidden")
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+
+
+def test_a_restart_has_the_ledger_for_a_witness() -> None:
+    """Nothing has ended in this process yet."""
+    ledger = FakeLedger()
+    ledger.commit(listed("good").id, READ)
+    desk = desk_with(ledger=ledger)
+    desk.announce("m", event("forbidden"))
+    (head,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+
+    assert (head.key, head.reads) == ("good", True)
+
+
+def test_many_forbidden_objects_are_not_given_up_on_the_word_of_a_404() -> None:
+    """A key that nobody may use any more forbids all, and shows only where something is decrypted."""
+    desk = desk_with(max_attempts=9)
+    read(desk, "good")
+    for number in range(12):
+        desk.announce(f"m{number}", event(f"forbidden{number:02}"))
+    for _ in range(12):
+        for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
+        desk.now_ms += 1
+    assert desk.catalogue.access_problem is not None

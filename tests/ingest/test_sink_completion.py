@@ -48,8 +48,8 @@ SEALED = SealedObject(
         (GONE, NameHolder.NOBODY, OLD, TIMES_GONE - 1, Verdict.RETRY),
         (GONE, NameHolder.NOBODY, OLD, TIMES_GONE, Verdict.UPLOAD_GONE),
         (GONE, NameHolder.OTHER, OLD, TIMES_GONE, Verdict.UPLOAD_GONE),
-        (GONE, NameHolder.NOBODY, YOUNG, TIMES_GONE, Verdict.COMPLETE),
-        (GONE, NameHolder.NOBODY, NEVER, TIMES_GONE, Verdict.COMPLETE),
+        (GONE, NameHolder.NOBODY, YOUNG, TIMES_GONE, Verdict.UNPROVEN),
+        (GONE, NameHolder.NOBODY, NEVER, TIMES_GONE, Verdict.UNPROVEN),
     ],
 )
 def test_what_an_answer_comes_to(

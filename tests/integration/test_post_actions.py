@@ -99,6 +99,36 @@ def test_objects_that_ended_before_the_option_was_set_stay(route: Route) -> None
     assert _keys(route) == ["in/a.jsonl", "in/b.jsonl", "in/bad.jsonl", "in/large.jsonl"]
 
 
+def test_what_was_moved_is_not_ingested_again_without_the_option(tmp_path: Path) -> None:
+    """It lies below the prefix that is read: the ledger remembers where objects were moved to."""
+    route = new_route(tmp_path)
+    route.upload("in/a.jsonl", rows("a", 3))
+    assert _run_until_idle(route, post__action="move:in/done/")[0] == 0
+    route.upload("in/b.jsonl", rows("b", 3))
+
+    code, log = _run_until_idle(route)
+
+    assert code == 0, log[-2000:]
+    assert _keys(route) == ["in/b.jsonl", "in/done/a.jsonl"]
+    assert route.account() == (0, 0)
+
+
+def test_another_bucket_is_another_first_start(tmp_path: Path) -> None:
+    """The start key of the first one leaves nothing of the second one out."""
+    route = new_route(tmp_path)
+    route.upload("in/a.jsonl", rows("a", 3), counts=False)
+    route.upload("in/d.jsonl", rows("d", 3))
+    assert _run_until_idle(route, native__start__key="in/c", sqs__queue__url=None)[0] == 0
+    route.bucket = aws.new_bucket()
+    route.upload("in/a.jsonl", rows("other", 3))
+
+    code, log = _run_until_idle(route, sqs__queue__url=None)
+
+    assert code == 0, log[-2000:]
+    assert route.account() == (0, 0)
+    assert "bucket_changed" in log
+
+
 def _tags(route: Route, key: str) -> dict[str, str]:
     answer = aws.s3().get_object_tagging(Bucket=route.bucket, Key=key)
     return {each["Key"]: each["Value"] for each in answer["TagSet"]}

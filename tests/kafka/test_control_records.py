@@ -20,6 +20,7 @@ from ingest.kafka.control_records import (
     command_key,
     decode_control,
     encode_control,
+    first_start_key,
     is_command,
 )
 from ingest.kafka.ledger_rows import CONTROL_BEGINS, collect_rows
@@ -31,11 +32,16 @@ from ingest.model.ledger_entry import ControlKey, encode_key
     [
         (SLOTS, SlotCount(slots=4), b'{"v":1,"slots":4}'),
         (OWNER, Owner(name="flights"), b'{"v":1,"name":"flights"}'),
-        (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k"}'),
+        (FIRST_START, FirstStart(at_ms=7, start_key="k"), b'{"v":1,"at_ms":7,"start_key":"k","moved_to":[]}'),
         (
             FIRST_START,
             FirstStart(at_ms=7, uploads={"é": 5}),
-            '{"v":1,"at_ms":7,"start_key":null,"uploads":{"é":5}}'.encode(),
+            '{"v":1,"at_ms":7,"start_key":null,"uploads":{"é":5},"moved_to":[]}'.encode(),
+        ),
+        (
+            first_start_key("uploads"),
+            FirstStart(at_ms=7, moved_to=("in/done/",)),
+            b'{"v":1,"at_ms":7,"start_key":null,"moved_to":["in/done/"]}',
         ),
         (PAUSE, Pause(state=TargetState.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (
@@ -62,6 +68,13 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
     assert decode_control(key, raw) == control
     assert encode_key(key).startswith(CONTROL_BEGINS)
     assert collect_rows([(encode_key(key), raw)]).controls == {key.name: raw}
+
+
+def test_a_first_start_of_an_older_version_is_read() -> None:
+    """It knew of no prefixes that objects were moved to."""
+    raw = b'{"v":1,"at_ms":7,"start_key":"k"}'
+
+    assert decode_control(FIRST_START, raw) == FirstStart(at_ms=7, start_key="k")
 
 
 @pytest.mark.parametrize(

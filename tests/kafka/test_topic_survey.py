@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ingest.kafka import topic_survey
+from ingest.kafka.ledger_marks import Holds
 from ingest.kafka.topic_survey import TopicSurvey
 
 
@@ -31,6 +32,10 @@ class Brokers:
         """Ten records each."""
         return dict.fromkeys(places, (0, 10))
 
+    def holds(self, topics: Collection[str], _ranges: object) -> dict[str, Holds]:
+        """Records of people."""
+        return dict.fromkeys(topics, Holds.DATA)
+
     def members(self, _group: str) -> set[str]:
         """None."""
         return set()
@@ -48,6 +53,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     """In place of real ones, with a clock."""
     found = Brokers()
     monkeypatch.setattr(topic_survey, "KafkaAdmin", lambda _properties: found)
+    monkeypatch.setattr(topic_survey, "LedgerMarks", lambda _properties: found)
     monkeypatch.setattr(topic_survey, "time", SimpleNamespace(monotonic=lambda: found.now))
     return found
 

@@ -72,7 +72,11 @@ def _exactness(bucket: Archive) -> dict[Part, Exactness]:
         kinds.setdefault(name.stem, set()).add(name.kind)
     mains = [name for name in names if name.kind is ObjectKind.VALUES or name.tombstones]
     told = worst(
-        exactness(name, _facts(bucket, name, frozenset(kinds[name.stem] - {ObjectKind.VALUES})))
+        exactness(
+            name,
+            _facts(bucket, name, frozenset(kinds[name.stem] - {ObjectKind.VALUES})),
+            ordering="partition",
+        )
         for name in mains
     )
     return {each.part: each for each in told}
@@ -104,7 +108,7 @@ def test_our_own_layout_loses_nothing() -> None:
     assert name is not None
     fields = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
 
-    found = exactness(name, ContentFacts(row_format=RowFormat.JSONL, members=fields))
+    found = exactness(name, ContentFacts(row_format=RowFormat.JSONL, members=fields), ordering="partition")
 
     assert {each.grade for each in found} == {Grade.EXACT}
     assert [each.part for each in found] == list(Part)
@@ -123,3 +127,16 @@ def test_the_worst_of_several_objects_counts() -> None:
         Exactness(Part.KEY, Grade.ABSENT, ("k",)),
         Exactness(Part.VALUE, Grade.PARTLY, ("a", "b")),
     )
+
+
+@pytest.mark.parametrize("ordering", ["object", "none"])
+def test_no_order_is_exact_but_that_of_partitions(ordering: str) -> None:
+    """Objects that slots read side by side come back in any order."""
+    name = headrace("orders/3/00000000000000000042.headrace.jsonl.gz", NameOptions())
+    assert name is not None
+    facts = ContentFacts(row_format=RowFormat.JSONL, members=frozenset({"value"}))
+
+    found = {each.part: each for each in exactness(name, facts, ordering=ordering)}
+
+    assert found[Part.ORDER].grade is Grade.PARTLY
+    assert "set ordering=partition" in found[Part.ORDER].why[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.exits import Exit, exit_code
-from ingest.rest.auth import InvalidAuthFile, read_accounts
+from ingest.rest.auth import AuthFile, InvalidAuthFile, read_accounts
 
 
 def _file(folder: Path, text: bytes, mode: int = 0o600) -> str:
@@ -95,3 +95,61 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str, why: str) -> None:
 def test_accounts_do_not_show_themselves(tmp_path: Path) -> None:
     """A repr may end up in a log."""
     assert "secret1" not in repr(read_accounts(_file(tmp_path, b"ann:secret1\n")))
+
+
+class _Passing:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    """Who was admitted is admitted; it becomes a problem when it lasts, and is none once the file is back."""
+    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    auth = AuthFile(path, clock=clock)
+    Path(path).rename(tmp_path / "away")
+    clock.now = 10.0
+
+    assert auth.admit("/connectors", _headers(_basic("ann:one"))) is None
+    assert auth.authorizations() == [_basic("ann:one")]
+    assert auth.problem is None
+    clock.now = 80.0
+    assert "No such file" in str(auth.problem)
+    assert "a restart would fail" in str(auth.problem)
+
+    (tmp_path / "away").rename(path)
+    clock.now = 82.0
+    assert auth.problem is None
+
+
+def test_a_changed_password_holds_at_once_and_workers_still_know_each_other(tmp_path: Path) -> None:
+    """For a quarter of an hour the former one says that a worker lives, and nothing else."""
+    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    auth = AuthFile(path, clock=clock)
+    _file(tmp_path, b"ann:another\n")
+    clock.now = 2.0
+
+    assert auth.admit("/connectors", _headers(_basic("ann:another"))) is None
+    assert auth.admit("/connectors", _headers(_basic("ann:one"))) is not None
+    assert auth.admit("/internal/workers/w", _headers(_basic("ann:one"))) is None
+    assert auth.admit("/internal/workers/w", _headers(_basic("ann:none"))) is not None
+    assert auth.authorizations() == [_basic("ann:another"), _basic("ann:one")]
+
+    clock.now = 1000.0
+    assert auth.admit("/internal/workers/w", _headers(_basic("ann:one"))) is not None
+    assert auth.authorizations() == [_basic("ann:another")]
+
+
+def test_a_file_that_everybody_may_read_by_now_is_not_taken(tmp_path: Path) -> None:
+    """The users of before stay, and the problem names the remedy."""
+    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    auth = AuthFile(path, clock=clock)
+    _file(tmp_path, b"eve:two\n", mode=0o644)
+    clock.now = 2.0
+    assert auth.admit("/", _headers(_basic("eve:two"))) is not None
+    clock.now = 63.0
+    assert "chmod o-r" in str(auth.problem)

@@ -27,7 +27,7 @@ def settings(**changes: str) -> Settings:
         "name": "uploads",
         "bootstrap.servers": "127.0.0.1:9092",
         "aws.s3.bucket.name": "bucket",
-        "aws.access.key.id": "AKIAsecret1",
+        "aws.access.key.id": "AKIA",
         "aws.secret.access.key": "secret2",
         "producer.override.ssl.key.password": "secret3",
         "topic": "events",
@@ -81,7 +81,7 @@ def test_what_every_path_shows_holds_no_secret(server: HttpServer) -> None:
 
     assert shown[2]["aws.secret.access.key"] == "***"
     assert shown[2]["connector.class"].endswith("S3SourceConnector")
-    assert "secret1" not in str(shown)
+    assert shown[2]["aws.access.key.id"] == "AKIA"
     assert "secret2" not in str(shown)
     assert "secret3" not in str(shown)
 

@@ -103,6 +103,7 @@ class DrivenRestore:
             listed=self._listed,
             tags=lambda seen: self._bucket.tags.get(seen.id.key, {}),
             source=lambda seen: self._source(seen.id.key),
+            known=lambda _folder: (),
         )
 
     def _listed(self, prefix: str) -> list[S3Object]:

@@ -117,3 +117,41 @@ def test_no_damaged_footer_ends_the_process() -> None:
             ends.add(type(error).__name__)
 
     assert "ObjectCorrupt" in ends
+
+
+_UNDECIDED: Final = "lenses/t/0/000000000007_0_0.json"
+
+
+def _of_lenses(row: dict[str, object], **options: str) -> list[RowBatch]:
+    bare: dict[str, str | None] = {"topic": None, "file.name.template": None, "aws.s3.prefix": "lenses/"}
+    settings = load_with({**bare, "input.layout": "lenses", **options}).format
+    assert settings.restore is not None
+    source = MemorySource(json.dumps(row).encode() + b"\n", name="s3://archive/key")
+    decode = ArchiveDecoder(settings.restore).decode
+    return list(
+        decode(
+            source,
+            None,
+            key=_UNDECIDED,
+            options=DecodeOptions(format=settings, topic="t"),
+            begin=None,
+            end=None,
+        )
+    )
+
+
+@pytest.mark.parametrize("row", [{"key": "k", "value": {"a": 1}}, {"value": 1}, {"key": "k"}])
+def test_an_envelope_of_key_and_value_alone_is_not_guessed(row: dict[str, object]) -> None:
+    """It came back as a value that is the whole envelope, its key null."""
+    with pytest.raises(ObjectError, match=r"Set store\.envelope to true or false"):
+        _of_lenses(row)
+
+
+def test_store_envelope_says_what_rows_are() -> None:
+    """As the sink had it."""
+    row: dict[str, object] = {"key": "k", "value": {"a": 1}}
+
+    (batch,) = _of_lenses(row, **{"store.envelope": "true"})
+    assert _record(batch, 0)[:2] == (b"k", b'{"a": 1}')
+    (batch,) = _of_lenses(row, **{"store.envelope": "false"})
+    assert _record(batch, 0)[:2] == (None, json.dumps(row).encode())

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from ingest.settings import SettingsError
-from tests.layouts.archive import NAMES, Archive, archive
+from tests.layouts.archive import NAMES, Archive, Record, archive
 from tests.layouts.decoding import records
 from tests.layouts.restoring import read_object
 from tests.layouts.test_archive_names import name_of
@@ -192,3 +192,29 @@ def test_headers_in_avro_are_kept() -> None:
     assert found.stops == {}
     assert len(rows) == len(whole.records)
     assert {len(row["headers"]) for row in rows} > {0}
+
+
+@pytest.mark.parametrize(
+    ("most", "names"),
+    [
+        (0, ["01-t-0-0", "02-t-0-0", "08-t-0-0"]),
+        (100, ["01-t-0-0", "01-t-0-5", "02-t-0-2", "08-t-0-1"]),
+        (1, ["01-t-0-0", "01-t-0-5", "02-t-0-2", "02-t-0-3", "02-t-0-4", "08-t-0-1"]),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 4, 1000])
+def test_first_offsets_in_names_with_record_times(most: int, names: list[str], batch: int) -> None:
+    """With a limit of records a time that is not open makes its record the first of its own object."""
+    config = {
+        **archive("aiven-template_event_out_of_order").config,
+        "file.name.template": "{{timestamp:unit=HH}}-{{topic}}-{{partition}}-{{start_offset}}",
+        "file.name.timestamp.source": "event",
+        "file.name.timestamp.timezone": "UTC",
+        "file.max.records": str(most),
+        "topics": "t",
+    }
+    config.pop("aws.s3.prefix", None)
+    times = [1_799_971_200_000 + hour * 3_600_000 for hour in (1, 8, 2, 2, 2, 1)]
+    given = [Record("t", 0, offset, time, None, b"{}", ()) for offset, time in enumerate(times)]
+
+    assert sorted(written(config, given, batch=batch).objects) == names

@@ -1,12 +1,13 @@
 """What happens to a sink from outside, on real parts: every record in exactly one object all the same."""
 
 import resource
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench.stage import Service
@@ -103,6 +104,21 @@ def test_another_instance_completes_what_s3_refused_the_first(archive: Archive, 
     assert set(archive.keys()) > seen
 
 
+def test_a_clean_stop_says_what_s3_has_not_completed(archive: Archive, proxy: Proxy) -> None:
+    """It ends with 3 and names an object; the next run completes all of them."""
+    name = aws.unique("sink")
+    sink = archive.service(name, rotate__records=50, aws__s3__endpoint=proxy.url)
+    sink.start(ready_seconds=_READY_SECONDS)
+    produced(archive, 200)
+    try:
+        refuse_completions(proxy, 2)
+    finally:
+        code = sink.stop()
+    assert code == Exit.UNUSABLE
+    assert any("stop_unfinished" in line for line in sink.log.read_text().splitlines()), sink.tail()
+    settled(archive, archive.service(name, rotate__records=50))
+
+
 def test_instances_that_are_restarted_in_turn_lose_nothing(archive: Archive, tmp_path: Path) -> None:
     """A rolling restart: while one stops cleanly, the other takes over under load."""
     name = aws.unique("sink")
@@ -176,6 +192,46 @@ def test_a_topic_made_again_under_pending_uploads_is_archived_beside_the_old_one
     new = sorted(row["value"]["n"] for key, row in archive.rows() if "topic_id=" in key)
     assert old == list(range(500))
     assert new == list(range(10_000, 10_300))
+
+
+def test_a_topic_that_is_deleted_holds_back_no_other_and_what_was_read_of_it_is_kept(
+    archive: Archive,
+) -> None:
+    """One slot has both; the objects of the deleted one are open, and no trigger would close them."""
+    gone = kafka.new_topic(partitions=1)
+    sink = archive.service(
+        aws.unique("sink"),
+        topics=f"{archive.topic},{gone}",
+        tasks__max=1,
+        rotate__records=50,
+        rotate__age__ms=0,
+    )
+    producer = Producer({"bootstrap.servers": kafka.address()})
+    for number in range(80):
+        producer.produce(gone, value=b'{"n":%d}' % number, partition=0)
+    assert not producer.flush(30)
+    produced(archive, 20)
+
+    def positions() -> list[tuple[str, int | None]]:
+        return [(one["topic"], one["position"]) for one in sink.status()["sink"]["partitions"]]
+
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        until_sync(lambda: (gone, 80) in positions(), seconds=120, what="all of it to be read")
+        assert len(archive.keys()) == 1
+        kafka.delete_topic(gone)
+        until_sync(lambda: len(archive.keys()) == 2, seconds=40, what="its open object")
+        produced(archive, 100, first=20)
+        until_sync(lambda: len(archive.keys()) == 4, seconds=20, what="objects of the other topic")
+        assert sink.status()["problems"] == {}
+    finally:
+        code = sink.stop()
+    assert code == Exit.DONE
+    found = Counter((row["topic"], row["value"]["n"]) for _, row in archive.rows())
+    assert set(found.values()) == {1}
+    assert {n for topic, n in found if topic == gone} == set(range(80))
+    assert {n for topic, n in found if topic == archive.topic} == set(range(120))
+    assert "slot_lost" not in sink.log.read_text()
 
 
 def test_records_that_kafka_deleted_first_are_counted_and_passed(archive: Archive) -> None:

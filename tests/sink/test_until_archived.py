@@ -1,6 +1,6 @@
 """`--until-idle` of a sink: not over before what was read is in visible objects."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from structlog.testing import capture_logs
 
@@ -17,6 +17,7 @@ class Archive:
     position: int | None = None
     offset: int | None = None
     is_idle: bool = False
+    gone: PartitionStatus | None = None
     asked: list[str] = field(default_factory=list)
 
     def partitions(self) -> tuple[PartitionStatus, ...]:
@@ -34,7 +35,7 @@ class Archive:
             quarantined_objects=0,
             detail=None,
         )
-        return (one,)
+        return (one,) if self.gone is None else (one, self.gone)
 
     def pause(self) -> SinkEffects:
         """Noted."""
@@ -124,3 +125,27 @@ def test_no_tail_is_no_line() -> None:
         until.advance(12.0)
     assert until.is_over
     assert lines == []
+
+
+def test_a_topic_that_only_the_ledger_knows_is_not_waited_for() -> None:
+    """Deleted, or left out of `topics` since: Kafka says no end of it."""
+    archive = Archive()
+    (known,) = archive.partitions()
+    archive.gone = replace(
+        known, topic="old", condition=PartitionCondition.MISSING, offset=7, position=None, end=None
+    )
+    until = _read(archive)
+    archive.is_idle, archive.offset = True, 100
+    until.advance(12.0)
+
+    assert until.is_over
+
+
+def test_what_an_open_transaction_holds_back_is_named() -> None:
+    """Read committed goes no further: it is waited for, but not without a word."""
+    archive = Archive(position=40, offset=40)
+    until = UntilArchived(archive, closes_on_stop=True)
+
+    assert "t-0 is read up to offset 40 of 100" in (until.held_back() or "")
+    archive.position = 100
+    assert until.held_back() is None

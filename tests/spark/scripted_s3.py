@@ -19,7 +19,7 @@ from spark.s3 import S3Calls, new_s3_calls
 ETAG: Final = "0123456789abcdef0123456789abcdef"
 BUCKET: Final = "bucket"
 KEYS: Final = StaticCredentials(
-    access_key_id=Secret("AKIAPUBLIC"),
+    access_key_id="AKIAPUBLIC",
     secret_access_key=Secret("hidden-half"),
     session_token=Secret("a-token"),
 )

@@ -28,7 +28,7 @@ def _calls(
         endpoint=endpoint or aws.address(),
         path_style=True,
         credentials=StaticCredentials(
-            access_key_id=Secret("test"), secret_access_key=Secret("test"), session_token=None
+            access_key_id="test", secret_access_key=Secret("test"), session_token=None
         ),
         requester_pays=False,
         backoff=BackoffSettings(delay_ms=10, max_delay_ms=50, max_retries=2),
@@ -67,6 +67,23 @@ def test_an_object_is_deleted_once(bucket: str) -> None:
     assert not calls.delete("in/a", etag)
 
 
+@pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 1])
+def test_a_move_overwrites_nothing(bucket: str, copy_max_bytes: int) -> None:
+    """Other content keeps its key; the object goes beside it, once, however often it is tried."""
+    _put(bucket, "done/a", b"other\n")
+    etag = _put(bucket, "in/a")
+    calls = _calls(bucket, copy_max_bytes=copy_max_bytes)
+
+    assert calls.move("in/a", etag, "done/a")
+    assert _put(bucket, "in/a") == etag  # as if the delete had not come through
+    assert calls.move("in/a", etag, "done/a")
+
+    assert _keys(bucket) == ["done/a", f"done/a.{etag}"]
+
+    assert aws.s3().get_object(Bucket=bucket, Key="done/a")["Body"].read() == b"other\n"
+    assert aws.s3().get_object(Bucket=bucket, Key=f"done/a.{etag}")["Body"].read() == b"1\n"
+
+
 @pytest.mark.parametrize("act", ["delete", "move", "tag"])
 def test_content_that_came_since_is_left_alone(bucket: str, act: str) -> None:
     """The object that was read is not there any more."""
@@ -86,12 +103,10 @@ def test_content_that_came_since_is_left_alone(bucket: str, act: str) -> None:
 
 @pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 5 * 1024**2], ids=["whole", "in parts"])
 def test_an_object_moves_with_what_it_has(bucket: str, copy_max_bytes: int) -> None:
-    """Content, metadata, type and tags; a move that was cut behind its copy is finished by the next."""
+    """Content, metadata, type and tags."""
     body = b"x" * (11 * 1024**2)
     etag = _put(bucket, "in/a b+c", body)
     calls = _calls(bucket, copy_max_bytes=copy_max_bytes)
-    aws.s3().put_object(Bucket=bucket, Key="done/a b+c", Body=b"half of a copy")
-
     assert calls.move("in/a b+c", etag, "done/a b+c")
     assert _keys(bucket) == ["done/a b+c"]
     found = aws.s3().get_object(Bucket=bucket, Key="done/a b+c")
@@ -101,6 +116,15 @@ def test_an_object_moves_with_what_it_has(bucket: str, copy_max_bytes: int) -> N
         "text/x",
     )
     assert _tags(bucket, "done/a b+c") == {"team": "a"}
+
+
+def test_a_move_that_was_cut_behind_its_copy_is_finished(bucket: str) -> None:
+    """What has the target's key is the same content: only the delete is left."""
+    etag = _put(bucket, "in/a")
+    _put(bucket, "done/a")
+
+    assert _calls(bucket).move("in/a", etag, "done/a")
+    assert _keys(bucket) == ["done/a"]
 
 
 def test_a_tag_stands_beside_others(bucket: str) -> None:

@@ -39,7 +39,7 @@ def settings(bucket: str, endpoint: str) -> S3Settings:
         endpoint=endpoint,
         path_style=True,
         credentials=StaticCredentials(
-            access_key_id=Secret("test"), secret_access_key=Secret("test"), session_token=None
+            access_key_id="test", secret_access_key=Secret("test"), session_token=None
         ),
         backoff=BackoffSettings(delay_ms=1, max_delay_ms=5, max_retries=3),
         requester_pays=True,

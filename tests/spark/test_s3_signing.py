@@ -88,7 +88,7 @@ def client_of(**given: Any) -> tuple[Any, Any]:
     """A client and its credentials."""
     token = given.pop("token", None)
     keys = StaticCredentials(
-        access_key_id=Secret("AKIA"),
+        access_key_id="AKIA",
         secret_access_key=Secret("secret"),
         session_token=None if token is None else Secret(token),
     )

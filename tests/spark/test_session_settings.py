@@ -86,6 +86,21 @@ def test_a_worker_loads_no_pandas() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
 
 
+@pytest.mark.parametrize("sent", [b"", b"nonsense"], ids=["ended before it began", "ended while it ran"])
+def test_a_worker_that_the_jvm_has_left_ends_without_a_word(sent: bytes) -> None:
+    """As at each stop and changed configuration: nobody takes its answer, and there is nothing to report."""
+    code = (
+        "import socket, sys, spark.daemon; from pyspark.daemon import worker; spark.daemon.end_quietly();"
+        "jvm, ours = socket.socketpair(); sys.argv = ['daemon', 'pyspark.worker'];"
+        f"jvm.sendall({sent!r}); jvm.close();"
+        "sys.exit(0 if worker(ours, True) != 0 else 'it would be used again')"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True)
+
+    assert (ended.returncode, ended.stderr.decode()) == (0, "")
+
+
 def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
     """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only."""
     code = """

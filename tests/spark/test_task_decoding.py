@@ -6,8 +6,8 @@ import pytest
 
 from ingest.kafka.output_topics import OutputTopic
 from ingest.settings.choices import InputFormat
+from spark.producer.topic_limits import TopicLimits
 from spark.source.decoding import Decoding
-from spark.source.topic_limits import TopicLimits
 from tests.spark.formats.avro_files import file_of
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.memory_source import MemorySource

@@ -4,7 +4,7 @@ import pytest
 
 from ingest.errors import AccessDenied, TopicMissing, Unavailable
 from ingest.kafka.output_topics import OutputTopic
-from spark.source.topic_limits import TopicLimits
+from spark.producer.topic_limits import TopicLimits
 
 
 class Brokers:

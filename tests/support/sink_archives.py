@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import cycle, groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -69,16 +69,16 @@ def written(
     *,
     now_ms: int = NOON_MS,
     later_ms: int = DAY_MS,
-    batch: int = 1000,
+    batch: int | Sequence[int] = 1000,
     stops: bool = False,
     worker: str | None = None,
     there: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Written:
     """What a sink with this configuration, of whatever maker, makes of the records.
 
-    All are read at `now_ms`, `batch` at once; then the clock shows `later_ms` more, which closes what closes
-    by time, and with `stops` the sink is ended. `worker` is the text of a Connect worker's file. `there` are
-    objects that somebody else has put before.
+    All are read at `now_ms`, `batch` at once, or so many as its numbers say in turn; then the clock shows
+    `later_ms` more, which closes what closes by time, and with `stops` the sink is ended. `worker` is the
+    text of a Connect worker's file. `there` are objects that somebody else has put before.
     """
     settings = sink_settings(config, worker=worker)
     with tempfile.TemporaryDirectory() as folder:
@@ -126,45 +126,62 @@ def kafka_records(records: Sequence[Record]) -> KafkaRecords:
     )
 
 
-class _DrivenSink:
-    """A slot of the sink that has all partitions, and nothing around it."""
+class DrivenTools:
+    """What the partitions of a slot work with, over a bucket in memory."""
 
-    def __init__(self, settings: Settings, folder: Path, there: Mapping[str, bytes]) -> None:
+    def __init__(self, config: Mapping[str, Any] | Settings, folder: Path) -> None:
+        settings = config if isinstance(config, Settings) else sink_settings(config)
         sink = settings.sink
         assert sink is not None
-        self._s3 = MemoryS3()
-        for key, body in there.items():
-            self._s3.objects[key] = StoredObject(body=body, tags={}, metadata={}, headers={})
-        self._set_aside: set[str] = set()
-        self._now_ms = NOON_MS
-        self._uploads = SlotUploads(
-            self._s3.calls(sink.upload),
+        self.s3 = MemoryS3()
+        self.now_ms = NOON_MS
+        self.uploads = SlotUploads(
+            self.s3.calls(sink.upload),
             part_bytes=sink.upload.part_bytes,
             max_bytes=sink.buffer.max_bytes,
             directory=folder,
             is_direct=not settings.kafka.exactly_once,
         )
-        self._recurring = RecurringNames()
-        self._tools = RoutedTools(
+        self.recurring = RecurringNames()
+        self.tools = RoutedTools(
             (),
             settings=sink_task_settings(settings, sink),
-            clock=lambda: self._now_ms,
-            uploads=self._uploads,
+            clock=lambda: self.now_ms,
+            uploads=self.uploads,
             dead_letters=DeadLetters("archive", 0, settings.errors, max_bytes=_MESSAGE_BYTES),
-            recurring=self._recurring,
+            recurring=self.recurring,
         )
+
+    def close(self) -> None:
+        """End its threads."""
+        self.uploads.close()
+
+
+class _DrivenSink:
+    """A slot of the sink that has all partitions, and nothing around it."""
+
+    def __init__(self, settings: Settings, folder: Path, there: Mapping[str, bytes]) -> None:
+        self._made = DrivenTools(settings, folder)
+        self._s3, self._uploads = self._made.s3, self._made.uploads
+        self._tools, self._recurring = self._made.tools, self._made.recurring
+        for key, body in there.items():
+            self._s3.objects[key] = StoredObject(body=body, tags={}, metadata={}, headers={})
+        self._set_aside: set[str] = set()
         self._works: list[PartitionWork] = []
         self._letters: list[DeadLetter] = []
 
-    def add(self, records: list[Record], now_ms: int, batch: int) -> None:
+    def add(self, records: list[Record], now_ms: int, batch: int | Sequence[int]) -> None:
         """Read a partition's records."""
         first = records[0]
-        self._now_ms = now_ms
+        self._made.now_ms = now_ms
         grant = PartitionGrant(topic=first.topic, partition=first.partition, topic_id="id", offset=0)
         work = PartitionWork(grant, self._tools.for_topic(first.topic))
         self._works.append(work)
-        for begin in range(0, len(records), batch):
-            work.add(kafka_records(records[begin : begin + batch]), now_ms)
+        rest, sizes = records, cycle([batch] if isinstance(batch, int) else batch)
+        while rest:
+            size = next(sizes)
+            work.add(kafka_records(rest[:size]), now_ms)
+            rest = rest[size:]
 
     def close_due(self, now_ms: int) -> None:
         """Let time pass."""
@@ -218,7 +235,7 @@ class _DrivenSink:
 
     def close(self) -> None:
         """End its threads."""
-        self._uploads.close()
+        self._made.close()
 
 
 def _place(work: PartitionWork) -> tuple[str, int]:

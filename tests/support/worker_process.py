@@ -5,6 +5,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ class WorkerProcess:
     options: Mapping[str, str] = field(default_factory=dict)
     """More lines of its file."""
     process: "subprocess.Popen[bytes] | None" = None
+    user: str | None = None
+    """As `name:password`, where the file has `rest.auth.file`."""
 
     @property
     def log(self) -> Path:
@@ -55,13 +58,20 @@ class WorkerProcess:
         """Return when it has joined its group and Spark is up; AssertionError with its log's end."""
         until_sync(self.is_ready, seconds=seconds, what=f"a ready worker, see {self.log}")
 
+    def answers(self) -> bool:
+        """Whether its REST interface does, whatever it says."""
+        try:
+            return self.ask("GET", "/")[0] == HTTPStatus.OK
+        except OSError:
+            return False
+
     def is_ready(self) -> bool:
         """Whether it says so."""
         return says_ready(self.http_port, timeout=10)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON (None without a body) of a request."""
-        return ask(f"http://127.0.0.1:{self.port}{path}", method, body)
+        return ask(f"http://127.0.0.1:{self.port}{path}", method, body, user=self.user)
 
     def state(self, name: str) -> str:
         """A connector's state in Connect's words."""
@@ -72,6 +82,14 @@ class WorkerProcess:
         """Its exposition."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
+
+    def status(self) -> Any:
+        """Its `/status`."""
+        return ask(f"http://127.0.0.1:{self.http_port}/status")[1]
+
+    def await_log(self, event: str) -> None:
+        """Return when it has logged this event."""
+        until_sync(lambda: event in self.log.read_text(), seconds=30, what=f"{event} in {self.log}")
 
     def kill(self) -> None:
         """As the kernel does it."""

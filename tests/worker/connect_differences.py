@@ -141,7 +141,8 @@ DIFFERENCES: Final = (
         what="secrets in `GET .../config`",
         connect="as they were given",
         here="`[hidden]`, and a `PUT` that brings this back keeps what is there",
-        reason="who may look need not know them",
+        reason="who may look need not know them; references and all that is not a secret are shown as they "
+        "were given",
     ),
     Difference(
         what="offsets of a sink after `DELETE .../offsets`",

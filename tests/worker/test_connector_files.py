@@ -48,3 +48,25 @@ def test_a_folder_that_is_away_changes_nothing(tmp_path: Path) -> None:
     folder.rmdir()
 
     assert sorted(files.records()) == ["a"]
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_is_what_it_was(tmp_path: Path) -> None:
+    """Its connector goes on; one that was never read says so, and is read as soon as it can be."""
+    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text('{"name": "orders", "topic": "t"}')
+    files = ConnectorFiles(tmp_path)
+    before = files.records()
+    for path in (file, other):
+        path.unlink(missing_ok=True)
+        # Read by nobody, whatever the rights of who runs the test.
+        path.mkdir()
+
+    found = files.records()
+    assert found["orders"] == before["orders"]
+    assert "b.json cannot be read" in str(found["b"].problem)
+
+    for path in (file, other):
+        path.rmdir()
+        path.write_text(f'{{"name": "{path.stem}"}}')
+    assert sorted(files.records()) == ["a", "b"]
+    assert files.records()["b"].problem is None

@@ -25,7 +25,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/slow":
             time.sleep(2)
-        self.send_response(200)
+        self.send_response(599 if self.path == "/odd" else 200)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")
@@ -99,3 +99,9 @@ def test_a_worker_that_is_gone_is_not_silent(other: Other) -> None:
     other.process.wait()
     with pytest.raises(ConnectionRefusedError):
         other.get("/connectors/a/status")
+
+
+def test_a_status_that_no_worker_gives_is_an_answer_that_is_none(other: Other) -> None:
+    """What a proxy makes up must not end whoever reports to the worker behind it."""
+    with pytest.raises(OSError, match="599"):
+        other.get("/odd")

@@ -15,7 +15,7 @@ from ingest.model.ledger_entry import ControlKey
 from ingest.rest.loggers import Loggers
 from ingest.rest.rest_routes import RestRoutes
 from ingest.settings import Settings, load
-from ingest.worker.changes import ConnectorChanges
+from ingest.worker.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
 from ingest.worker.hosted_connectors import HostedConnectors
 from ingest.worker.worker_directory import WorkerDirectory
 from ingest.worker.worker_routes import changing_acts
@@ -41,13 +41,17 @@ class Store:
 
     records: dict[ControlKey, bytes] = field(default_factory=dict)
     writes: int = 0
+    most: int = 1_000_000
 
     def controls(self) -> Mapping[ControlKey, bytes]:
         """What was written."""
         return dict(self.records)
 
     def write(self, changes: list[tuple[ControlKey, bytes | None]]) -> None:
-        """Take it."""
+        """Take it, unless it is too large."""
+        for _, raw in changes:
+            if len(raw or b"") > self.most:
+                raise RecordTooLarge(size=len(raw or b""), limit=self.most, name="max.message.bytes")
         self.writes += 1
         for key, raw in changes:
             if raw is None:
@@ -63,13 +67,17 @@ class Worker:
         self.store = Store()
         directory = WorkerDirectory(
             self.records,
-            HostedConnectors(_none),
+            HostedConnectors(none_runs),
             worker_id="127.0.0.1:8083",
             version="9.9",
             worker_config=WORKER,
             cluster_id=lambda: "cluster",
         )
-        changes = ConnectorChanges(self.store, _load, reserved="worker-group")
+        self.in_hand: list[str] = []
+        self.asked_for = 0
+        changes = ConnectorChanges(
+            self.store, load_record, reserved="worker-group", in_hand=self._keys_in_hand
+        )
         self._routes = RestRoutes(
             directory,
             Loggers(LoggerLevels()),
@@ -77,6 +85,10 @@ class Worker:
             changing=changing_acts(changes, directory),
             refused={},
         )
+
+    def _keys_in_hand(self, _settings: Settings, _meaning: str) -> list[str]:
+        self.asked_for += 1
+        return self.in_hand
 
     def records(self) -> Mapping[str, ConnectorRecord]:
         """The connectors that there are."""
@@ -92,11 +104,13 @@ class Worker:
         return int(response.status), json.loads(response.body) if response.body else None
 
 
-def _none(record: ConnectorRecord) -> Any:
+def none_runs(record: ConnectorRecord) -> Any:
+    """Nothing is run."""
     raise AssertionError(f"nothing runs here: {record.name}")
 
 
-def _load(record: ConnectorRecord) -> Settings:
+def load_record(record: ConnectorRecord) -> Settings:
+    """The settings of a connector."""
     return load(
         json.dumps({**record.config, "name": record.name}),
         kind="json",
@@ -213,6 +227,33 @@ def test_a_put_of_what_is_shown_changes_nothing_and_keeps_secrets(worker: Worker
     assert (config["topic"], config["aws.secret.access.key"]) == ("other", "s3cret")
 
 
+_SHOWN = [
+    ("aws.access.key.id", "AKIA", "AKIA"),
+    ("aws.s3.proxy.url", "http://proxy:3128", "http://proxy:3128"),
+    ("aws.s3.proxy.url", "http://me:s3cret@proxy:3128", "http://***@proxy:3128"),
+    ("connect.s3.aws.access.key", "AKIA", "AKIA"),
+    ("connect.s3.aws.secret.key", "s3cret", "[hidden]"),
+    ("s3.credentials.provider.sts.aws.access.key.id", "AKIA", "AKIA"),
+    ("producer.override.sasl.oauthbearer.client.credentials.client.id", "me", "me"),
+    ("producer.override.sasl.oauthbearer.client.credentials.client.secret", "s3cret", "[hidden]"),
+    ("producer.override.sasl.jaas.config", 'x password="s3cret";', "[hidden]"),
+    ("aws.session.token", "s3cret", "[hidden]"),
+    ("aws.session.token", "${file:/run/token:text}", "${file:/run/token:text}"),
+    ("schema.registry.basic.auth.user.info", "me:s3cret", "[hidden]"),
+    ("spark.hadoop.fs.s3a.access.key", "AKIA", "[hidden]"),
+    ("file.name.template", "x" * 300, "x" * 300),
+]
+
+
+@pytest.mark.parametrize(("option", "text", "shown"), _SHOWN)
+def test_only_what_is_secret_is_hidden(option: str, text: str, shown: str) -> None:
+    """Clients that wait until a GET shows what they have sent wait for ever for anything else."""
+    record = ConnectorRecord(name="uploads", config={option: text}, at_ms=0)
+
+    assert shown_config(record) == {option: shown}
+    assert kept_secrets({option: shown}, record) == {option: text}
+
+
 def test_a_put_creates_what_there_is_not(worker: Worker) -> None:
     """201, and numbers become texts."""
     status, shown = worker.ask("PUT", "/connectors/new/config", {**SINK, "tasks.max": 2})
@@ -256,3 +297,66 @@ def test_what_a_connector_cannot_answer_before_anybody_runs_it_is_409(worker: Wo
     """Clients of Connect try again."""
     for method, path in (("PUT", "pause"), ("GET", "offsets"), ("GET", "topics"), ("POST", "restart")):
         assert worker.ask(method, f"/connectors/uploads/{path}")[0] == 409
+
+
+def test_a_configuration_that_the_broker_would_not_take_is_413_with_the_remedy(worker: Worker) -> None:
+    """Not librdkafka's words, and nothing is changed."""
+    status, shown = worker.ask(
+        "PUT", "/connectors/uploads/config", {**SOURCE, "aws.secret.access.key": "t" * 1_000_000}
+    )
+
+    assert status == 413
+    assert "The configuration of connector uploads is too large" in shown["message"]
+    assert "1,000,000 is the most by max.message.bytes" in shown["message"]
+    assert worker.records()["uploads"].config == {**SOURCE, "name": "uploads"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input.format": "csv"},
+        {"topic": "other"},
+        {"file.name.template": "{{topic}}/.*"},
+        {"transforms": "r", "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter"}
+        | {"transforms.r.regex": "(.*)", "transforms.r.replacement": "x-$1"},
+    ],
+    ids=["format", "topic", "template", "router"],
+)
+def test_what_gives_positions_another_meaning_is_refused_while_objects_are_begun(
+    worker: Worker, changes: dict[str, str]
+) -> None:
+    """With the objects, and how to decide about them; with none it is a change like another."""
+    before = worker.records()
+    worker.in_hand = ["orders/a.jsonl", "orders/b.jsonl", "c", "d\n", "e"]
+    for method, config in (("PUT", {**SOURCE, **changes}), ("PATCH", changes)):
+        status, shown = worker.ask(method, "/connectors/uploads/config", config)
+
+        assert status == 400
+        assert f"{', '.join(sorted(changes))} would give the position" in shown["message"]
+        assert "'orders/a.jsonl', 'orders/b.jsonl', 'c' and 2 more" in shown["message"]
+        assert "PATCH /connectors/uploads/offsets" in shown["message"]
+    assert worker.records() == before
+
+    worker.in_hand = []
+    assert worker.ask("PUT", "/connectors/uploads/config", {**SOURCE, **changes})[0] == 200
+
+
+def test_what_leaves_positions_their_meaning_is_not_asked_about(worker: Worker) -> None:
+    """Reading a ledger takes its time."""
+    worker.in_hand = ["a"]
+
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"poll.interval.ms": "1000"})[0] == 200
+    assert worker.asked_for == 0
+
+
+def test_converters_of_a_sink_are_not_changed_below_objects_that_a_stop_leaves_open(worker: Worker) -> None:
+    """Where a stop closes what is open, and with the setting that does, they are."""
+    config = {**SINK, "rotate.on.stop": "false"}
+    change = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert worker.ask("PUT", "/connectors/s/config", config)[0] == 201
+    status, shown = worker.ask("PATCH", "/connectors/s/config", change)
+
+    assert (status, "value.converter would change how records are read" in shown["message"]) == (400, True)
+    assert worker.ask("PATCH", "/connectors/s/config", {"rotate.records": "5"})[0] == 200
+    assert worker.ask("PATCH", "/connectors/s/config", {"rotate.on.stop": None})[0] == 200
+    assert worker.ask("PATCH", "/connectors/s/config", change)[0] == 200

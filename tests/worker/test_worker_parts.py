@@ -24,7 +24,8 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     source, sink, broken = aws.unique("source"), aws.unique("sink"), aws.unique("broken")
     way = BothWays(tmp_path)
     first.start()
-    first.await_ready()
+    until_sync(first.answers, seconds=60, what="an address that answers")
+    # Before anybody leads the group: it is waited for, as in Connect.
     status, shown = first.ask("POST", "/connectors", {"name": source, "config": way.source})
     assert (status, shown["name"], shown["type"]) == (201, source, "source")
     assert shown["config"]["aws.secret.access.key"] == "[hidden]"

@@ -10,6 +10,7 @@ import structlog
 from ingest.clock import wall_ms
 from ingest.errors import HeadraceError
 from ingest.model.sink_completion import (
+    TIMES_GONE,
     CompletionAnswer,
     NameHolder,
     UploadAge,
@@ -30,6 +31,13 @@ _THREADS: Final = 8
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _PART: Final = "completion"
+# Why an answer of S3 decides nothing, however often it comes.
+_WAITS: Final = {
+    CompletionState.UNPROVEN: "S3 has no such upload, or another object has the name, and this role may not "
+    "ask which; allow s3:GetObject and s3:ListBucket, which tell a missing object from a forbidden one",
+    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sealed: find out who has "
+    "sent parts to it; once the upload is ended, rewind the partition to the first of these offsets",
+}
 
 
 class Completer:
@@ -46,7 +54,9 @@ class Completer:
         *,
         expiry_ms: int | None,
         entry_of: Callable[[str], SealedObject | None],
+        first_pause: float = _FIRST_PAUSE,
     ) -> None:
+        self._first_pause = first_pause
         self._calls = calls
         self._post = post
         self._expiry_ms = expiry_ms
@@ -79,42 +89,42 @@ class Completer:
             found = self._complete_one(sealed, upload)
             if found is None:
                 return
-            verdict = found
-            if verdict is not Verdict.COMPLETE:
-                _log.error(
-                    "object_quarantined",
-                    key=upload.key,
-                    reason=verdict.value,
-                    object_id=sealed.id,
-                    first_offset=sealed.first_offset,
-                    last_offset=sealed.last_offset,
-                )
+            verdict = found if found is not Verdict.COMPLETE else verdict
+            # A side object that is gone says nothing of the main one, which is completed last.
+            if verdict not in (Verdict.COMPLETE, Verdict.UNPROVEN):
                 break
         self._post(CompletionEnded(sealed, verdict))
 
     def _complete_one(self, sealed: SealedObject, upload: Upload) -> Verdict | None:
         """The verdict on one upload; None when this leader ends before there is one."""
-        pause, times_gone, failed = _FIRST_PAUSE, 0, False
+        pause, times_gone, times = self._first_pause, 0, 0
+        part, failing = f"{_PART} of s3://{sealed.bucket}/{upload.key}", ""
         while not self._closing.is_set():
+            times += 1
             try:
                 found = self._calls.complete(
                     sealed.bucket, upload, object_id=sealed.id, overwrites=sealed.overwrites
                 )
             except HeadraceError as error:
                 answer, holder = CompletionAnswer.FAILED, NameHolder.UNKNOWN
-                sentence = f"s3://{sealed.bucket}/{upload.key} cannot be completed: {error}"
-                self._post(ComponentProblem(_PART, sentence))
-                if not failed:
-                    _log.warning("completion_failed", error=sentence, detail="it is tried again")
-                failed = True
+                why = str(error)
             else:
                 answer, holder = self._read(sealed, found)
-                if failed:
-                    self._post(ComponentProblem(_PART, None))
-                    failed = False
+                why = _WAITS.get(found.state, "") if times > TIMES_GONE else ""
             times_gone += answer is CompletionAnswer.NO_SUCH_UPLOAD
             age = UploadAge(upload_ms=wall_ms() - upload.started_ms, expiry_ms=self._expiry_ms)
             verdict = verdict_of(sealed, answer, holder, age, times_gone=times_gone)
+            if why and verdict is Verdict.RETRY and why != failing:
+                sentence = (
+                    f"s3://{sealed.bucket}/{upload.key} (offsets {sealed.first_offset} to "
+                    f"{sealed.last_offset} of {sealed.partition_of}) cannot be completed: {why}"
+                )
+                self._post(ComponentProblem(part, sentence))
+                _log.warning("completion_failed", error=sentence, detail="it is tried again")
+                failing = why
+            elif failing and (not why or verdict is not Verdict.RETRY):
+                self._post(ComponentProblem(part, None))
+                failing = ""
             if verdict is not Verdict.RETRY:
                 return verdict
             self._closing.wait(pause)

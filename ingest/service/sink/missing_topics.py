@@ -1,4 +1,4 @@
-"""The topics that a sink is to read and that are not there: shown, and told in the log when that changes."""
+"""The topics that a sink does not read: those that are not there, and those that are no data; told once."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -19,6 +19,7 @@ class MissingTopics:
     def __init__(self, pattern: str | None) -> None:
         self._pattern = pattern
         self._matches_nothing = False
+        self._left_out: tuple[str, ...] = ()
         self.names: tuple[str, ...] = ()
         """Those of `topics` that the last survey did not find."""
 
@@ -28,6 +29,22 @@ class MissingTopics:
             self._tell_names(tuple(missing))
         else:
             self._tell_pattern(self._pattern, there)
+
+    def no_data(self, left_out: tuple[str, ...]) -> str | None:
+        """Take the topics that are ledgers or configurations; what is wrong where they were named."""
+        known, self._left_out = self._left_out, left_out
+        if left_out != known and left_out:
+            _log.info(
+                "topics_left_out",
+                topics=left_out,
+                detail="ledgers and configurations of connectors are never data, and may hold secrets",
+            )
+        if not left_out or self._pattern is not None:
+            return None
+        return (
+            f"{', '.join(left_out)}: what Headrace or Kafka Connect keep of their connectors, which is never "
+            "data and may hold secrets. It is not archived; take it out of topics."
+        )
 
     def _tell_names(self, names: tuple[str, ...]) -> None:
         known, self.names = self.names, names

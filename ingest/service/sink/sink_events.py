@@ -20,10 +20,12 @@ class SinkWritten:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSurveyed:
-    """The brokers have answered; `missing` are names in `topics` that are no topic's."""
+    """The brokers have answered; the names are those of `ingest.kafka.topic_survey.Survey`."""
 
     topics: FoundTopics
     missing: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

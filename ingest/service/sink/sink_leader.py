@@ -107,8 +107,10 @@ class SinkLeader:
         finally:
             gc.unfreeze()
         self._close(running)
-        quarantined = running.archive.counts(clock.wall_ms()).quarantined_objects
-        return Exit.QUARANTINED if self._process.until_idle and quarantined else Exit.DONE
+        counts = running.archive.counts(clock.wall_ms())
+        if counts.pending_objects:
+            return Exit.UNUSABLE
+        return Exit.QUARANTINED if self._process.until_idle and counts.quarantined_objects else Exit.DONE
 
     def _compose(self) -> _Running:
         settings, process, sink = self._settings, self._process, self._sink
@@ -272,6 +274,7 @@ class SinkLeader:
         running.loop.drain(lambda: True)
         running.writes.close(2.0)
         running.loop.drain(lambda: True)
+        tell_unfinished(running.archive, closed=not running.slots.slots.of(SlotState.BUSY))
         self._taken.give_up()
 
     def _abandon(self, running: _Running, error: LeadershipLost) -> None:
@@ -292,6 +295,30 @@ class SinkLeader:
         for part in (running.recovery, running.watch, running.writes, running.topics):
             while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
                 pass
+
+
+def tell_unfinished(archive: Archive, *, closed: bool) -> None:
+    """Log what this end leaves: sealed objects that S3 has not completed, and slots that had not `closed`."""
+    counts = archive.counts(clock.wall_ms())
+    if (oldest := counts.oldest_pending) is not None:
+        _log.error(
+            "stop_unfinished",
+            objects=counts.pending_objects,
+            oldest=f"s3://{oldest.bucket}/{oldest.main.key}",
+            topic=oldest.topic,
+            partition=oldest.partition,
+            first_offset=oldest.first_offset,
+            last_offset=oldest.last_offset,
+            detail="these objects are committed and not visible: S3 has not completed their uploads in time",
+            remedy="start a sink of this name and configuration again, which completes them, before the "
+            "bucket's rule for unfinished uploads ends them",
+        )
+    if not closed:
+        _log.warning(
+            "stop_interrupted",
+            seconds=_CLOSE_SECONDS,
+            detail="slots had open objects that could not be written in time; their records are read again",
+        )
 
 
 class _Entries:

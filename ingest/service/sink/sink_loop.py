@@ -14,7 +14,6 @@ from ingest.errors import Unavailable
 from ingest.kafka.control_records import TargetState
 from ingest.kafka.group_metadata import memberless_metadata
 from ingest.kafka.ledger_writer import GroupOffsets, Write
-from ingest.model.sink_completion import Verdict
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.patience import Patience
 from ingest.service.service_events import (
@@ -48,6 +47,7 @@ _log = structlog.get_logger(__name__)
 
 _TICK_SECONDS: Final = 2.0
 _SURVEY_SECONDS: Final = 5.0
+_NO_DATA: Final = "topics that are no data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,19 +136,19 @@ class SinkLoop:
         match event:
             case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._slots().on_event(event)
-            case TopicsSurveyed(topics, missing):
+            case TopicsSurveyed(topics):
                 self._has_surveyed = True
-                self._parts.missing.surveyed(missing, {one.topic for one in topics.partitions})
+                self._parts.missing.surveyed(
+                    event.missing, {one.topic for one in topics.partitions}.union(event.empty)
+                )
+                self._parts.statistics.trouble(_NO_DATA, self._parts.missing.no_data(event.left_out))
                 self.apply(archive.on_topics(topics))
             case LivesFound(lives):
                 self.apply(archive.on_lives(lives))
             case SinkWritten(writes):
                 self.apply(archive.on_written(writes))
             case CompletionEnded(sealed, verdict):
-                done = verdict is Verdict.COMPLETE
-                self._parts.statistics.left_object_ended(
-                    sealed, "complete" if done else "quarantined", None if done else verdict.value
-                )
+                self._parts.statistics.left_object_ended(sealed, verdict)
                 self.apply(archive.on_completion(sealed.id, verdict))
             case Recovered(slots):
                 for slot in slots:
@@ -179,6 +179,8 @@ class SinkLoop:
             parts.completer.submit(sealed)
         for batch in effects.groups:
             self._slots().answer_group(batch)
+        for batch, object_id in effects.ended:
+            self._slots().object_ended(batch, object_id)
         for slot in effects.slots_to_end:
             self._slots().end(slot)
         for slot in effects.slots_to_revoke:
@@ -187,8 +189,13 @@ class SinkLoop:
             self._survey()
         if effects.lives_wanted:
             parts.topics.request_lives(parts.archive.request_topics(), effects.lives_wanted)
+        self._say(effects)
+
+    def _say(self, effects: SinkEffects) -> None:
         for lost in effects.lost_offsets:
-            parts.statistics.offsets_lost(lost.topic, lost.partition, lost.first, lost.end)
+            self._parts.statistics.offsets_lost(
+                lost.topic, lost.partition, lost.first, lost.end, with_topic=lost.with_topic
+            )
         for warning in effects.warnings:
             _log.warning("archive_warned", warning=warning)
 
@@ -211,11 +218,13 @@ class SinkLoop:
         if self._has_surveyed and (effects := until.advance(now)) is not None:
             self.apply(effects)
         has_problem = bool(parts.archive.problems(clock.wall_ms()) or parts.statistics.problems)
-        progress = (parts.statistics.records, parts.statistics.objects)
-        if self._patience.is_over(now, waits=has_problem, progress=progress):
-            raise Unavailable(
-                f"--until-idle: what is left waits for something outside: {self._first_problem()}"
-            )
+        held_back = until.held_back()
+        read = sum(one.position or 0 for one in parts.archive.partitions())
+        progress = (parts.statistics.records, parts.statistics.objects, read)
+        waits = has_problem or held_back is not None
+        if self._patience.is_over(now, waits=waits, progress=progress):
+            why = self._first_problem() if has_problem else held_back
+            raise Unavailable(f"--until-idle: what is left waits for something outside: {why}")
         return until.is_over
 
     def _first_problem(self) -> str:

@@ -11,6 +11,8 @@ from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.sink_protocol import (
     GroupWanted,
     LeaderGroup,
+    ObjectsEnded,
+    PartitionReleased,
     PartitionStopped,
     SinkBatch,
     SinkCommitted,
@@ -86,10 +88,13 @@ class SinkSlots:
                 return archive.on_group_wanted(report)
             case SinkCommitted():
                 statistics.committed(report)
+                statistics.deaths.over(slot)
                 return archive.on_committed(report)
             case SinkCompleted():
                 statistics.completed(report)
                 return archive.on_completed(report)
+            case PartitionReleased():
+                return archive.on_released(report)
             case PartitionStopped():
                 statistics.stopped(report)
                 return archive.on_stopped(report)
@@ -101,11 +106,17 @@ class SinkSlots:
 
     def answer_group(self, batch: int) -> None:
         """Send the leader's group metadata of the moment to the slot of a batch that has asked for it."""
+        self._send(batch, LeaderGroup(group=self._parts.metadata(), gone=self._parts.archive.gone(batch)))
+
+    def object_ended(self, batch: int, object_id: str) -> None:
+        """Tell the slot of a batch that what it has left to the leader has its end."""
+        self._send(batch, ObjectsEnded(ids=(object_id,)))
+
+    def _send(self, batch: int, message: LeaderGroup | ObjectsEnded) -> None:
         for slot in self.slots.of(SlotState.BUSY):
             state = self.slots[slot]
             if state.plan == batch and state.start is not None:
-                answer = LeaderGroup(group=self._parts.metadata())
-                self._parts.slot_pool.send(slot, state.start, answer)
+                self._parts.slot_pool.send(slot, state.start, message)
 
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
@@ -116,7 +127,14 @@ class SinkSlots:
         else:
             # SlotEnded follows; whatever it says, what was committed is read from the ledger.
             _log.warning("batch_ended", slot=slot, outcome=finished.outcome.value, error=finished.error)
+            self._died(slot, finished.error)
             self.void(slot)
+
+    def _died(self, slot: int, error: str | None) -> None:
+        where = self._parts.archive.in_hand(slot)
+        if where is not None:
+            why = error or "its worker ended without a word"
+            self._parts.statistics.slot_died(slot, where, why)
 
     def _ended(self, event: SlotEnded) -> None:
         self._asked_to_end.discard(event.slot)
@@ -126,6 +144,7 @@ class SinkSlots:
         _log.warning(
             "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started again"
         )
+        self._died(event.slot, event.error)
         self.void(event.slot)
 
     # -- void, fence, read -----------------------------------------------------------------------------------

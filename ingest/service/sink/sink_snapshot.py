@@ -17,6 +17,7 @@ def sink_snapshot(
         open_objects=sums.open_objects,
         pending_objects=counts.pending_objects,
         quarantined_objects=counts.quarantined_objects,
+        unproven_objects_total=statistics.unproven_objects_total,
         objects_total=statistics.objects,
         bytes_total=statistics.bytes,
         buffered_bytes=sums.buffered_bytes,

@@ -9,14 +9,27 @@ from typing import Final
 import structlog
 
 from ingest.metrics import Metrics
+from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import ObjectState, SealedObject
 from ingest.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
 from ingest.model.slot_protocol import Finished
 from ingest.model.snapshot import ArchivedObject
 from ingest.sanitize import printable
+from ingest.service.slot_states import SlotDeaths
 from ingest.traces.sink_traces import SinkTraces
 
 _log = structlog.get_logger(__name__)
+
+# The states of objects that the leader has brought to their ends; all others are quarantined.
+_ENDS: Final = {Verdict.COMPLETE: "complete", Verdict.UNPROVEN: "unproven"}
+_DETAILS: Final = {
+    "unproven": {
+        "detail": "S3 has neither the upload nor the object: it was completed and somebody took the object "
+        "away, or somebody ended the upload, and then its records are in no object",
+        "remedy": "look for the object where your consumers move it; if it is nowhere, rewind the partition "
+        "to first_offset",
+    }
+}
 
 _RATE_SECONDS: Final = 10.0
 _RECENT: Final = 50
@@ -42,9 +55,12 @@ class SinkStatistics:
         self._progress: dict[int, SinkProgress] = {}
         self._window: deque[tuple[float, int, int]] = deque()
         self._committed: dict[str, SealedObject] = {}
+        self.deaths = SlotDeaths()
+        """Of slots, which are problems once they repeat."""
         self.records = 0
         self.bytes = 0
         self.objects = 0
+        self.unproven_objects_total = 0
         self.transactions = 0
         self.bad_records: Counter[str] = Counter()
         self.last_error: str | None = None
@@ -60,7 +76,7 @@ class SinkStatistics:
             for slot, progress in self._progress.items()
             for part, sentence in progress.problems.items()
         }
-        return {**self._problems, **of_slots}
+        return {**self._problems, **of_slots, **self.deaths.problems()}
 
     def trouble(self, part: str, sentence: str | None) -> None:
         """A part fails, or works again."""
@@ -74,6 +90,7 @@ class SinkStatistics:
         self._problems.clear()
         self._progress.clear()
         self._committed.clear()
+        self.deaths.clear()
         if self.traces is not None:
             self.traces.leadership_ended()
 
@@ -108,10 +125,13 @@ class SinkStatistics:
         for object_id, reason in report.quarantined:
             self.object_ended(object_id, "quarantined", reason)
 
-    def left_object_ended(self, sealed: SealedObject, state: str, reason: str | None) -> None:
+    def left_object_ended(self, sealed: SealedObject, verdict: Verdict) -> None:
         """An object that a slot or a leader has left pending has come to its end."""
-        if self.traces is not None and sealed.id not in self._committed:
-            self.traces.ended(sealed, state, reason)
+        state = _ENDS.get(verdict, "quarantined")
+        reason = None if verdict is Verdict.COMPLETE else verdict.value
+        if sealed.id not in self._committed:
+            # It was committed under another leader.
+            self._committed[sealed.id] = sealed
         self.object_ended(sealed.id, state, reason)
 
     def object_ended(self, object_id: str, state: str, reason: str | None) -> None:
@@ -120,6 +140,7 @@ class SinkStatistics:
         if one is not None and self.traces is not None:
             self.traces.ended(one, state, reason)
         self.objects += state == "complete"
+        self.unproven_objects_total += state == "unproven"
         self._metrics.sink_objects.labels(state).inc()
         if one is None:
             return
@@ -137,9 +158,12 @@ class SinkStatistics:
                 at_ms=one.sealed_ms,
             )
         )
-        log = _log.info if state == "complete" else _log.error
+        event, log = {
+            "complete": ("object_archived", _log.info),
+            "unproven": ("object_unproven", _log.warning),
+        }.get(state, ("object_quarantined", _log.error))
         log(
-            "object_archived" if state == "complete" else "object_quarantined",
+            event,
             key=one.main.key,
             topic=one.topic,
             partition=one.partition,
@@ -148,6 +172,7 @@ class SinkStatistics:
             records=one.records,
             bytes=one.bytes,
             reason=reason,
+            **_DETAILS.get(state, {}),
         )
 
     def stopped(self, report: PartitionStopped) -> None:
@@ -164,11 +189,14 @@ class SinkStatistics:
     def progress(self, slot: int, report: SinkProgress) -> None:
         """A slot says where it is."""
         self._progress[slot] = report
+        self.deaths.alive(slot)
         for topic, partition, first, end in report.lost_offsets:
             self.offsets_lost(topic, partition, first, end)
 
-    def offsets_lost(self, topic: str, partition: int, first: int, end: int) -> None:
-        """Kafka deleted records before they were read."""
+    def offsets_lost(
+        self, topic: str, partition: int, first: int, end: int, *, with_topic: bool = False
+    ) -> None:
+        """Kafka deleted records before they were read; `with_topic`: all of the topic."""
         self._metrics.lost_offsets.labels(topic).inc(end - first)
         _log.warning(
             "offsets_lost",
@@ -176,7 +204,9 @@ class SinkStatistics:
             partition=partition,
             first=first,
             end=end,
-            detail="Kafka deleted these records before they were read; reading goes on behind them",
+            detail="the topic was deleted before these records were archived: they are in no object"
+            if with_topic
+            else "Kafka deleted these records before they were read; reading goes on behind them",
         )
 
     def batch_finished(self, slot: int, finished: Finished) -> None:
@@ -189,6 +219,11 @@ class SinkStatistics:
     def slot_lost(self, slot: int) -> None:
         """The slot was voided."""
         self._progress.pop(slot, None)
+
+    def slot_died(self, slot: int, where: str, why: str) -> None:
+        """The slot has ended by an error, with these partitions in hand."""
+        self.last_error = why
+        self.deaths.died(slot, where, why)
 
     # -- what is shown ---------------------------------------------------------------------------------------
 

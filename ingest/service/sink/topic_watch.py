@@ -107,7 +107,9 @@ class TopicWatch:
         if survey is not None:
             # While the other runs, what it has under way is its own.
             earlier = {} if survey.members else self._earlier.of(survey.partitions)
-            self._post(TopicsSurveyed(_found(number, survey, earlier), survey.missing))
+            self._post(
+                TopicsSurveyed(_found(number, survey, earlier), survey.missing, survey.left_out, survey.empty)
+            )
 
     def _answer_lives(self, number: int, topics: Collection[str]) -> None:
         found = self._asked(lambda: self._survey.lives(topics))

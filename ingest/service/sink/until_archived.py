@@ -7,6 +7,7 @@ import structlog
 
 from archive import SinkEffects
 from archive.condition import PartitionStatus
+from archive.partitions import PartitionCondition
 
 _log = structlog.get_logger(__name__)
 
@@ -83,8 +84,28 @@ class UntilArchived:
         )
 
     def _has_read_all(self) -> bool:
-        """Whether every partition is read to its end, or was archived to it before."""
+        """Whether every partition is read to its end, or was archived to it before.
+
+        Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
+        """
         return all(
-            one.end is not None and max(one.position or 0, one.offset or 0) >= one.end
+            one.condition is PartitionCondition.MISSING
+            or (one.end is not None and max(one.position or 0, one.offset or 0) >= one.end)
             for one in self._archive.partitions()
         )
+
+    def held_back(self) -> str | None:
+        """What is read as far as it can be and not to its end, for want of a transaction's end."""
+        if self._ends is not None:
+            return None
+        sentences = [
+            f"{one.topic}-{one.partition} is read up to offset {one.position} of {one.end}, and nothing more "
+            "comes: an open transaction there holds back what is behind it. End its producer, or abort "
+            "it (kafka-transactions.sh find-hanging shows it)"
+            for one in self._archive.partitions()
+            if one.condition is PartitionCondition.GRANTED
+            and one.end is not None
+            and one.position is not None
+            and max(one.position, one.offset or 0) < one.end
+        ]
+        return "; ".join(sentences) or None

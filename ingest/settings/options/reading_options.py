@@ -65,7 +65,7 @@ PATH_STYLE = optional(
 )
 ACCESS_KEY_ID = optional(
     "aws.access.key.id",
-    SECRET,
+    TEXT,
     Group.S3,
     "Static credentials, with `aws.secret.access.key`. Order: role, static keys, provider, default chain. "
     "Only static keys travel to executors; all else is resolved there.",

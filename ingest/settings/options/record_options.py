@@ -60,7 +60,8 @@ ORDERING = option(
     "object",
     Group.ROUTING,
     "`object`: the rows of an object stay in order. `partition`: also the objects of one topic-partition, by "
-    "start offset; needs `{{partition}}`. `none`: a large object may be split over slots.",
+    "start offset; needs `{{partition}}`. `none`: a large object may be split over slots. Of an archive "
+    "(`input.layout`) `partition` is the default, unless its names have no partition.",
 )
 
 INPUT_FORMAT = option(

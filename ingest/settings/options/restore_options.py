@@ -2,7 +2,7 @@
 
 from ingest.settings.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from ingest.settings.options.option import Group, option, optional
-from ingest.settings.value_types import CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
+from ingest.settings.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
 from layouts.options import CsvEncoding, Enveloped, Form, TimestampFrom
 
 LAYOUT = option(
@@ -97,8 +97,19 @@ ENVELOPED = option(
     "auto",
     Group.RESTORE,
     "Whether rows of Aiven and Lenses carry key and more beside the value. `auto`: by the members of the "
-    "object's first row; say `no` where a value may look like an envelope.",
+    "object's first row; say `no` where a value may look like an envelope. A row of Lenses with members of "
+    "an envelope but none that tells (metadata, marks of bytes) is not guessed: the object is quarantined "
+    "(`envelope_undecided`).",
     importance="LOW",
+)
+STORE_ENVELOPE = optional(
+    "store.envelope",
+    BOOLEAN,
+    Group.RESTORE,
+    "Whether rows of Lenses are envelopes, as the sink's own option of this name in its KCQL: `true` is "
+    "`restore.envelope=yes`, `false` is `no`. Needed where the sink left metadata out: an envelope of key "
+    "and value alone looks like a value.",
+    default_says="`restore.envelope` decides",
 )
 CSV_FIELDS = option(
     "format.output.fields",

@@ -129,8 +129,12 @@ def _by_template(given: Translation, template: ReadTemplate) -> None:
     if template.has_time:
         given.own("file.name.timestamp.source", source, by="file.name.timestamp.source")
         if source != "wallclock" and "key" not in template.variables:
-            text = text.replace("{{start_offset", "{{batch_offset")
             given.own("rotate.together", "first")
+            if max_records(given):
+                # There a record of another hour than the one before it begins an object of its own offset.
+                given.own("rotate.on.group.change", "true")
+            else:
+                text = text.replace("{{start_offset", "{{batch_offset")
     given.own(_TEMPLATE, text, by=_TEMPLATE)
     given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
 

@@ -1,7 +1,8 @@
 """Encodes the records of one object: the other direction of the decoders beside it.
 
 encoders         the encoder of each format, and the names' extension
-row_schema       the schema of an object, and what a change of it means; schema_merge puts types together
+row_schema       the schema of an object, and what a change of it means; schema_merge has versions of types
+learning_encoder an object whose columns are found in its first records; kinds has the types of such values
 text_encoder     JSON Lines, JSON, CSV, text and bytes; text_blocks compresses, steps bounds the work
 json_rows        records as rows of JSON: json_members writes key, value and headers, json_kinds tells JSON
 csv_rows         records as rows of CSV; separated_rows: one field and a separator

@@ -4,16 +4,19 @@ A null is an empty field without quotes, an empty text one with quotes.
 """
 
 import io
+from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.columns import Column
 from ingest.settings.choices import JsonFormat
 from ingest.settings.sink_settings import OutputField, OutputSettings
 from layouts.arrow import arrow_binary
-from spark.converted_records import ConvertedColumn, ConvertedRecords
+from spark.converted_records import ConvertedColumn, ConvertedRecords, InferredValues
 from spark.formats.arrow_rows import json_values
 from spark.formats.encoding.json_members import header_lists
 from spark.formats.encoding.row_arrays import field_arrays, part_array
@@ -21,6 +24,7 @@ from spark.formats.encoding.row_schema import PartSchema, RowSchema
 
 _LINE_END: Final = "\r\n"
 _STRINGS: Final = (pa.types.is_string, pa.types.is_large_string)
+_ABSENT: Final = msgspec.Raw(b"null")
 _NESTED: Final = (pa.types.is_struct, pa.types.is_list, pa.types.is_map)
 
 
@@ -29,7 +33,11 @@ class CsvRows:
 
     def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
         self._output = output
-        self._members = schema.value
+        # Values alone, where they are no records, are one column.
+        is_record = (
+            schema.value is not None and schema.value.schema is not None and schema.value.schema.is_record
+        )
+        self._members = schema.value if is_record else None
         self._separator = output.csv.delimiter.decode()
         self._quote = output.csv.quote.decode()
         names = pa.table({name: pa.array([], pa.string()) for name in self._names()})
@@ -107,7 +115,46 @@ def _headers(records: ConvertedRecords) -> Any:
 
 def _members(column: ConvertedColumn, part: PartSchema, style: JsonFormat) -> list[Any]:
     """The members of records as text, nested ones as JSON."""
-    return [_text(array, style) for array in part_array(column, part).flatten()]
+    array = part_array(column, part)
+    names = tuple(field.name for field in array.type if _has_own_text(field.type))
+    if not isinstance(column, InferredValues) or not names:
+        return [_text(each, style) for each in array.flatten()]
+    own = _own_members(column.texts(), names)
+    return [
+        own[field.name] if field.name in own else _text(each, style)
+        for field, each in zip(array.type, array.flatten(), strict=True)
+    ]
+
+
+def _has_own_text(kind: Any) -> bool:
+    """Whether values of a type that was found in JSON are written as they are there: others are so anyway."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
+def _own_members(texts: Column, names: tuple[str, ...]) -> dict[str, Any]:
+    """These members of JSON without a schema, as the record's own text has them."""
+    decoder = _decoder(names)
+    rows = [decoder.decode(text or b"{}") for text in texts.each(0, len(texts))]
+    return {
+        name: pa.array([_own_text(getattr(row, f"m{place}")) for row in rows], pa.string())
+        for place, name in enumerate(names)
+    }
+
+
+@lru_cache(maxsize=256)
+def _decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """A decoder of structures with the text of these members."""
+    places = {f"m{place}": name for place, name in enumerate(names)}
+    fields = [(place, msgspec.Raw, _ABSENT) for place in places]
+    return msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=places, gc=False))
+
+
+def _own_text(value: msgspec.Raw) -> str | None:
+    text = bytes(value)
+    if text == b"null":
+        return None
+    # The integer -0 is a zero in a column of integers, and so it is here.
+    return "0" if text == b"-0" else text.decode()
 
 
 def _text(array: Any, style: JsonFormat) -> Any:

@@ -8,7 +8,7 @@ from ingest.settings.sink_settings import OutputFormat, OutputSettings
 from layouts.arrow import column_of_arrow
 from layouts.names import LayoutName
 from spark.compression.blocks import SUFFIXES
-from spark.converted_records import ConvertedRecords
+from spark.converted_records import ConvertedRecords, InferredValues
 from spark.formats.encoding.aiven_csv import AivenCsvRows
 from spark.formats.encoding.aiven_files import AivenAvroEncoder, aiven_parquet
 from spark.formats.encoding.aiven_json import AivenJsonRows
@@ -86,12 +86,16 @@ def with_texts(output: OutputSettings, records: ConvertedRecords) -> ConvertedRe
             rows = JsonRows(output, b"\n").rows(records)
         case OutputFormat.TEXT | OutputFormat.BYTES:
             rows = SeparatedRows(output).rows(records)
-        case OutputFormat.AVRO if not records.value.nulls().any():
+        case OutputFormat.AVRO if not records.value.nulls().any() and _has_one_schema(records):
             # Objects of another schema do not take them; nulls may be for objects without values.
             rows = AvroEncoder(output, schema_of(output, records)).rows(records)
         case _:
             return records
     return replace(records, texts=column_of_arrow(rows))
+
+
+def _has_one_schema(records: ConvertedRecords) -> bool:
+    return not isinstance(records.value, InferredValues) or records.value.has_one_schema()
 
 
 def _of_headrace(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:

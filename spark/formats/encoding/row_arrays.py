@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.settings.sink_settings import OutputField, OutputSettings
-from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
+from spark.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
 from spark.formats.encoding.row_schema import PartSchema, RowSchema
 from spark.formats.encoding.schema_merge import projected
 from spark.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, Headers, KafkaRecords
@@ -23,6 +23,8 @@ def part_type(part: PartSchema) -> Any:
 
 def part_array(column: ConvertedColumn, part: PartSchema) -> Any:
     """Keys or values as the object has them."""
+    if isinstance(column, InferredValues):
+        return column.arrow_as(part_type(part))
     return projected(column.arrow(), part_type(part))
 
 

@@ -9,7 +9,7 @@ from ingest.settings.sink_settings import OutputField, OutputFormat, OutputSetti
 from layouts.names import LayoutName
 from spark.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
-from spark.formats.encoding.schema_merge import TypesConflict, fits, merged
+from spark.formats.encoding.schema_merge import fits
 
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
@@ -84,9 +84,8 @@ def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
         return RowSchema(value=_part(records.value))
     if output.format is OutputFormat.CSV and not output.envelope:
         part = records.key if OutputField.KEY in output.fields else records.value
-        return (
-            RowSchema(value=_part(part)) if part.schema is not None and part.schema.is_record else RowSchema()
-        )
+        has_columns = part.schema is not None and (part.schema.is_inferred or part.schema.is_record)
+        return RowSchema(value=_part(part)) if has_columns else RowSchema()
     return RowSchema()
 
 
@@ -144,20 +143,7 @@ def _change(
         return NewObject()
     if pa.types.is_null(new.schema.arrow):
         return Projected()
-    if opened.schema.is_inferred and new.schema.is_inferred:
-        return _inferred(opened.schema, new.schema)
     return _registered(compatibility, opened.schema, new.schema)
-
-
-def _inferred(opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:
-    try:
-        both = merged(opened.arrow, new.arrow)
-    except TypesConflict as conflict:
-        return Refused(
-            "schema_conflict",
-            f"the type of {conflict} differs from that of the records before it in the same object",
-        )
-    return Projected() if both == opened.arrow else NewObject()
 
 
 def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:

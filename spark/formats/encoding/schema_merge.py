@@ -1,4 +1,4 @@
-"""Arrow types of inferred schemas put together, and arrays made to fit another version of their type."""
+"""Which versions of an Arrow type fit each other, and arrays made to fit another version of theirs."""
 
 import json
 from typing import Any, Final
@@ -20,36 +20,6 @@ _PROMOTIONS: Final = {
     pa.string(): (pa.binary(),),
     pa.binary(): (pa.string(),),
 }
-
-
-class TypesConflict(ValueError):
-    """Two types have no common one; `path` says where."""
-
-    def __init__(self, path: tuple[str, ...]) -> None:
-        super().__init__(".".join(path) or "the value itself")
-
-
-def merged(one: Any, other: Any, path: tuple[str, ...] = ()) -> Any:
-    """The least type of inferred values that holds both; TypesConflict where there is none."""
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if {one, other} == {pa.int64(), pa.float64()}:
-        return pa.float64()
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return pa.struct(_merged_fields(one, other, path))
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(merged(one.value_type, other.value_type, (*path, "[]")))
-    raise TypesConflict(path)
-
-
-def _merged_fields(one: Any, other: Any, path: tuple[str, ...]) -> list[Any]:
-    kinds = {field.name: field.type for field in one}
-    for field in other:
-        known = kinds.get(field.name)
-        kinds[field.name] = field.type if known is None else merged(known, field.type, (*path, field.name))
-    return [pa.field(name, kind) for name, kind in kinds.items()]
 
 
 def fits(source: Any, target: Any) -> bool:

@@ -8,6 +8,7 @@ from ingest.clock import Instant
 from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State
 from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.post_action import OwedAction
 from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.notification import EventKind, ObjectEvent
 from ingest.planner import Backoff, BatchLimits, Planner
@@ -89,6 +90,8 @@ class Desk:
         self.settled: list[str] = []
         self.left: list[str] = []
         self.warnings: list[str] = []
+        self.actions: list[OwedAction] = []
+        self.withdrawn: list[ObjectId] = []
         self.plans = 0
         self.works: dict[int, tuple[Split, ...]] = {}
         self.do(self.catalogue.resume(self.now))
@@ -103,6 +106,8 @@ class Desk:
         self.settled += effects.settled
         self.left += effects.abandoned
         self.warnings += effects.warnings
+        self.actions += effects.actions
+        self.withdrawn += effects.withdrawn
         if effects.writes:
             for write in effects.writes:
                 self.ledger.commit(write.key, write.entry)

@@ -1,13 +1,19 @@
 """What is left pending is completed in threads that are there only then."""
 
+import queue
 import threading
 from typing import Any
 
+import pytest
+from structlog.testing import capture_logs
+
+from ingest.metrics import Metrics
 from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import SealedObject, Upload
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.sink_events import CompletionEnded
+from ingest.service.sink.sink_statistics import SinkStatistics
 from spark.s3.completion import Completion, CompletionState
 from tests.support.until import until_sync
 
@@ -18,6 +24,17 @@ class _Calls:
     def complete(self, *_: object, **__: object) -> Completion:
         """Done."""
         return Completion(state=CompletionState.COMPLETED)
+
+
+class _Answers:
+    """Answers of S3, the last of them for ever."""
+
+    def __init__(self, *answers: CompletionState) -> None:
+        self._answers = list(answers)
+
+    def complete(self, *_: object, **__: object) -> Completion:
+        """The next one."""
+        return Completion(state=self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
 
 
 def _sealed(number: int) -> SealedObject:
@@ -57,3 +74,48 @@ def test_threads_come_with_the_first_object_and_go_at_the_end() -> None:
     assert 1 <= _threads() <= 8
     completer.close()
     until_sync(lambda: _threads() == 0, what="the end of its threads")
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [(CompletionState.UNPROVEN, "s3:ListBucket"), (CompletionState.PARTS_DIFFER, "rewind the partition")],
+)
+def test_an_answer_that_decides_nothing_is_a_problem(state: CompletionState, says: str) -> None:
+    """With the object, its offsets and what to do, until it has its end."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    calls: Any = _Answers(*[state] * 5, CompletionState.COMPLETED)
+    completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        completer.submit(_sealed(7))
+        problem, over, ended = told.get(timeout=10), told.get(timeout=10), told.get(timeout=10)
+    finally:
+        completer.close()
+
+    assert isinstance(problem, ComponentProblem)
+    assert says in (problem.sentence or "")
+    assert "s3://b/7 (offsets 7 to 7 of t-0)" in (problem.sentence or "")
+    assert over == ComponentProblem(problem.part, None)
+    assert isinstance(ended, CompletionEnded)
+    assert ended.verdict is Verdict.COMPLETE
+
+
+def test_an_upload_that_somebody_ended_is_not_complete_without_a_word() -> None:
+    """Nor is it made again: a consumer may have taken the object away."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    calls: Any = _Answers(CompletionState.UPLOAD_MISSING)
+    completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        completer.submit(_sealed(7))
+        ended = told.get(timeout=10)
+    finally:
+        completer.close()
+
+    assert isinstance(ended, CompletionEnded)
+    assert ended.verdict is Verdict.UNPROVEN
+    statistics = SinkStatistics(Metrics(dict))
+    with capture_logs() as lines:
+        statistics.left_object_ended(ended.sealed, ended.verdict)
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("object_unproven", "warning")
+    assert (line["key"], line["first_offset"], line["last_offset"]) == ("7", 7, 7)
+    assert (statistics.recent[0].state, statistics.unproven_objects_total) == ("unproven", 1)

@@ -7,10 +7,12 @@ import pytest
 
 from ingest.catalogue.tombstones import FolderPlaces
 from ingest.errors import ObjectMissing
-from ingest.model.objects import S3Object
-from ingest.model.side_objects import RowPlace
+from ingest.model.ledger_entry import LedgerEntry, State
+from ingest.model.objects import ObjectId, S3Object
+from ingest.model.positions import BytePosition, JoinedPosition
+from ingest.model.side_objects import PlacedTombstones, RowPlace, SideObject
 from ingest.service.folder_search import BucketCalls, FolderSearch
-from tests.ingest.catalogue.desk import listed
+from tests.ingest.catalogue.desk import listed, object_id
 from tests.ingest.settings.loading import load_with
 from tests.spark.formats.memory_source import MemorySource
 
@@ -36,13 +38,16 @@ class _Bucket:
         self, objects: Mapping[str, bytes], tags: Mapping[str, Mapping[str, str]] | None = None
     ) -> None:
         self.objects = dict(objects)
+        self.ledger: dict[ObjectId, LedgerEntry] = {}
         self.tags = tags or {}
         self.listings: list[str] = []
         self.read: list[str] = []
 
     def search(self, search: FolderSearch) -> FolderPlaces:
         """What is found of the folder."""
-        return search.search(BucketCalls(self._listed, self._tags, self._source), _FOLDER)
+        return search.search(
+            BucketCalls(self._listed, self._tags, self._source, lambda _: self.ledger.items()), _FOLDER
+        )
 
     def _listed(self, prefix: str) -> Iterable[S3Object]:
         self.listings.append(prefix)
@@ -123,6 +128,7 @@ def test_what_is_gone_since_it_was_listed_is_searched_again() -> None:
         lambda prefix: [listed(key) for key in (_gone(1),) if key.startswith(prefix)],
         lambda _seen: {},
         lambda seen: _Gone(b"x", name=seen.id.url),
+        lambda _: (),
     )
     with pytest.raises(ObjectMissing):
         _search().search(calls, _FOLDER)
@@ -148,3 +154,74 @@ def test_after_needs_no_counts() -> None:
 
     assert (found.own_from, found.inserts, found.unknown) == (0, {}, None)
     assert bucket.read == []
+
+
+def _done(rows: int, *tombstones: PlacedTombstones, state: State = State.DONE) -> LedgerEntry:
+    position = JoinedPosition(BytePosition(9), rows)
+    return LedgerEntry(state=state, records=rows, position=position, tombstones=tombstones, size=9)
+
+
+def test_what_post_action_has_deleted_counts_in_the_proof() -> None:
+    """The bucket shows no value, so the tombstone seemed to stand behind all: it deleted a live key."""
+    bucket = _Bucket({_gone(1): _keys(1)})
+    bucket.ledger[object_id(_value(0))] = _done(2)
+    bucket.ledger[object_id(_value(3))] = _done(1)
+    (found,) = bucket.search(_search()).tombstones
+
+    assert found.inserts == {_value(0): (RowPlace(1, 0, 1),)}
+    assert [value.id.key for value in found.values] == [_value(0), _value(3)]
+    assert (found.own_from, found.unknown) == (1, None)
+
+
+def test_a_value_object_that_is_gone_is_as_long_as_its_tags_said() -> None:
+    """They were read while it was there: what is behind it is certain still."""
+    tags = {_value(0): {"startOffset": "0", "endOffset": "2", "recordCount": "2"}}
+    bucket = _Bucket({_value(0): b"", _gone(1): _keys(1)}, tags)
+    search = _search()
+    bucket.search(search)
+    del bucket.objects[_value(0)]
+    bucket.objects[_gone(3)] = _keys(1)
+    bucket.ledger[object_id(_value(0))] = _done(2)
+
+    assert [each.unknown for each in bucket.search(search).tombstones] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        LedgerEntry(state=State.DONE, reason="marked", size=9),
+        LedgerEntry(state=State.DONE, records=2, position=BytePosition(9), size=9),
+        _done(1, state=State.PARTIAL),
+    ],
+)
+def test_a_value_object_that_is_gone_and_was_not_counted_leaves_all_open(entry: LedgerEntry) -> None:
+    """Its rows may be anywhere behind its first offset."""
+    bucket = _Bucket({_gone(5): _keys(1)})
+    bucket.ledger[object_id(_value(0))] = entry
+    (found,) = bucket.search(_search()).tombstones
+
+    assert found.unknown is not None
+    assert _value(0) in found.unknown
+
+
+def test_what_was_never_begun_and_is_gone_does_not_count() -> None:
+    """None of its rows is in Kafka; nor are side objects, other versions or other partitions values."""
+    bucket = _Bucket({_gone(5): _keys(1), _value(7): b"", _value(7, ".keys"): _keys(1)})
+    bucket.ledger[object_id(_value(0))] = LedgerEntry(state=State.SKIPPED, reason="missing", size=9)
+    bucket.ledger[object_id(_value(0, ".keys"))] = LedgerEntry(state=State.SKIPPED, reason="joined", size=9)
+    bucket.ledger[object_id(_value(7), "older")] = _done(9)
+    (found,) = bucket.search(_search()).tombstones
+
+    assert found.inserts == {_value(7): (RowPlace(0, 0, 1),)}
+    assert found.unknown is None
+
+
+def test_rows_that_the_ledger_knows_to_be_merged_need_no_proof() -> None:
+    """A restart finds the object that they were merged into deleted, and its tags with it."""
+    placed = PlacedTombstones(SideObject(_gone(1), "1", 10), None, (RowPlace(1, 0, 2),))
+    bucket = _Bucket({_gone(1): _keys(2)})
+    bucket.ledger[object_id(_value(0))] = _done(2, placed)
+    (found,) = bucket.search(_search()).tombstones
+
+    assert (found.unknown, found.rows, found.own_from) == (None, 2, 2)
+    assert found.inserts == {_value(0): (RowPlace(1, 0, 2),)}

@@ -43,12 +43,40 @@ def _aiven(changes: Mapping[str, str] | None = None) -> SinkSettings:
 
 
 def test_aiven_has_its_own_defaults() -> None:
-    """Values alone, gzip around them, and its names."""
+    """All fields that its rows can have, gzip around them, and its names."""
     sink = _aiven()
 
-    assert (sink.output.layout, sink.output.fields) == (LayoutName.AIVEN, (OutputField.VALUE,))
+    assert sink.output.layout is LayoutName.AIVEN
+    assert set(sink.output.fields) == set(OutputField) - {OutputField.TOPIC, OutputField.PARTITION}
     assert sink.output.compression is Compression.GZIP
     assert sink.names.template == "{{topic}}-{{partition}}-{{start_offset}}{{extension}}"
+
+
+def test_all_fields_are_written_unless_some_are_named() -> None:
+    """As without a layout; a row without an envelope is the value."""
+    lenses = {"output.layout": "lenses", "value.converter": _TEXT}
+
+    assert sink_with(lenses).output.fields == tuple(OutputField)
+    assert sink_with({**lenses, "output.fields": "value"}).output.fields == (OutputField.VALUE,)
+    assert sink_with({**lenses, "output.envelope": "false"}).output.fields == (OutputField.VALUE,)
+    assert _aiven({"output.envelope": "false"}).output.fields == (OutputField.VALUE,)
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet", "jsonl", "csv"])
+def test_rows_of_lenses_without_an_envelope_are_values(form: str) -> None:
+    """Any other field was ignored there, or ended the slot at its first record."""
+    changes = {
+        "output.layout": "lenses",
+        "output.format": form,
+        "output.envelope": "false",
+        "output.fields": "key",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+
+    (problem,) = sink_problems(changes)
+
+    assert problem.option == "output.fields"
+    assert "must be value" in problem.message
 
 
 def test_fields_of_aiven_stay_in_their_order() -> None:

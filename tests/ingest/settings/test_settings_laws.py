@@ -102,8 +102,6 @@ def test_any_text_gives_settings_or_a_settings_error(text: str, kind: str) -> No
 
 
 SECRETS = (
-    "aws.access.key.id",
-    "aws_access_key_id",
     "aws.secret.access.key",
     "aws_secret_access_key",
     "aws.session.token",

@@ -71,7 +71,7 @@ def test_published_example_of_the_aiven_connector_loads_with_a_broker_set_beside
     assert settings.s3.prefix == "optional/prefix/"
     assert settings.s3.region == "eu-west-1"
     assert settings.s3.credentials == StaticCredentials(
-        access_key_id=Secret("AKIAIOSFODNN7EXAMPLE"),
+        access_key_id="AKIAIOSFODNN7EXAMPLE",
         secret_access_key=Secret("wJalrXUtnFEMI/K7MDENG"),
         session_token=None,
     )
@@ -498,6 +498,25 @@ def test_partition_distribution_is_partition_ordering() -> None:
     settings = load_with({"distribution.type": "PARTITION", "file.name.template": "{{partition}}"})
 
     assert settings.routing.ordering is Ordering.PARTITION
+
+
+@pytest.mark.parametrize(
+    ("options", "ordering"),
+    [
+        ({}, Ordering.PARTITION),
+        ({"input.layout": "auto"}, Ordering.PARTITION),
+        ({"ordering": "object"}, Ordering.OBJECT),
+        ({"distribution.type": "object_hash"}, Ordering.OBJECT),
+        ({"input.layout": "none", "file.name.template": "{{topic}}-{{partition}}"}, Ordering.OBJECT),
+        ({"file.name.template": "{{topic}}/{{key}}"}, Ordering.OBJECT),
+    ],
+)
+def test_a_restore_keeps_the_order_of_partitions(options: dict[str, str], ordering: Ordering) -> None:
+    """Unless something else is asked for, or names do not say the partition."""
+    bare: dict[str, str | None] = {"topic": None, "file.name.template": None, "input.layout": "aiven"}
+    settings = load_with({**bare, **options})
+
+    assert settings.routing.ordering is ordering
 
 
 def test_envelope_dead_letters_and_topic_creation() -> None:

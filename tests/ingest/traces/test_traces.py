@@ -6,6 +6,7 @@ from ingest.catalogue import FinishedObject
 from ingest.metrics import Metrics
 from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
 from ingest.model.objects import ObjectId, Route, S3Object
+from ingest.model.sink_completion import Verdict
 from ingest.model.sink_entries import SealedObject, Upload
 from ingest.model.sink_protocol import ObjectTimes, SinkCommitted, SinkCompleted
 from ingest.model.slot_protocol import BatchOutcome, Checkpoint, Committed, Failure, Finished, Split
@@ -221,7 +222,7 @@ def _sink(reports: Iterable[tuple[float, SinkCommitted | SinkCompleted]]) -> lis
         else:
             statistics.completed(report)
     clock.seconds = 1_010
-    statistics.left_object_ended(_sealed("of a lost slot"), "complete", None)
+    statistics.left_object_ended(_sealed("of a lost slot"), Verdict.COMPLETE)
     return sent
 
 

@@ -163,6 +163,24 @@ def test_a_registry_that_is_away_is_tried_again() -> None:
         _convert(fetched([b"\x00\x00\x00\x00\x01x"]), converters(avro(registry("http://127.0.0.1:9"))))
 
 
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", {}, {"schema": None}, {"schema": 1}])
+def test_what_is_no_registry_is_no_records_fault(body: Any) -> None:
+    """A proxy or a login page answers 200: asked again until a registry does."""
+    schema = {"schema": json.dumps(ROW)}
+    value = b"\x00\x00\x00\x00\x01" + datum(ROW, _row(1))
+    answers: dict[str, tuple[int, Any]] = {"/schemas/ids/1": (200, body)}
+    with http_registry(answers) as (one, _):
+        converter = RecordConverter(converters(avro(one)), output())
+        for _again in range(2):
+            with pytest.raises(SourceUnavailable, match=r"schema\.registry\.url .* proxy"):
+                converter.convert(fetched([value]))
+        answers["/schemas/ids/1"] = (200, schema)
+        found = converter.convert(fetched([value]))
+
+    assert _faults(found) == []
+    assert len(found.runs) == 1
+
+
 def test_a_schema_of_another_kind_is_a_fault() -> None:
     """Protobuf and JSON Schema use the same framing."""
     body = {"schema": "syntax = 'proto3';", "schemaType": "PROTOBUF"}

@@ -1,6 +1,5 @@
 """JSON as Kafka Connect's converter knows it: with a schema, without one, and made into columns."""
 
-import itertools
 import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -12,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.settings.sink_settings import ConverterKind, ConverterSettings, OutputFormat, OutputSettings
-from spark.converted_records import MISSING, Conversion
-from spark.converters import RecordConverter, single_runs
-from spark.formats.encoding import NewObject, Projected, Refused, Same, next_schema, schema_of
+from spark.converted_records import MISSING, Conversion, InferredValues
+from spark.converters import RecordConverter
+from spark.formats.encoding import schema_of
+from spark.formats.encoding.kinds import settled, written
 from tests.spark.formats.encoding.outputs import bare, converters, fetched, output
 
 _PARQUET: Final = output(OutputFormat.PARQUET)
@@ -207,33 +207,29 @@ def test_columns_of_json_without_a_schema(values: list[Any]) -> None:
 
 @given(batches=st.lists(st.lists(_OBJECTS, min_size=1, max_size=3), min_size=2, max_size=4))
 def test_what_was_found_before_changes_no_value(batches: list[list[Any]]) -> None:
-    """A converter remembers the widest schema of a topic, so that objects begin wide."""
+    """A converter remembers what a topic had, to read it faster."""
     converter = RecordConverter(converters(_json()), _PARQUET)
-    kinds = []
     for batch in batches:
         (run,) = converter.convert(fetched([json.dumps(value).encode() for value in batch])).runs
         array = run.value.arrow()
-        kinds.append(array.type)
         array.validate(full=True)
         assert all(_same(one, value) for one, value in zip(array.to_pylist(), batch, strict=True))
-    several = [kind for kind, batch in zip(kinds, batches, strict=True) if len(batch) > 1]
-    assert all(
-        {field.name for field in one} <= {field.name for field in other}
-        for one, other in itertools.pairwise(several)
-    )
 
 
 @given(values=st.lists(_LEAVES | st.lists(_LEAVES, max_size=3) | _OBJECTS, min_size=1, max_size=6))
-def test_any_json_is_a_column_or_a_fault(values: list[Any]) -> None:
-    """Values of different types are runs of their own; a list of such is a fault. Nothing else is lost."""
+def test_any_json_has_a_kind_or_is_a_fault(values: list[Any]) -> None:
+    """Alone, each value is a column of its own kind; a list of different ones is a fault. Nothing else is."""
     found = _convert(values, _PARQUET)
 
     refused = {offset for offset, reason in _faults(found) if reason == "schema_conflict"}
     assert len(refused) == len(found.faults)
-    runs = [(run.records.offsets.tolist(), run.value.arrow().to_pylist()) for run in found.runs]
-    written = {offset: value for offsets, each in runs for offset, value in zip(offsets, each, strict=True)}
-    assert sorted([*written, *refused]) == list(range(len(values)))
-    assert all(_same(value, values[offset]) for offset, value in written.items())
+    singles = [run.slice(row, row + 1) for run in found.runs for row in range(len(run))]
+    columns = {each.records.first_offset: each.value for each in singles}
+    assert sorted([*columns, *refused]) == list(range(len(values)))
+    for offset, column in columns.items():
+        assert isinstance(column, InferredValues)
+        (kind,) = column.kinds()
+        assert _same(column.arrow_as(written(kind)).to_pylist()[0], values[offset])
     assert all(isinstance(values[offset], list) for offset in refused)
 
 
@@ -241,7 +237,7 @@ def test_any_json_is_a_column_or_a_fault(values: list[Any]) -> None:
     ("values", "kind"),
     [
         ([1, 2.5], pa.float64()),
-        ([1, 2**70], pa.float64()),
+        ([1, 2**63], pa.float64()),
         ([None, True], pa.bool_()),
         (["2024-01-01", "2024-01-02"], pa.string()),
         ([[], [1]], pa.list_(pa.int64())),
@@ -265,35 +261,31 @@ def test_a_name_twice_in_an_object() -> None:
     assert _values(_convert([b'{"a":1,"a":2}'], _PARQUET)) == [{"a": 2}]
 
 
-def test_what_a_change_of_the_inferred_schema_means() -> None:
-    """Narrower joins, wider opens a new object, another type is refused, alone."""
-    converter = RecordConverter(converters(_json()), _PARQUET)
-
-    def schema(*texts: bytes) -> Any:
-        return schema_of(_PARQUET, converter.convert(fetched(list(texts))).runs[0])
-
-    first = schema(b'{"a":1,"b":{"c":"x"}}', b'{"a":2}')
-    assert next_schema(_PARQUET, first, schema(b'{"a":3}', b'{"b":null}')) == Same()
-    wider = schema(b'{"a":1,"d":true}', b'{"a":1.5}')
-    assert next_schema(_PARQUET, first, wider) == NewObject()
-    assert next_schema(_PARQUET, wider, first) == Projected()
-    (run,) = converter.convert(fetched([b'{"a":"text"}'])).runs
-    refused = next_schema(_PARQUET, first, schema_of(_PARQUET, run))
-    assert isinstance(refused, Refused)
-    assert refused.reason == "schema_conflict"
-    assert "text" not in refused.message
+def _column(*texts: bytes | None) -> InferredValues:
+    (run,) = RecordConverter(converters(_json()), _PARQUET).convert(fetched(list(texts))).runs
+    assert isinstance(run.value, InferredValues)
+    return run.value
 
 
-def test_the_records_of_a_refused_run_one_by_one() -> None:
-    """Only those that conflict stay refused."""
-    opened = schema_of(_PARQUET, _convert([{"x": 1, "y": 1}], _PARQUET).runs[0])
-    (run,) = _convert([{"y": 1}, {"x": "text"}, {"z": 1}, None], _PARQUET).runs
+def test_which_values_come_into_an_object() -> None:
+    """Narrower ones do; a wider one begins another object, and one of another type is in none."""
+    kind = settled(_column(b'{"a":1,"b":{"c":"x"}}').kinds()[0])
 
-    assert isinstance(next_schema(_PARQUET, opened, schema_of(_PARQUET, run)), Refused)
-    singles = single_runs(run)
-    changes = [type(next_schema(_PARQUET, opened, schema_of(_PARQUET, each))) for each in singles]
-    assert changes == [Projected, Refused, NewObject, Projected]
-    assert [each.records.first_offset for each in singles] == [0, 1, 2, 3]
+    assert _column(b'{"a":3}', b'{"b":null}', None).fit(kind, 0).rows == 3
+    for wider in (b'{"d":true}', b'{"a":1.5}', b'{"b":{"e":1}}'):
+        assert _column(b'{"a":3}', wider).fit(kind, 0)[::2] == (1, "wider")
+    refused = _column(b"null", b'{"b":{"c":[]}}').fit(kind, 0)
+    assert (refused.rows, refused.change, refused.conflict) == (1, "conflict", "b.c")
+
+
+def test_the_first_values_widen_their_object() -> None:
+    """So many of them as are asked for; integers that no double holds are never made doubles."""
+    values = _column(b'{"a":1}', b'{"a":1.5}', b'{"b":1}', b'{"c":1}')
+    assert values.fit(pa.null(), 3)[::2] == (3, "wider")
+    assert written(values.fit(pa.null(), 3).kind) == pa.struct([("a", pa.float64()), ("b", pa.int64())])
+    large = _column(b'{"a":9007199254740993}', b'{"a":1}', b'{"a":1.5}')
+    assert large.fit(pa.null(), 10)[::2] == (2, "wider")
+    assert _column(b'{"a":1.5}').fit(large.kinds()[0], 10).change == "wider"
 
 
 def test_fields_by_their_path() -> None:

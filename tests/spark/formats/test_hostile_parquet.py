@@ -160,3 +160,39 @@ def test_mutated_files_of_other_writers_end_in_a_state(number: int) -> None:
         else:
             assert decoded.error is not None or len(decoded.rows) + len(decoded.bad) == rows
     assert reasons <= {"unsupported", "unit_too_large"}
+
+
+def deep_in_the_footer(kind: int, depth: int, *, is_first: bool) -> MemorySource:
+    """The file with a field that nobody knows in its footer: lists in lists (9), sets (10), structs (12)."""
+    content = written(pa.table({"n": [1, 2]}))
+    length = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - length : -8]
+    field = bytes([kind]) + varint(200)  # with its number in full
+    if kind == 12:
+        field += b"\x1c" * depth + b"\x00" * (depth + 1)
+    else:
+        field += bytes([0x10 | kind]) * depth + b"\x15\x02"
+    if is_first:
+        assert footer[0] == 0x15  # the version, by its distance from field 0
+        footer = field + b"\x05\x02" + footer[1:]
+    else:
+        footer = footer[:-1] + field + b"\x00"
+    return MemorySource(content[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("kind", [9, 10, 12])
+@pytest.mark.parametrize("depth", [20, 2000, 200_000])
+def test_a_footer_of_nested_lists_is_damage(kind: int, depth: int, *, is_first: bool) -> None:
+    """Arrow, and Python's own stack, would end the process: its neighbours would wait for the one object."""
+    decoded = decode_all(deep_in_the_footer(kind, depth, is_first=is_first), PARQUET)
+
+    assert decoded.error is not None
+    assert "nest too deep" in str(decoded.error)
+    assert decoded.rows == []
+
+
+def test_a_page_header_of_nested_lists_is_damage() -> None:
+    """It is read here before Arrow sees it."""
+    with pytest.raises(ValueError, match="nest too deep"):
+        read_page_header(b"\x09" + varint(200) + b"\x19" * 100_000 + b"\x15\x02\x00", 0)

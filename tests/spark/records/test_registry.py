@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,7 @@ from spark.records.constant import constant_key
 from spark.records.registry import frame, subject
 from tests.spark.formats.avro_files import datum, file_of
 from tests.spark.formats.decode_options import decode_options
+from tests.spark.formats.encoding.registry import http_registry
 from tests.spark.formats.memory_source import MemorySource, decode_all
 
 ROW: dict[str, Any] = {
@@ -106,6 +108,19 @@ def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, 
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", {}, {"id": None}])
+@pytest.mark.parametrize("registers", [True, False])
+def test_what_is_no_registry_is_waited_for(body: Any, registers: bool) -> None:
+    """A proxy or a login page answers 200: no object is at fault, and no worker dies of it."""
+    path = f"/subjects/{uuid4().hex}"
+    answers: dict[str, tuple[int, Any]] = {f"{path}/versions": (200, body), path: (200, body)}
+    with http_registry(answers) as (one, _):
+        settings = replace(one, auto_register=registers)
+        for _again in range(2):
+            with pytest.raises(SourceUnavailable, match=r"schema\.registry\.url .* proxy"):
+                frame(settings, path.rpartition("/")[2], json.dumps(ROW))
 
 
 @pytest.mark.parametrize("input_format", [InputFormat.AVRO, InputFormat.PARQUET])

@@ -1,5 +1,7 @@
 """Dead letters of a sink: the record as it was, what is wrong with it, and what no topic would take."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,14 @@ def test_one_line_is_logged_if_that_is_wanted(*, is_logged: bool, capsys: pytest
     output = "".join(capsys.readouterr())
     assert output.count("bad_record") == int(is_logged)
     assert "secret" not in output
+
+
+def test_a_dead_letter_that_comes_back_makes_no_other() -> None:
+    """Two sinks whose patterns match each other's dead letter topics would never end."""
+    first = letter_of(b"not json", letters())
+    other = replace(records(b"not json"), headers=[(), first.headers])
+    assert letters().of(other, FAULT) is None
+    theirs = tuple(
+        (name, b"another" if name.endswith("connector.name") else value) for name, value in first.headers
+    )
+    assert letters().of(replace(other, headers=[(), theirs]), FAULT) is not None

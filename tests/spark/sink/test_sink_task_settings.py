@@ -8,7 +8,7 @@ import pytest
 from ingest.model.sink_entries import GroupingOptions
 from ingest.settings import load
 from ingest.settings.sink_settings import SinkSettings
-from spark.sink.task_settings import can_group_by, grouping_hash, grouping_options
+from spark.sink.task_settings import can_group_by, grouping_changed, grouping_hash, grouping_options
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _BY_REGION = "{{value:region}}/{{topic}}/{{partition}}/{{start_offset}}"
@@ -19,7 +19,7 @@ def sink(changes: Mapping[str, str]) -> SinkSettings:
     options = {
         "name": "archive",
         "bootstrap.servers": "127.0.0.1:9092",
-        "aws.s3.bucket.name": "bucket",
+        **({} if "s3.bucket.name" in changes else {"aws.s3.bucket.name": "bucket"}),
         "topics": "orders",
         **changes,
     }
@@ -74,3 +74,33 @@ def test_earlier_names_can_be_followed_and_earlier_converters_cannot(
 ) -> None:
     """Records are read as they are now; only then are they grouped as they were."""
     assert can_group_by(earlier(before), sink(now)) is can
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({}, "set them back, let the sink read this partition past offset 8, stop it cleanly once"),
+        ({"rotate.on.stop": "false"}, "set them back and set rotate.on.stop=true, let the sink"),
+        (
+            {
+                "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+                "s3.bucket.name": "bucket",
+                "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+                "value.converter": _JSON,
+                "key.converter": _JSON,
+                "flush.size": "3",
+                "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+            },
+            "set them back and set rotate.on.stop=true, let the sink",
+        ),
+    ],
+)
+def test_the_advice_for_changed_converters_closes_all_objects(
+    changes: Mapping[str, str], advice: str
+) -> None:
+    """Where a stop leaves objects open, and that is in the way; and it can be followed."""
+    settings = sink(changes)
+    assert advice in grouping_changed(settings, behind=8)
+    followed = sink({**changes, "rotate.on.stop": "true"})
+    assert followed.rotation.on_stop
+    assert grouping_hash(followed) == grouping_hash(settings)

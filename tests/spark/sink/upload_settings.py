@@ -37,7 +37,7 @@ def upload_calls(
         region=aws.REGION,
         endpoint=endpoint or aws.address(),
         credentials=StaticCredentials(
-            access_key_id=Secret("test"), secret_access_key=Secret("test"), session_token=None
+            access_key_id="test", secret_access_key=Secret("test"), session_token=None
         ),
         backoff=BackoffSettings(delay_ms=1, max_delay_ms=5, max_retries=retries),
         path_style=True,

@@ -16,7 +16,7 @@ from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.sink_settings import ConverterKind, ConverterSettings
 from spark.records.registry import frame
 
-# Status and body that the registry answers for a path.
+# Status and body that the registry answers for a path: JSON, or bytes that something else answers.
 Answers = Mapping[str, tuple[int, Any]]
 
 
@@ -54,10 +54,17 @@ def http_registry(answers: Answers) -> Iterator[tuple[RegistrySettings, list[str
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer()
+
+        def _answer(self) -> None:
             path = self.path.partition("?")[0]
             asked.append(path)
             status, shape = answers.get(path, (404, {"error_code": 40403, "message": "Schema not found"}))
-            body = json.dumps(shape).encode()
+            body = shape if isinstance(shape, bytes) else json.dumps(shape).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))

@@ -8,8 +8,9 @@ import pytest
 from ingest.settings.sink_settings import OutputFormat, SchemaCompatibility
 from spark.converted_records import ColumnSchema, Form
 from spark.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
+from spark.formats.encoding.kinds import TypesConflict, merged
 from spark.formats.encoding.row_schema import PartSchema
-from spark.formats.encoding.schema_merge import DEFAULT, TypesConflict, fits, merged, projected
+from spark.formats.encoding.schema_merge import DEFAULT, fits, projected
 from tests.spark.formats.encoding.outputs import output
 
 _OLD: Final = pa.struct([pa.field("id", pa.int32(), nullable=False)])

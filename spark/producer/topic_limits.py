@@ -1,5 +1,6 @@
 """How large a record each topic takes (its `max.message.bytes`), so that one above it is found beforehand."""
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -7,8 +8,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from ingest.errors import AccessDenied, TopicMissing, Unavailable
-from ingest.kafka.output_topics import OutputTopic
+from ingest.errors import AccessDenied, InvalidObject, TopicMissing, Unavailable
+from ingest.kafka.output_topics import OutputTopic, OutputTopics
+from ingest.settings.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
 
@@ -36,19 +38,23 @@ class TopicLimits:
     def of(self, topic: str) -> int | None:
         """Bytes of the largest record of the topic, or None where nobody says; may block on the brokers.
 
-        Without an answer the object is read all the same: a topic that is missing is found on the way to it,
-        and a record that is too large for it is searched for once the broker refuses it.
+        InvalidObject for a ledger: nothing may be written into it. Without an answer the object is read all
+        the same: a topic that is missing is found on the way to it, and a record that is too large for it is
+        searched for once the broker refuses it.
         """
         with self._lock:
             if self._clock() < self._silent_until.get(topic, 0.0):
                 return None
         try:
-            return self._topics.get(topic).max_record_bytes
+            found = self._topics.get(topic)
         except TopicMissing:
             return None
         except (AccessDenied, Unavailable) as error:
             self._note(topic, error)
             return None
+        if found.is_ledger:
+            raise InvalidObject(found.ledger_sentence, reason="ledger_topic")
+        return found.max_record_bytes
 
     def _note(self, topic: str, error: Exception) -> None:
         with self._lock:
@@ -61,3 +67,9 @@ class TopicLimits:
                 error=str(error),
                 effect="records above the topic's max.message.bytes are found only once they are refused",
             )
+
+
+@functools.cache
+def topic_limits(settings: KafkaSettings) -> TopicLimits:
+    """What the process knows of the topics' limits."""
+    return TopicLimits(OutputTopics(settings.client("admin")))

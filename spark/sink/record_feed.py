@@ -1,0 +1,148 @@
+"""Gives fetched records to their partitions; what cannot be understood at the moment waits.
+
+A schema registry that is away holds back the records that need it, not what is open already, and not the
+partitions that can go on.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeVar
+
+import structlog
+
+from ingest.errors import AccessDenied, HeadraceError, SourceUnavailable
+from ingest.model.sink_entries import TopicPartition
+from spark.kafka_records import KafkaRecords
+from spark.producer import SlotRevoked
+from spark.sink.partition_work import PartitionWork
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 10.0
+_CONVERTER: Final = "converter"
+
+# What is no record's fault, and ends the slot: its own errors, memory and disk.
+_NOT_OF_RECORDS: Final = (HeadraceError, SlotRevoked, MemoryError, OSError)
+
+
+class FeedReader(Protocol):
+    """What of `PartitionReader` is needed."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `PartitionReader.pause`."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `PartitionReader.resume`."""
+
+
+class RecordFeed:
+    """For the slot's thread. `works` are the slot's partitions, of which it may lose some."""
+
+    def __init__(
+        self,
+        works: Mapping[TopicPartition, PartitionWork],
+        reader: FeedReader,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._works = works
+        self._reader = reader
+        self._now = now
+        self._waiting: dict[TopicPartition, deque[KafkaRecords]] = {}
+        self._why: dict[TopicPartition, str] = {}
+        self._pause = _FIRST_PAUSE
+        self._retry_at = 0.0
+
+    def add(self, records: KafkaRecords, now_ms: int) -> None:
+        """Give these to their partition, behind what waits there."""
+        partition = TopicPartition(records.topic, records.partition)
+        waiting = self._waiting.get(partition)
+        if waiting is not None:
+            waiting.append(records)
+        else:
+            self._give(partition, deque([records]), now_ms)
+
+    def retry(self, now_ms: int) -> None:
+        """Try what waits again, when it is time."""
+        if not self._waiting or self._now() < self._retry_at:
+            return
+        for partition in list(self._waiting):
+            # One that still fails answers for the others: each question may take its time.
+            if not self._give(partition, self._waiting[partition], now_ms):
+                return
+
+    def is_waiting(self, partition: TopicPartition) -> bool:
+        """Whether records of it are fetched and not written."""
+        return partition in self._waiting
+
+    def forget(self) -> None:
+        """What waits is fetched again."""
+        self._waiting.clear()
+        self._why.clear()
+
+    def problems(self) -> dict[str, str]:
+        """Why records wait."""
+        if not self._why:
+            return {}
+        held = ", ".join(sorted(map(str, self._waiting)))
+        return {
+            _CONVERTER: f"{next(iter(self._why.values()))} Until then nothing more of {held} is archived."
+        }
+
+    def _give(self, partition: TopicPartition, waiting: deque[KafkaRecords], now_ms: int) -> bool:
+        """Write what can be; False when the rest has to wait."""
+        work = self._works.get(partition)
+        while waiting and work is not None:
+            try:
+                add_records(work, waiting[0], now_ms)
+            except (SourceUnavailable, AccessDenied) as error:
+                self._hold(partition, waiting, str(error))
+                return False
+            waiting.popleft()
+        if self._waiting.pop(partition, None) is not None:
+            self._why.pop(partition)
+            self._pause = _FIRST_PAUSE
+            if work is not None and not work.is_at_stop:
+                self._reader.resume([partition])
+        return True
+
+    def _hold(self, partition: TopicPartition, waiting: deque[KafkaRecords], why: str) -> None:
+        if partition not in self._waiting:
+            self._waiting[partition] = waiting
+            self._reader.pause([partition])
+            _log.warning("records_held_back", partition=str(partition), error=why, detail="it is tried again")
+        else:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._why[partition] = why
+        self._retry_at = self._now() + self._pause
+
+
+def add_records(work: PartitionWork, records: KafkaRecords, now_ms: int) -> None:
+    """Write records of a partition; where our own code fails at them, that is the partition's `failure`.
+
+    Raises what is no record's fault.
+    """
+    for piece in work.isolation.pieces(records):
+        if work.isolation.broken is not None:
+            return
+        try:
+            work.add(piece, now_ms)
+        except _NOT_OF_RECORDS:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it would come again at the same record
+            work.isolation.failed(error, piece)
+
+
+def safely(work: PartitionWork, act: Callable[[], T]) -> T | None:
+    """What comes of doing this with a partition; where our own code fails, that is its `failure`."""
+    try:
+        return act()
+    except _NOT_OF_RECORDS:
+        raise
+    except Exception as error:  # noqa: BLE001  # as above
+        work.isolation.failed(error)
+        return None

@@ -1,0 +1,36 @@
+"""An action that fails is tried again, but not for an object that a command has given another life."""
+
+import queue
+from typing import Final
+
+from ingest.model.objects import ObjectId
+from ingest.model.post_action import OwedAction, PostAction, PostActionKind
+from ingest.service.post_actions import PROBLEM, PostActions
+from ingest.service.service_events import ComponentProblem, OwnEvent
+from tests.ingest.settings.loading import load_with
+
+_ID: Final = ObjectId("bucket", "k", "1")
+
+
+def test_a_withdrawn_action_is_not_tried_again_and_is_no_problem_any_more() -> None:
+    """Nobody answers at the endpoint: the action fails until it is withdrawn."""
+    settings = load_with(
+        {
+            "aws.s3.endpoint": "http://127.0.0.1:9",
+            "aws.s3.backoff.max.retries": "1",
+            "aws.s3.backoff.delay.ms": "1",
+        }
+    )
+    told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
+    actions = PostActions(settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None)
+    actions.request(OwedAction(_ID, (("k", "1", None),)))
+    failed = told.get(timeout=30)
+    assert isinstance(failed, ComponentProblem)
+    assert (failed.part, failed.sentence is None) == (PROBLEM, False)
+    assert not actions.is_idle
+
+    actions.withdraw(_ID)
+
+    assert told.get(timeout=5) == ComponentProblem(PROBLEM, None)
+    assert actions.is_idle
+    actions.close()

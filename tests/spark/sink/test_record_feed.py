@@ -1,0 +1,288 @@
+"""Records that cannot be written at the moment, and records at which our own code fails."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.columns import column_of
+from ingest.errors import SourceUnavailable
+from ingest.model.sink_entries import TopicPartition, encode_sink_entry
+from ingest.model.sink_protocol import PartitionGrant
+from spark.converted_records import Conversion
+from spark.kafka_records import KafkaRecords
+from spark.sink.partition_work import PartitionWork
+from spark.sink.record_feed import RecordFeed, safely
+from spark.transforms.sink_records import SinkRecords
+from tests.layouts.archive import Record
+from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records
+from tests.support.until import until_sync
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@dataclass
+class _Reader:
+    """Which partitions give no records."""
+
+    paused: set[TopicPartition] = field(default_factory=set)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused.update(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused.difference_update(partitions)
+
+
+@dataclass
+class _Converter:
+    """Fails as a test says for records at some offsets."""
+
+    real: SinkRecords
+    fails: Callable[[set[int]], None]
+
+    def convert(self, records: KafkaRecords) -> Conversion:
+        self.fails(set(records.offsets.tolist()))
+        return self.real.convert(records)
+
+
+class _Slot:
+    """The partitions of a slot, without Kafka: what they have read, and what is in the bucket."""
+
+    def __init__(self, made: DrivenTools, fails: Callable[[set[int]], None], *partitions: int) -> None:
+        self.s3 = made.s3
+        tools = made.tools.for_topic("t")
+        self._uploads = tools.uploads
+        tools = replace(tools, converter=_Converter(tools.converter, fails))
+        self.works = {
+            TopicPartition("t", number): PartitionWork(
+                PartitionGrant(topic="t", partition=number, topic_id="id", offset=0), tools
+            )
+            for number in partitions
+        }
+        self.reader = _Reader()
+        self.now = 0.0
+        self.feed = RecordFeed(self.works, self.reader, now=lambda: self.now)
+        self.letters: list[bytes | None] = []
+
+    def read(self, *records: KafkaRecords) -> None:
+        for one in records:
+            self.feed.add(one, NOON_MS)
+
+    def read_again(self, records: KafkaRecords) -> int:
+        """Read from the checkpoint until nothing fails; how often that took."""
+        work = self.works[P0]
+        for times in range(40):
+            self.read(records)
+            if work.failure() is None:
+                return times
+            assert work.transaction(NOON_MS) is None
+            work.abandon()
+        raise AssertionError(work.failure())
+
+    def close(self) -> list[int]:
+        """Close and complete all; the offsets in visible objects."""
+        for work in self.works.values():
+            safely(work, work.objects.close_all)
+        until_sync(self._commit, what="everything is committed")
+        rows = [line for one in self.s3.objects.values() for line in one.body.splitlines()]
+        return sorted(json.loads(row)["offset"] for row in rows)
+
+    def _commit(self) -> bool:
+        for work in self.works.values():
+            commit = work.transaction(NOON_MS)
+            if commit is not None:
+                work.committed(commit)
+                self.letters += [letter.value for letter in commit.dead_letters]
+                wait([self._uploads.complete(one) for one in commit.objects])
+        return not any(work.objects.closed for work in self.works.values())
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[Callable[..., _Slot]]:
+    """Slots of a sink that writes offsets and values as JSON Lines."""
+    with ExitStack() as closing:
+
+        def made(fails: Callable[[set[int]], None], *partitions: int, **options: Any) -> _Slot:
+            config = {
+                "bucket": "bucket",
+                "aws.s3.bucket.name": "bucket",
+                "topics": "t",
+                "output.fields": "value,offset",
+                "file.compression.type": "none",
+                "rotate.records": "1000000",
+                **options,
+            }
+            tools = DrivenTools(config, tmp_path)
+            closing.callback(tools.close)
+            return _Slot(tools, fails, *(partitions or (0,)))
+
+        yield made
+
+
+def _records(begin: int, end: int, partition: int = 0) -> KafkaRecords:
+    return kafka_records(
+        [
+            Record(
+                topic="t",
+                partition=partition,
+                offset=offset,
+                timestamp=NOON_MS,
+                key=None,
+                value=b"%d" % offset,
+                headers=(),
+            )
+            for offset in range(begin, end)
+        ]
+    )
+
+
+def test_a_registry_that_is_away_for_a_moment_leaves_open_objects_alone(slot: Callable[..., _Slot]) -> None:
+    """What was read before stays in its objects; only what needs the registry waits, and is not lost."""
+    away = False
+
+    def fails(offsets: set[int]) -> None:
+        if away and max(offsets) >= 100:
+            raise SourceUnavailable("The schema registry cannot be reached.")
+
+    one = slot(fails, 0, 1)
+    one.read(_records(0, 100), _records(0, 50, 1))
+    (opened,) = one.works[P0].objects.uncommitted()
+    away = True
+    one.read(_records(100, 150), _records(50, 100, 1))
+    # What was fetched before it was paused.
+    one.read(_records(150, 160))
+    assert one.reader.paused == {P0}
+    assert [each.id for each in one.works[P0].objects.uncommitted()] == [opened.id]
+    assert one.works[P0].position == 100
+    assert one.works[P1].position == 100
+    assert "Until then nothing more of t-0 is archived" in one.feed.problems()["converter"]
+    one.now = 0.4
+    one.feed.retry(NOON_MS)
+    away = False
+    one.feed.retry(NOON_MS)
+    assert one.works[P0].position == 100
+    one.now = 0.6
+    one.feed.retry(NOON_MS)
+    assert one.works[P0].position == 160
+    assert (one.reader.paused, one.feed.problems()) == (set(), {})
+    assert [each.id for each in one.works[P0].objects.uncommitted()] == [opened.id]
+    assert one.close() == sorted([*range(160), *range(100)])
+
+
+@pytest.mark.parametrize("bad", [{0}, {77}, {999}, {3, 4, 500, 998}])
+def test_records_at_which_our_own_code_fails_are_set_apart(slot: Callable[..., _Slot], bad: set[int]) -> None:
+    """They become dead letters with what is known; all others are archived once, and no slot dies."""
+
+    def fails(offsets: set[int]) -> None:
+        if offsets & bad:
+            raise TypeError("the content of a record")
+
+    one = slot(fails, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
+    times = one.read_again(_records(0, 1000))
+    assert times <= 5 * len(bad)
+    assert one.close() == sorted(set(range(1000)) - bad)
+    assert sorted(map(int, filter(None, one.letters))) == sorted(bad)
+
+
+def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot]) -> None:
+    """What lies before it is archived, and the sentence has no content."""
+
+    def fails(offsets: set[int]) -> None:
+        if 77 in offsets:
+            raise TypeError("the content of a record")
+
+    one = slot(fails)
+    one.read_again(_records(0, 1000))
+    stop = one.works[P0].stop
+    assert stop is not None
+    assert (stop.offset, stop.reason) == (77, "processing_failed")
+    assert "TypeError at test_record_feed.py" in stop.message
+    assert "the content" not in stop.message
+    assert one.close() == list(range(77))
+
+
+def test_what_is_no_records_fault_is_not_laid_on_one(slot: Callable[..., _Slot]) -> None:
+    """A disk that is full would make a dead letter of each record."""
+
+    def fails(_offsets: set[int]) -> None:
+        raise OSError(28, "no space")
+
+    one = slot(fails)
+    with pytest.raises(OSError, match="no space"):
+        one.read(_records(0, 10))
+    assert one.works[P0].failure() is None
+
+
+def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., _Slot]) -> None:
+    """The partition is read again, and where that repeats it stops at where it would begin."""
+
+    def fails(_offsets: set[int]) -> None:
+        """Nothing."""
+
+    one = slot(fails)
+    work = one.works[P0]
+    one.read(_records(0, 10))
+    safely(work, lambda: 1 // 0)
+    assert work.isolation.is_at_no_record
+    assert "ZeroDivisionError at test_record_feed.py" in (work.failure() or "")
+    one.read(_records(10, 20))
+    work.read_to(20)
+    assert (work.position, work.transaction(NOON_MS)) == (10, None)
+    work.give_up("it cannot be closed")
+    work.abandon()
+    assert work.stop is not None
+    assert (work.position, work.stop.offset, work.is_at_stop, work.failure()) == (0, 0, True, None)
+
+
+def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..., _Slot]) -> None:
+    """At its record, with what lies before archived: a slot that repeats the transaction holds all others."""
+
+    def fails(offsets: set[int]) -> None:
+        if offsets & {7}:
+            raise TypeError
+
+    one = slot(fails, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
+    one.read_again(_records(0, 10))
+    work = one.works[P0]
+    work.stop_at_letter("The dead letter topic 'dead' takes no dead letter.")
+    work.abandon()
+    assert work.stop is not None
+    assert (work.stop.offset, work.stop.reason) == (7, "dead_letter_refused")
+    one.read(_records(0, 10))
+    assert work.is_at_stop
+    assert one.close() == list(range(7))
+    assert one.letters == []
+
+
+def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Callable[..., _Slot]) -> None:
+    """The checkpoint lists them until the offset has passed: it has to fit into one record of the ledger."""
+
+    def fails(_offsets: set[int]) -> None:
+        """Nothing."""
+
+    one = slot(
+        fails,
+        **{
+            "errors.tolerance": "all",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "rotate.age.ms": "0",
+        },
+    )
+    work, largest = one.works[P0], 0
+    one.read(_records(0, 1))
+    for begin in range(1, 70_001, 10_000):
+        bad = _records(begin, begin + 10_000)
+        one.read(replace(bad, values=column_of([b"{"] * len(bad))))
+        work.objects.close_due(NOON_MS)
+        largest = max(largest, len(encode_sink_entry(work._offsets.commit().checkpoint)))
+        until_sync(one._commit, what="all that is closed is committed")
+    assert largest < 300 * 1024
+    assert largest > 100 * 1024
+    assert one.close() == [0]
