@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from layouts import content
-from layouts.aiven.json_rows import FIELDS as AIVEN_MEMBERS
+from layouts.aiven.names import FIELDS as AIVEN_MEMBERS
 from layouts.aiven.names import read_name as aiven
 from layouts.confluent.names import read_name as confluent
-from layouts.headrace.json_rows import MEMBERS as HEADRACE_MEMBERS
+from layouts.headrace.names import MEMBERS as HEADRACE_MEMBERS
 from layouts.headrace.names import read_name as headrace
-from layouts.lenses.json_rows import MEMBERS as LENSES_MEMBERS
-from layouts.lenses.json_rows import TELLING as LENSES_TELLING
+from layouts.lenses.names import MEMBERS as LENSES_MEMBERS
+from layouts.lenses.names import TELLING as LENSES_TELLING
 from layouts.lenses.names import read_name as lenses
 from layouts.names import ArchiveName, LayoutName, is_index
 from layouts.options import NameOptions
@@ -48,6 +48,25 @@ class Detection:
     candidates: tuple[ArchiveName, ...] = ()
 
 
+def read_as(layout: LayoutName, key: str, options: NameOptions) -> ArchiveName | None:
+    """What the key says if it is of this layout; None for a key that its sink does not write.
+
+    `aws.s3.prefix` is the sink's own, or names a part of the archive: then the topic is in it.
+    """
+    read = READ_NAME[layout]
+    name = read(key, options)
+    return name if name is not None or not options.prefix else read(key, _whole(key, options))
+
+
+def _names(key: str, options: NameOptions) -> list[ArchiveName]:
+    return [name for read in READ_NAME.values() if (name := read(key, options)) is not None]
+
+
+def _whole(key: str, options: NameOptions) -> NameOptions:
+    """The same for a key that is read from its beginning; as they are for a key of another prefix."""
+    return replace(options, prefix="") if key.startswith(options.prefix) else options
+
+
 def pattern_of(key: str) -> str:
     """The key with a sign for each number: the same for keys that differ in numbers only."""
     return _DIGITS.sub("#", key)
@@ -65,7 +84,7 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
         return Detection(
             name=None, reason="the key is below layout.indexes: no data", pattern=pattern, is_index=True
         )
-    names = [name for read in READ_NAME.values() if (name := read(key, options)) is not None]
+    names = _names(key, options) or _names(key, _whole(key, options))
     if not names:
         reason = "the key is of no known layout; file.name.template can say how it is read"
         return Detection(name=None, reason=reason, pattern=pattern)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from layouts.aiven.names import TemplateNames
-from layouts.detect import READ_NAME, Detection, detect, pattern_of
+from layouts.detect import Detection, detect, pattern_of, read_as
 from layouts.names import ArchiveName, LayoutName, is_index
 from layouts.options import NameOptions
 
@@ -42,7 +42,7 @@ class ArchiveNames:
 
     def _told(self, layout: LayoutName, key: str) -> ArchiveName | None:
         if self._template is None:
-            return READ_NAME[layout](key, self._options)
+            return read_as(layout, key, self._options)
         name = self._template(key, self._options)
         if name is None or layout is LayoutName.AIVEN:
             return name

@@ -47,6 +47,13 @@ class CsvEncoding(StrEnum):
     NONE = "none"
 
 
+class Newlines(StrEnum):
+    """A line feed in a text: kept, or made a backslash and n as Lenses' sink does, which is not undone."""
+
+    KEPT = "kept"
+    ESCAPED = "escaped"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreOptions:
     """What a restore was told about rows.
@@ -82,4 +89,5 @@ class NameOptions:
     prefix: str = ""
     indexes: tuple[str, ...] = DEFAULT_INDEXES
     file_delimiter: str = "+"
+    directory_delimiter: str = "/"
     tombstone_directory: str = "tombstone"

@@ -9,7 +9,7 @@ from ingest.checks.finding import Finding, misconfigured, ok, warn
 from ingest.sanitize import printable
 from ingest.settings.settings import RestoreSettings
 from ingest.text_formatting import counted
-from layouts.detect import READ_NAME
+from layouts.detect import READ_NAME, read_as
 from layouts.exactness import Exactness, Grade, worst
 from layouts.key_names import ArchiveNames
 from layouts.names import LayoutName, is_index
@@ -91,8 +91,8 @@ def _fitting(restore: RestoreSettings, keys: Sequence[str]) -> tuple[LayoutName,
     counts: Counter[LayoutName] = Counter()
     examples: dict[LayoutName, str] = {}
     for key in keys:
-        for layout, read in READ_NAME.items():
-            if read(key, restore.names) is not None:
+        for layout in READ_NAME:
+            if read_as(layout, key, restore.names) is not None:
                 counts[layout] += 1
                 examples.setdefault(layout, key)
     if not counts:
@@ -105,7 +105,7 @@ def _unknown(sentence: str, unread: Sequence[str], *, is_all: bool) -> Finding:
     sentence = f"{sentence}, and no other layout reads the rest, such as {printable(unread[0])}."
     remedy = (
         "Set file.name.template to what the sink had, aws.s3.prefix where its prefix does not end in /, or "
-        "file.delim; `headrace explain CONFIG KEY` says what a key is read as."
+        "file.delim and directory.delim; `headrace explain CONFIG KEY` says what a key is read as."
     )
     return misconfigured(_NAME, sentence, remedy) if is_all else warn(_NAME, sentence, remedy)
 

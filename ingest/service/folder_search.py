@@ -62,7 +62,7 @@ class FolderSearch:
         assert restore is not None, "tombstones are of archives"
         self._mode = settings.joining.tombstones
         self._names = ArchiveNames(restore.layout, restore.names, restore.template)
-        self._directory = restore.names.tombstone_directory
+        self._directory = f"{restore.names.tombstone_directory}{restore.names.directory_delimiter}"
         options = DecodeOptions(format=settings.format)
         self._decoder = JoinedDecoder(ArchiveDecoder(restore), options)
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -73,11 +73,11 @@ class FolderSearch:
 
         The ledger is read after the listing: what is deleted in between has its end there.
         """
-        if not any(True for _ in self._named(calls, f"{folder}{self._directory}/")):
+        if not any(True for _ in self._named(calls, folder, f"{folder}{self._directory}")):
             return FolderPlaces(folder=folder)
-        found = sorted(self._named(calls, folder), key=lambda each: each[1].partition or 0)
+        found = sorted(self._named(calls, folder, folder), key=lambda each: each[1].partition or 0)
         entries = [] if self._mode is RestoreTombstones.AFTER else list(calls.known(folder))
-        gone = self._gone({seen.id.key for seen, _ in found}, entries)
+        gone = self._gone(folder, {seen.id.key for seen, _ in found}, entries)
         merged = _merged(entries)
         answers: list[TombstonePlaces] = []
         for partition, group in groupby(found, key=lambda each: each[1].partition):
@@ -85,13 +85,16 @@ class FolderSearch:
             answers += self._partition(calls, list(group), past, merged)
         return FolderPlaces(folder=folder, tombstones=tuple(answers))
 
-    def _named(self, calls: BucketCalls, prefix: str) -> Iterator[_Found]:
+    def _named(self, calls: BucketCalls, folder: str, prefix: str) -> Iterator[_Found]:
+        """What lies in the folder; without a slash behind it, other topics' names may begin like it."""
         for seen in calls.listed(prefix):
             name = self._names.read(seen.id.key).name
-            if name is not None and name.folder:
+            if name is not None and name.folder == folder:
                 yield seen, name
 
-    def _gone(self, listed: set[str], entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> list[_Gone]:
+    def _gone(
+        self, folder: str, listed: set[str], entries: Iterable[tuple[ObjectId, LedgerEntry]]
+    ) -> list[_Gone]:
         newest: dict[str, tuple[ObjectId, LedgerEntry]] = {}
         for object_id, entry in entries:
             is_past = object_id.key not in listed and (
@@ -103,6 +106,8 @@ class FolderSearch:
         found: list[_Gone] = []
         for object_id, entry in newest.values():
             name = self._names.read(object_id.key).name
+            if name is not None and name.folder != folder:
+                continue
             if name is not None and name.kind is ObjectKind.VALUES and not name.tombstones:
                 is_whole = entry.state is State.DONE and isinstance(entry.position, JoinedPosition)
                 rows = entry.position.row if is_whole and isinstance(entry.position, JoinedPosition) else None

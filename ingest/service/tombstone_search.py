@@ -74,8 +74,8 @@ class TombstoneSearch:
         )
 
     def _known(self, folder: str) -> Iterator[tuple[ObjectId, LedgerEntry]]:
-        # Behind the slash in the order of keys comes the digit zero.
-        through = f"{folder.removesuffix('/')}0"
+        # All keys of the folder are before the first one that has the next letter in its delimiter's place.
+        through = f"{folder[:-1]}{chr(ord(folder[-1]) + 1)}"
         for known in self._cache.scan(self._settings.s3.bucket, folder, through):
             if known.id.key.startswith(folder):
                 yield known.id, known.entry

@@ -184,6 +184,7 @@ def restore_settings(values: Values) -> RestoreSettings | None:
             prefix=values[reading_options.PREFIX],
             indexes=values[restore_options.INDEXES],
             file_delimiter=values[restore_options.FILE_DELIMITER],
+            directory_delimiter=values[restore_options.DIRECTORY_DELIMITER],
             tombstone_directory=values[restore_options.TOMBSTONE_DIRECTORY],
         ),
         rows=_row_options(values),

@@ -9,8 +9,9 @@ from layouts.aiven.names import TemplateNames
 from layouts.aiven.names import read_name as aiven
 from layouts.confluent.names import read_name as confluent
 from layouts.headrace.names import read_name as headrace
+from layouts.key_names import ArchiveNames
 from layouts.lenses.names import read_name as lenses
-from layouts.names import ArchiveName, NamePart, ObjectKind, is_index
+from layouts.names import ArchiveName, LayoutName, NamePart, ObjectKind, is_index
 from layouts.options import NameOptions
 from layouts.quix.names import read_name as quix
 from tests.layouts.archive import NAMES, Archive, Record, archive
@@ -154,6 +155,55 @@ def test_names_of_confluent(key: str, kind: str, tombstones: bool, stem: str) ->
 
     assert found is not None
     assert (found.kind, found.tombstones, found.stem) == (ObjectKind(kind), tombstones, stem)
+
+
+_FILE: Final = "+0+0000000042.json"
+
+
+@pytest.mark.parametrize(
+    ("key", "delimiter", "topic", "folder", "rule"),
+    [
+        (f"topics_t_partition=0_t{_FILE}", "_", "t", "topics_t_", "default"),
+        (f"topics_a_t_partition=0_a_t{_FILE}", "_", "a_t", "topics_a_t_", "default"),
+        (f"t_t_partition=0_t{_FILE}", "_", "t", "t_", "default"),
+        (f"a_b_t_partition=0_t{_FILE}", "_", "t", "a_b_t_", "default"),
+        (f"t.partition=0.t{_FILE}", ".", "t", "t.", "default"),
+        (f"topics::t::year=2026/month=01::t{_FILE}", "::", "t", "topics::t::", "default"),
+        ("topics_a_t_tombstone_a_t+0+0000000042.keys.json", "_", "a_t", "topics_a_t_", "tombstones"),
+        ("topics-t-partition=0-t-0-0000000042.json", "-", "t", "topics-t-", "own delimiter"),
+    ],
+)
+def test_names_of_confluent_with_another_directory_delimiter(
+    key: str, delimiter: str, topic: str, folder: str, rule: str
+) -> None:
+    """As `directory.delim` of the sink: topics and file names may hold it, too."""
+    found = confluent(key, NameOptions(directory_delimiter=delimiter))
+
+    assert found is not None
+    assert (found.topic, found.partition, found.offset, found.rule) == (topic, 0, 42, rule)
+    assert found.folder == folder
+    assert found.stem == key[: key.index("0000000042") + 10]
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "prefix"),
+    [
+        ("confluent", f"topics/t/partition=0/t{_FILE}", "topics/t/"),
+        ("confluent", f"topics/t/partition=0/t{_FILE}", "topics/t/partition=0/"),
+        ("confluent", f"topics/t/partition=0/t{_FILE}", "topics/t"),
+        ("lenses", "backups/t/0/000000000042_0_0.json", "backups/t/"),
+        ("headrace", "backup/t/0/00000000000000000042.headrace.jsonl", "backup/t/"),
+        ("quix", "data/t/0/0000000000000000042.jsonl.gz", "data/t/0/"),
+    ],
+)
+def test_a_prefix_may_name_a_part_of_an_archive(layout: str, key: str, prefix: str) -> None:
+    """As the page on restores has it: the topic is in the prefix then, and no key had a name."""
+    options = NameOptions(prefix=prefix)
+    told = ArchiveNames(LayoutName(layout), options).read(key).name
+    for found in (told, ArchiveNames(None, options).read(key).name):
+        assert found is not None
+        assert (found.topic, found.partition, found.offset) == ("t", 0, 42)
+    assert ArchiveNames(LayoutName(layout), NameOptions(prefix="other/")).read(key).name is None
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,14 @@ FILE_DELIMITER = option(
     "What stands between topic, partition and offset in the names of Confluent's sink.",
     importance="LOW",
 )
+DIRECTORY_DELIMITER = option(
+    "directory.delim",
+    TEXT,
+    "/",
+    Group.RESTORE,
+    "What stands between the directories of keys of Confluent's sink, as its own option of this name.",
+    importance="LOW",
+)
 TOMBSTONE_DIRECTORY = option(
     "tombstone.encoded.partition",
     TEXT,

@@ -43,10 +43,10 @@ class _Bucket:
         self.listings: list[str] = []
         self.read: list[str] = []
 
-    def search(self, search: FolderSearch) -> FolderPlaces:
+    def search(self, search: FolderSearch, folder: str = _FOLDER) -> FolderPlaces:
         """What is found of the folder."""
         return search.search(
-            BucketCalls(self._listed, self._tags, self._source, lambda _: self.ledger.items()), _FOLDER
+            BucketCalls(self._listed, self._tags, self._source, lambda _: self.ledger.items()), folder
         )
 
     def _listed(self, prefix: str) -> Iterable[S3Object]:
@@ -61,9 +61,26 @@ class _Bucket:
         return MemorySource(self.objects[seen.id.key], name=seen.id.url)
 
 
-def _search(mode: str = "proven") -> FolderSearch:
+def _search(mode: str = "proven", **more: str) -> FolderSearch:
     bare: dict[str, str | None] = {"topic": None, "file.name.template": None}
-    return FolderSearch(load_with({**bare, "input.layout": "confluent", "restore.tombstones": mode}))
+    told = {name.replace("__", "."): value for name, value in more.items()}
+    return FolderSearch(load_with({**bare, "input.layout": "confluent", "restore.tombstones": mode, **told}))
+
+
+def test_a_folder_ends_where_the_sinks_delimiter_says() -> None:
+    """Another topic's keys may begin like it, where that is no slash: they are none of its values."""
+
+    def under(key: str) -> str:
+        return key.replace("/", "_")
+
+    other = "topics_t_u_partition=0_t_u+0+0000000000.json"
+    bucket = _Bucket({under(_value(0)): b"", under(_value(0, ".keys")): _keys(1), other: b""})
+    bucket.objects |= {under(_gone(1)): _keys(1)}
+    bucket.ledger[object_id(other.replace("0000.json", "0009.json"))] = _done(1)
+    (found,) = bucket.search(_search(directory__delim="_"), "topics_t_").tombstones
+
+    assert [value.id.key for value in found.values] == [under(_value(0))]
+    assert (found.unknown, found.own_from) == (None, 0)
 
 
 def test_a_folder_without_tombstones_is_one_request() -> None:

@@ -70,7 +70,7 @@ traces.exporter traces.endpoint
 input.layout layout.indexes restore.topic.map restore.partition restore.value restore.key restore.header
 restore.timestamp restore.envelope store.envelope format.output.fields format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
-tombstone.encoded.partition
+tombstone.encoded.partition directory.delim
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
