@@ -10,7 +10,7 @@ WORKDIR /build
 COPY docker docker
 COPY requirements.lock .
 RUN docker/make-venv /opt/headrace requirements.lock
-COPY pyproject.toml README.md LICENSE THIRD-PARTY.md ./
+COPY pyproject.toml pyspark_headrace.py README.md LICENSE THIRD-PARTY.md ./
 COPY headrace headrace
 COPY ingest ingest
 COPY layouts layouts

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -49,6 +50,18 @@ def test_what_is_copied_is_there_and_not_kept_out() -> None:
     for name in sources:
         assert (TOP / name).exists(), name
         assert name.split("/")[0] in allowed, name
+
+
+def test_all_that_the_wheel_is_made_of_is_copied() -> None:
+    """A package or a file that pyproject.toml names and the image lacks would stop its build."""
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())
+    build = project["tool"]["hatch"]["build"]
+    wheel = build["targets"]["wheel"]
+    named = {*wheel["packages"], *wheel["force-include"], build["hooks"]["custom"]["path"].split("/")[0]}
+    named |= {project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
+    copied = {name for step in steps("COPY") if "--from" not in step for name in step.split()[:-1]}
+
+    assert named <= copied
 
 
 def test_nobody_is_root_and_signals_reach_python() -> None:
