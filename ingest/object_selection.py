@@ -11,8 +11,10 @@ from ingest.key_routes import ArchiveRoutes, KeyRoutes
 from ingest.model.ledger_entry import State
 from ingest.model.objects import Route
 from ingest.model.post_action import PostActionKind
+from ingest.sanitize import printable
 from ingest.settings import Settings
 from ingest.template import KeyTemplate
+from ingest.text_formatting import counted
 from layouts.key_names import ArchiveNames
 
 ReadRoute = Callable[[str], Route | None]
@@ -47,6 +49,22 @@ def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
         )
         return archive.route, archive.is_internal
     return KeyRoutes(key_template(settings), topic=routing.topic).route, None
+
+
+def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | None:
+    """A sentence where a restore reads none of so many keys, such as this one; None where it reads some."""
+    restore = settings.format.restore
+    if restore is None or unread is None:
+        return None
+    count, example = unread
+    told = "auto" if restore.layout is None else restore.layout.value
+    how = f"input.layout={told}" if restore.template is None else "file.name.template"
+    return (
+        f"{how} reads none of {counted(count, 'key')} below s3://{settings.s3.bucket}/{settings.s3.prefix}, "
+        f"such as {printable(example)!r}, so nothing is restored. Set input.layout and aws.s3.prefix, and "
+        "file.name.template, file.delim or directory.delim where the sink had its own, as they were; "
+        "`headrace check CONFIG` says which layout fits, `headrace explain CONFIG KEY` what a key is read as."
+    )
 
 
 def key_template(settings: Settings) -> KeyTemplate:

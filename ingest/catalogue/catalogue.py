@@ -8,7 +8,7 @@ from ingest.catalogue.effects import Effects, EffectsBuilder, FinishedObject, Le
 from ingest.catalogue.expiry import Expiry
 from ingest.catalogue.head_requests import HeadRequests, as_announced, source_of
 from ingest.catalogue.ledger_view import LedgerView
-from ingest.catalogue.listing_merge import merged_with_ledger
+from ingest.catalogue.listing_merge import UnreadKeys, merged_with_ledger
 from ingest.catalogue.message_tracker import Owed
 from ingest.catalogue.object_commands import ObjectCommand
 from ingest.catalogue.object_filter import ExclusionReason, ObjectFilter
@@ -57,6 +57,7 @@ class Catalogue:
         self._expiry = Expiry(prefix=object_filter.prefix, retention_ms=retention_ms)
         self._questions = HeadRequests(retention_ms=retention_ms)
         self._wants_listing = True
+        self._unread = UnreadKeys()
 
     # What the listeners tell
 
@@ -115,6 +116,7 @@ class Catalogue:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
         effects = EffectsBuilder()
         self._expiry.begin_page(page, now)
+        self._unread.begin_page(page)
         states = self.states
         for seen, object_id, entry in self._compared(page):
             if seen is None:
@@ -124,12 +126,15 @@ class Catalogue:
                 continue
             if entry is not None:
                 self._expiry.listed()
+                self._unread.read()
                 states.owe_action(seen.id, entry, effects)
                 if entry.state is State.DONE:
                     continue
                 states.side_objects.saw(seen.id.key, entry)
             self._pending_after_listing(seen, entry, now, effects)
         states.side_objects.listed(page, now)
+        if self._unread.end_page(page) and self._knows_keys():
+            self._unread.read()  # what was read is gone, as `post.action` deletes
         expired, warning = self._expiry.end_page(page)
         if warning is not None:
             effects.warnings.append(warning)
@@ -246,6 +251,11 @@ class Catalogue:
         """A sentence for each topic that objects wait for and that is not there."""
         return dict(self.states.permissions.missing_topics) if self.states.table else {}
 
+    @property
+    def unread_keys(self) -> tuple[int, str] | None:
+        """How many keys the last full listing showed, and one of them, where not one could be read."""
+        return self._unread.found
+
     def waiting_reasons(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
         found: dict[str, int] = {}
@@ -318,6 +328,7 @@ class Catalogue:
         *,
         is_fresh: bool,
     ) -> None:
+        self._unread.read()
         self.states.add_pending(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects)
 
     def _announced_again(self, pending: PendingObject, seen: S3Object) -> None:
@@ -363,8 +374,15 @@ class Catalogue:
         route = judge(seen)
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, seen.id.key)
+            self._unread.left_out(route, seen.id.key)
         else:
             self._begin(seen, route, entry, now, effects, is_fresh=False)
+
+    def _knows_keys(self) -> bool:
+        """Whether the ledger has an object below the prefix."""
+        prefix = self._object_filter.prefix
+        known = self.states.ledger.scan(self._bucket, prefix or None, f"{prefix}\U0010ffff")
+        return next(iter(known), None) is not None
 
     def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
         """The baseline is for what nobody has begun."""

@@ -1,8 +1,11 @@
 """A page of a listing, merged in key order with the ledger's entries of the same stretch of keys."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
+from ingest.catalogue.object_filter import ExclusionReason
 from ingest.model.ledger_entry import LedgerEntry
+from ingest.model.listing_page import ListingPage
 from ingest.model.objects import ObjectId, S3Object
 
 Met = tuple[S3Object | None, ObjectId | None, LedgerEntry | None]
@@ -30,3 +33,43 @@ def merged_with_ledger(
     while ahead is not None:
         yield None, ahead[0], ahead[1]
         ahead = next(rest, None)
+
+
+# Keys that say nothing of how others are read.
+_NEUTRAL: Final = frozenset({ExclusionReason.FOLDER, ExclusionReason.INTERNAL, ExclusionReason.EXCLUDED})
+
+
+class UnreadKeys:
+    """Whether a full listing showed keys, and not one of them could be read."""
+
+    def __init__(self) -> None:
+        self.found: tuple[int, str] | None = None
+        """How many keys the last full listing showed, and the first of them; None where one was read."""
+        self._listing_id: int | None = None
+        self._is_counting = False
+        self._keys = 0
+        self._example = ""
+
+    def begin_page(self, page: ListingPage) -> None:
+        """A page is about to be merged."""
+        if page.listing_id != self._listing_id:
+            self._listing_id, self._is_counting, self._keys = page.listing_id, page.is_full, 0
+
+    def read(self) -> None:
+        """A key was read, now or before."""
+        self._is_counting, self.found = False, None
+
+    def left_out(self, reason: ExclusionReason, key: str) -> None:
+        """A key was left out for this reason."""
+        if reason is ExclusionReason.UNMATCHED:
+            self._example = self._example if self._keys else key
+            self._keys += 1
+        elif reason not in _NEUTRAL:
+            self._is_counting = False  # the baseline leaves out keys without reading them
+
+    def end_page(self, page: ListingPage) -> bool:
+        """Whether this ends a full listing that has shown unread keys only, which are in `found` then."""
+        if not page.is_last or not self._is_counting:
+            return False
+        self.found = (self._keys, self._example) if self._keys else None
+        return self.found is not None

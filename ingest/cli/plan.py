@@ -23,10 +23,11 @@ from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
 from ingest.cli.sink_plan import sink_plan
 from ingest.clock import wall_ms
+from ingest.exits import Exit
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry
 from ingest.model.objects import ObjectId, S3Object
-from ingest.object_selection import baseline_of, object_filter_of
+from ingest.object_selection import baseline_of, object_filter_of, unread_problem
 from ingest.probes.archive_preview import ArchivePreview
 from ingest.probes.archive_samples import ArchiveSampler
 from ingest.probes.aws_clients import AwsClients, aws_clients
@@ -98,6 +99,8 @@ def plan(
         typer.echo(json_text(shape_of(settings, forecast, archive, has_ledger=reading is not None)))
     else:
         typer.echo("\n".join(lines_of(settings, forecast, archive, has_ledger=reading is not None)))
+    if _unread(settings, forecast) is not None:
+        raise typer.Exit(int(Exit.QUARANTINED))
 
 
 def forecasts_of(
@@ -138,6 +141,7 @@ def shape_of(
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
         **forecast.as_dict(),
         "archive": None if archive is None else archive.as_list(),
+        "problem": _unread(settings, forecast),
     }
 
 
@@ -184,6 +188,17 @@ def lines_of(
         yield from (f"    {printable(key)}" for key in forecast.archived.examples)
     if archive is not None:
         yield from archive_lines(archive)
+    if (problem := _unread(settings, forecast)) is not None:
+        yield ""
+        yield f"problem   {problem}"
+
+
+def _unread(settings: Settings, forecast: Preview) -> str | None:
+    """What `run` would say where it reads none of the keys, none of which was read before."""
+    found = forecast.left_out.get("unmatched")
+    if found is None or forecast.shares or {"start_key", "existing"} & forecast.left_out.keys():
+        return None
+    return unread_problem(settings, (found.objects, found.examples[0]))
 
 
 def _beside_ledger(

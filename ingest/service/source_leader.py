@@ -22,7 +22,13 @@ from ingest.kafka.driver_ledger import DriverLedger
 from ingest.model.ledger_entry import State
 from ingest.model.objects import ObjectId, Route
 from ingest.model.post_action import OwedAction
-from ingest.object_selection import baseline_from, first_start_of, moved_to, other_buckets
+from ingest.object_selection import (
+    baseline_from,
+    first_start_of,
+    moved_to,
+    other_buckets,
+    unread_problem,
+)
 from ingest.planner import Planner
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
@@ -305,7 +311,12 @@ class SourceLeader:
         finally:
             gc.unfreeze()
         self._close(running)
-        return Exit.QUARANTINED if process.until_idle and self._has_quarantined(running) else Exit.DONE
+        if not process.until_idle:
+            return Exit.DONE
+        unread = unread_problem(self._settings, running.catalogue.unread_keys)
+        if unread is not None:
+            _log.error("keys_unread", error=unread)
+        return Exit.QUARANTINED if unread is not None or self._has_quarantined(running) else Exit.DONE
 
     def _has_quarantined(self, running: _Running) -> bool:
         """Whether an object of this bucket is: what another bucket has left is no news of this one."""
@@ -316,6 +327,9 @@ class SourceLeader:
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
         process.metrics.set_target(target)
+        unread = unread_problem(self._settings, running.catalogue.unread_keys)
+        if unread != process.statistics.problems.get("keys"):
+            process.statistics.trouble("keys", unread)
         process.snapshot_holder.show(
             build_snapshot(
                 replace(process.snapshot_holder.snapshot, target=target),

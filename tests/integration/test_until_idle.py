@@ -75,3 +75,30 @@ def test_a_bucket_that_cannot_be_listed_to_its_end(route: Route) -> None:
 
     assert code == 3, log[-2000:]
     assert f"waits for something outside: aws.s3.bucket.name = '{route.bucket}' cannot be listed" in log
+
+
+def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
+    """It ended with 0; with the sink's own delimiter of directories everything comes back."""
+    made = new_route(tmp_path)
+    name = f"{made.topic}+0+0000000000.json"
+    made.upload(f"topics_{made.topic}_partition=0_{name}", rows("a", 3))
+    made.upload("readme.txt", [b"none of it"], counts=False)
+    restore: dict[str, Any] = {
+        "input__layout": "confluent",
+        "input__format": None,
+        "file__name__template": None,
+        "topic": None,
+        "sqs__queue__url": None,
+        "restore__sidecars": "ignore",
+    }
+
+    code, log = ended(made, **restore)
+
+    assert code == 5, log[-2000:]
+    assert "keys_unread" in log
+    assert "input.layout=confluent reads none of 2 keys" in log
+    assert "directory.delim" in log
+
+    code, log = ended(made, **restore, directory__delim="_")
+    assert code == 0, log[-2000:]
+    assert made.account() == (0, 0)

@@ -1,6 +1,7 @@
 """Announcements, HEADs, listings and restarts, case by case."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -560,3 +561,50 @@ def test_what_is_seen_of_it() -> None:
     desk.fail(desk.plan(), "TopicMissing")
     assert desk.catalogue.counts == {"pending": 2, "active": 0, "failed": 1}
     assert desk.catalogue.waiting_reasons() == {"topic_missing": 1}
+
+
+def _unread(*pages: tuple[tuple[str, ...], str | None, str | None], **options: Any) -> tuple[int, str] | None:
+    """What is unread after a full listing with these pages."""
+    desk = Desk(**options)
+    for keys, after, through in pages:
+        desk.observe(page(*map(listed, keys), after_key=after, through_key=through))
+    return desk.catalogue.unread_keys
+
+
+@pytest.mark.parametrize(
+    ("keys", "unread"),
+    [
+        (("a?", "b?", "folder/"), (2, "a?")),
+        (("a?", "b"), None),
+        (("folder/", ".indexes/a"), None),
+        ((), None),
+    ],
+)
+def test_a_listing_of_which_no_key_is_read(keys: tuple[str, ...], unread: tuple[int, str] | None) -> None:
+    """Folders and bookkeeping are no data; one key that is read is enough."""
+    assert _unread((tuple(sorted(keys)), None, None)) == unread
+
+
+def test_keys_are_unread_only_once_all_pages_have_come() -> None:
+    """And are not any more when a later page, an event, or a later listing shows one that is read."""
+    assert _unread((("a?",), None, "b"), (("c?",), "b", None)) == (2, "a?")
+    assert _unread((("a?",), None, "b")) is None
+    assert _unread((("a?",), None, "b"), (("c",), "b", None)) is None
+    desk = Desk()
+    desk.observe(page(listed("a?")))
+    assert desk.catalogue.unread_keys is not None
+    desk.announce("m", event("b"))
+    assert desk.catalogue.unread_keys is None
+
+
+def test_what_was_read_before_and_is_gone_was_read() -> None:
+    """`post.action` leaves what nobody reads."""
+    ledger = FakeLedger()
+    ledger.commit(object_id("gone"), LedgerEntry(state=State.DONE))
+    assert _unread((("a?",), None, None), ledger=ledger) is None
+
+
+def test_what_the_baseline_leaves_out_was_not_looked_at() -> None:
+    """It may be read well: nothing is said of the few that came since."""
+    intake = ObjectFilter(route=route, baseline=Baseline(start_key="b"))
+    assert _unread((("a", "c?"), None, None), intake=intake) is None
