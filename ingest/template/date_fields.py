@@ -7,13 +7,14 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
-_MONTHS: Final = (
+MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
 )
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS: Final = ("1st", "2nd", "3rd", "4th")
 _SHORT: Final = 3
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # From here on some zone is in the year 10000, which four digits do not show.
 LAST_DATE_MS: Final = 253_402_214_400_000
 
@@ -33,6 +34,7 @@ class DateKind(StrEnum):
     WEEK_OF_MONTH = "the week of the month"
     DAY = "the day"
     DAY_OF_YEAR = "the day of the year"
+    WEEKDAY_OF_MONTH = "which one of its weekday in the month"
     ISO_WEEKDAY = "the day of the ISO week"
     WEEKDAY = "the day of the week"
     HALF = "AM or PM"
@@ -43,6 +45,7 @@ class DateKind(StrEnum):
     MINUTE = "the minute"
     SECOND = "the second"
     FRACTION = "the fraction of the second"
+    MILLI = "milliseconds of the second"
     MILLI_OF_DAY = "milliseconds of the day"
     NANO = "nanoseconds of the second"
     NANO_OF_DAY = "nanoseconds of the day"
@@ -63,6 +66,7 @@ class DateStyle(StrEnum):
     HOURS_MINUTES = "+HHmm"
     HOURS_COLON_MINUTES = "+HH:mm"
     HOURS = "+HH[mm]"
+    HOURS_ONLY = "+HH"
     GMT_SHORT = "GMT+H"
     GMT_LONG = "GMT+HH:mm"
 
@@ -119,9 +123,11 @@ def is_date(moment_ms: int) -> bool:
 
 
 def local_time(moment_ms: int, zone: ZoneInfo) -> datetime:
-    """What clocks of the zone show."""
-    at = datetime.fromtimestamp(moment_ms // 1000, UTC) + timedelta(milliseconds=moment_ms % 1000)
-    return at.astimezone(zone)
+    """What clocks of the zone show; ValueError where Python has no such year."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(zone)
+    except OverflowError:
+        raise ValueError("the time is beyond the year 9999, or before the year 1") from None
 
 
 def has_short_name(zone: str) -> bool:
@@ -139,12 +145,14 @@ _LOCAL: Final = frozenset({DateKind.WEEK, DateKind.WEEK_YEAR, DateKind.WEEK_OF_M
 _YEARS: Final = frozenset({DateKind.YEAR, DateKind.ISO_YEAR, DateKind.WEEK_YEAR})
 _MOST_DIGITS: Final = {
     DateKind.DAY_OF_YEAR: 3,
+    DateKind.MILLI: 3,
     **dict.fromkeys((DateKind.CENTURY, DateKind.MONTH, DateKind.DAY, DateKind.ISO_WEEK, DateKind.WEEK), 2),
     **dict.fromkeys((DateKind.HOUR, DateKind.HOUR_1_24, DateKind.HOUR_1_12, DateKind.HOUR_0_11), 2),
     **dict.fromkeys((DateKind.MINUTE, DateKind.SECOND), 2),
     **dict.fromkeys(
         (DateKind.QUARTER, DateKind.ISO_WEEKDAY, DateKind.WEEKDAY, DateKind.WEEK_OF_MONTH, DateKind.ERA), 1
     ),
+    DateKind.WEEKDAY_OF_MONTH: 1,
 }
 _STEPS: Final = {
     **dict.fromkeys(
@@ -152,7 +160,8 @@ _STEPS: Final = {
     ),
     DateKind.MINUTE: 60_000,
     DateKind.SECOND: 1000,
-    **dict.fromkeys((DateKind.FRACTION, DateKind.MILLI_OF_DAY, DateKind.NANO, DateKind.NANO_OF_DAY), 1),
+    **dict.fromkeys((DateKind.FRACTION, DateKind.MILLI, DateKind.MILLI_OF_DAY), 1),
+    **dict.fromkeys((DateKind.NANO, DateKind.NANO_OF_DAY), 1),
     # A clock is put forward or back at a full quarter of an hour.
     **dict.fromkeys(_OFFSETS, 900_000),
 }
@@ -195,6 +204,7 @@ _NUMBERS: Final[dict[DateKind, Callable[[datetime], int]]] = {
     DateKind.WEEK_OF_MONTH: _week_of_month,
     DateKind.DAY: lambda local: local.day,
     DateKind.DAY_OF_YEAR: lambda local: local.timetuple().tm_yday,
+    DateKind.WEEKDAY_OF_MONTH: lambda local: (local.day - 1) // 7 + 1,
     DateKind.ISO_WEEKDAY: lambda local: local.isoweekday(),
     DateKind.WEEKDAY: _sunday_first,
     DateKind.HOUR: lambda local: local.hour,
@@ -204,6 +214,7 @@ _NUMBERS: Final[dict[DateKind, Callable[[datetime], int]]] = {
     DateKind.MINUTE: lambda local: local.minute,
     DateKind.SECOND: lambda local: local.second,
     DateKind.FRACTION: lambda local: local.microsecond // 1000,
+    DateKind.MILLI: lambda local: local.microsecond // 1000,
     DateKind.MILLI_OF_DAY: _milli_of_day,
     DateKind.NANO: lambda local: local.microsecond * 1000,
     DateKind.NANO_OF_DAY: lambda local: _milli_of_day(local) * 1_000_000,
@@ -221,7 +232,7 @@ def _words(field: DateField, local: datetime) -> str:
             number = (local.month + 2) // 3
             return f"{_ORDINALS[number - 1]} quarter" if is_long else f"Q{number}"
         case DateKind.MONTH:
-            word = _MONTHS[local.month - 1]
+            word = MONTHS[local.month - 1]
         case _:
             word = _DAYS[local.weekday()]
     return word if is_long else word[: 1 if is_narrow else _SHORT]
@@ -241,7 +252,8 @@ def _offset(field: DateField, local: datetime) -> str:
     has_colon = field.style in {DateStyle.HOURS_COLON_MINUTES, DateStyle.GMT_LONG}
     colon = ":" if has_colon or field.style is DateStyle.GMT_SHORT else ""
     is_short = field.style in {DateStyle.HOURS, DateStyle.GMT_SHORT}
-    ending = "" if is_short and not rest else f"{colon}{rest:02}"
+    has_no_minutes = field.style is DateStyle.HOURS_ONLY or (is_short and not rest)
+    ending = "" if has_no_minutes else f"{colon}{rest:02}"
     if field.style in {DateStyle.GMT_SHORT, DateStyle.GMT_LONG}:
         width = 1 if field.style is DateStyle.GMT_SHORT else 2
         return f"GMT{sign}{hours:0{width}}{ending}" if minutes else "GMT"

@@ -1,4 +1,4 @@
-"""The letters of date patterns: those of java.time's DateTimeFormatter, and those of Joda-Time."""
+"""The letters of date patterns: of java.time's DateTimeFormatter, of Joda-Time, and of SimpleDateFormat."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -19,6 +19,7 @@ class DateDialect(StrEnum):
 
     JAVA = "java.time"
     JODA = "Joda-Time"
+    SIMPLE = "SimpleDateFormat"
 
 
 class UnknownLetter(ValueError):
@@ -33,7 +34,7 @@ def date_field(letters: str, dialect: DateDialect) -> DateField:
     make = _DIALECTS[dialect].get(letters[0])
     if make is None:
         raise UnknownLetter(
-            f"{letters!r} is no part of a date in names ({dialect}): known are "
+            f"{letters!r} is no part of a date ({dialect}): known are "
             f"{' '.join(_DIALECTS[dialect])}; put text in '..'"
         )
     if len(letters) > _MOST_LETTERS:
@@ -130,6 +131,19 @@ def _joda_zone_name(count: int) -> DateField:
     return DateField(DateKind.ZONE_NAME, DateStyle.SHORT)
 
 
+def _simple_zone_name(count: int) -> DateField:
+    if count >= _LONG:
+        raise UnknownLetter("the zone's full name is not known here; write z, or XXX for its offset")
+    return DateField(DateKind.ZONE_NAME, DateStyle.SHORT)
+
+
+def _simple_offset(count: int) -> DateField:
+    styles = {1: DateStyle.HOURS_ONLY, 2: DateStyle.HOURS_MINUTES, 3: DateStyle.HOURS_COLON_MINUTES}
+    if count not in styles:
+        raise UnknownLetter(f"{DateKind.OFFSET} takes at most {_WORDS_FROM} letters, not {count}")
+    return DateField(DateKind.OFFSET, styles[count], zulu=True)
+
+
 _JAVA: Final[Mapping[str, _Make]] = {
     "G": partial(_word, DateKind.ERA),
     "u": partial(_year, DateKind.YEAR),
@@ -188,4 +202,29 @@ _JODA: Final[Mapping[str, _Make]] = {
     "z": _joda_zone_name,
     "Z": _joda_offset,
 }
-_DIALECTS: Final = {DateDialect.JAVA: _JAVA, DateDialect.JODA: _JODA}
+_SIMPLE: Final[Mapping[str, _Make]] = {
+    "G": lambda _: DateField(DateKind.ERA, DateStyle.SHORT),
+    "y": partial(_year, DateKind.YEAR),
+    "Y": partial(_year, DateKind.WEEK_YEAR),
+    "M": _joda_month,
+    "L": _joda_month,
+    "w": partial(_number, DateKind.WEEK),
+    "W": partial(_number, DateKind.WEEK_OF_MONTH),
+    "D": partial(_number, DateKind.DAY_OF_YEAR),
+    "d": partial(_number, DateKind.DAY),
+    "F": partial(_number, DateKind.WEEKDAY_OF_MONTH),
+    "E": partial(_joda_word, DateKind.WEEKDAY),
+    "u": partial(_number, DateKind.ISO_WEEKDAY),
+    "a": lambda _: DateField(DateKind.HALF, DateStyle.SHORT),
+    "H": partial(_number, DateKind.HOUR),
+    "k": partial(_number, DateKind.HOUR_1_24),
+    "K": partial(_number, DateKind.HOUR_0_11),
+    "h": partial(_number, DateKind.HOUR_1_12),
+    "m": partial(_number, DateKind.MINUTE),
+    "s": partial(_number, DateKind.SECOND),
+    "S": partial(_number, DateKind.MILLI),
+    "z": _simple_zone_name,
+    "Z": lambda _: DateField(DateKind.OFFSET, DateStyle.HOURS_MINUTES),
+    "X": _simple_offset,
+}
+_DIALECTS: Final = {DateDialect.JAVA: _JAVA, DateDialect.JODA: _JODA, DateDialect.SIMPLE: _SIMPLE}

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from ingest.settings.transforms.chain import FieldTime, TimeTarget, WallClock
-from ingest.settings.transforms.java_dates import JavaDates
+from ingest.template.date_pattern import DatePattern
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.converters.typed_columns import TypedColumn
 from spark.transforms import java_values
@@ -180,7 +180,7 @@ def _towards_zero(number: int, divisor: int) -> int:
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
-def _parsed(patterns: tuple[JavaDates, ...], text: str) -> int:
+def _parsed(patterns: tuple[DatePattern, ...], text: str) -> int:
     if not patterns:
         raise Refused("the field is a text, and format.from.pattern does not say how to read it")
     for pattern in patterns:

@@ -13,8 +13,6 @@ from spark.transforms.refused_rows import RefusedRows
 
 _UTC: Final = ZoneInfo("UTC")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_FINE: Final = frozenset("sS")
-_MINUTE_MS: Final = 60_000
 
 
 def regex_router(
@@ -32,11 +30,7 @@ def timestamp_router(
     times = records.records.timestamps_ms
     for row in np.flatnonzero(times < 0).tolist():
         refused.add(records.records.offsets[row], "it has no timestamp")
-    unit = (
-        1
-        if any(letters[0] in _FINE for letters, is_letters in step.dates.parts if is_letters)
-        else _MINUTE_MS
-    )
+    unit = step.dates.step_ms
     moments, inverse = np.unique(np.maximum(times, 0) // unit, return_inverse=True)
     texts: dict[str, int] = {}
     codes = np.array(

@@ -6,7 +6,6 @@ alias_options   the options of one alias, read one by one
 readers         the classes that there are, and what each one's options mean
 routing         which topics records can come to
 java_regex      Java's regular expressions as Python's
-java_dates      Java's date patterns, written and read
 """
 
 from ingest.settings.transforms.chain import NO_TRANSFORMS, TransformChain

@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ingest.settings.given import Entry
 from ingest.settings.problems import Problems
-from ingest.settings.transforms.java_dates import JavaDates, JavaDatesError, read_java_dates
 from ingest.settings.transforms.java_regex import JavaRegexError, java_regex
+from ingest.template.date_fields import DateKind, has_short_name
+from ingest.template.date_letters import DateDialect
+from ingest.template.date_pattern import DatePattern, DatePatternError, read_date_pattern
 
 T = TypeVar("T")
 
@@ -96,14 +98,24 @@ class AliasOptions:
         return None if text is None else self._read(name, text, java_regex, JavaRegexError)
 
     def dates(
-        self, name: str, text: str, *, is_simple: bool = False, is_read: bool = False
-    ) -> JavaDates | None:
-        """A date pattern of Java's, which stands in this option."""
+        self,
+        name: str,
+        text: str,
+        *,
+        zone: str = "UTC",
+        dialect: DateDialect = DateDialect.JAVA,
+        is_read: bool = False,
+    ) -> DatePattern | None:
+        """A date pattern of Java's, which stands in this option, for times of this zone."""
 
-        def read(pattern: str) -> JavaDates:
-            return read_java_dates(pattern, is_simple=is_simple, is_read=is_read)
+        def read(pattern: str) -> DatePattern:
+            found = read_date_pattern(pattern, dialect, is_name=False, is_read=is_read)
+            has_name = any(field.kind is DateKind.ZONE_NAME for field in found.fields)
+            if has_name and not has_short_name(zone):
+                raise DatePatternError(f"{zone} has no short name; write XXX for its offset")
+            return found
 
-        return self._read(name, text, read, JavaDatesError)
+        return self._read(name, text, read, DatePatternError)
 
     def timezone(self, name: str) -> str:
         """The name of a time zone."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ingest.settings.transforms.java_dates import JavaDates
+from ingest.template.date_pattern import DatePattern
 
 
 class RecordPart(StrEnum):
@@ -80,7 +80,7 @@ class TimestampRouter:
     """The topic becomes `format`, with `${topic}` and `${timestamp}` in it."""
 
     format: str
-    dates: JavaDates
+    dates: DatePattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +202,8 @@ class FieldTime:
     part: RecordPart | None
     path: tuple[str, ...]
     target: TimeTarget
-    reads: tuple[JavaDates, ...]
-    writes: JavaDates | None
+    reads: tuple[DatePattern, ...]
+    writes: DatePattern | None
     precision: int
     window_ms: int
     timezone: str
@@ -214,7 +214,7 @@ class WallClock:
     """The wall clock as a header: Lenses' `InsertWallclock`; without `dates` in ms since 1970."""
 
     header: str
-    dates: JavaDates | None
+    dates: DatePattern | None
     timezone: str
 
 

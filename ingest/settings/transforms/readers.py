@@ -32,6 +32,7 @@ from ingest.settings.transforms.chain import (
 )
 from ingest.settings.transforms.field_paths import FieldPathError, nested_path
 from ingest.settings.transforms.java_regex import JavaRegexError, java_replacement
+from ingest.template.date_letters import DateDialect
 
 Reader = Callable[[AliasOptions], Transform | None]
 PartReader = Callable[[AliasOptions, RecordPart], Transform | None]
@@ -62,7 +63,7 @@ def _regex_router(options: AliasOptions) -> Transform | None:
 def _timestamp_router(options: AliasOptions) -> Transform | None:
     topic = options.filled("topic.format") or "${topic}-${timestamp}"
     pattern = options.filled("timestamp.format") or "yyyyMMdd"
-    dates = options.dates("timestamp.format", pattern, is_simple=True)
+    dates = options.dates("timestamp.format", pattern, dialect=DateDialect.SIMPLE)
     return None if dates is None else TimestampRouter(format=topic, dates=dates)
 
 
@@ -223,7 +224,8 @@ def _field_time(options: AliasOptions) -> Transform | None:
     pattern = options.filled("format.to.pattern")
     if target == TimeTarget.STRING and pattern is None:
         options.refuse("format.to.pattern", "is missing; target.type=string needs a date pattern")
-    writes = None if pattern is None else options.dates("format.to.pattern", pattern)
+    zone = options.timezone("target.timezone")
+    writes = None if pattern is None else options.dates("format.to.pattern", pattern, zone=zone)
     reads = [
         options.dates("format.from.pattern", each, is_read=True)
         for each in options.names("format.from.pattern")
@@ -256,7 +258,7 @@ def _field_time(options: AliasOptions) -> Transform | None:
         writes=writes,
         precision=precision,
         window_ms=unit * (size or 0),
-        timezone=options.timezone("target.timezone"),
+        timezone=zone,
     )
 
 
@@ -269,7 +271,7 @@ def _wall_clock(options: AliasOptions) -> Transform | None:
         if zone != "UTC":
             options.refuse("timezone", "means nothing with value.type=epoch; remove it")
         return None if header is None else WallClock(header=header, dates=None, timezone="UTC")
-    dates = options.dates("format", pattern or _ISO_LOCAL)
+    dates = options.dates("format", pattern or _ISO_LOCAL, zone=zone)
     return None if header is None or dates is None else WallClock(header=header, dates=dates, timezone=zone)
 
 

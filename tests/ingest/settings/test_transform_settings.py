@@ -124,7 +124,10 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
             "names the group 1, which the regex does not have",
         ),
         (one(KAFKA + "RegexRouter", regex="a", replacement="$x"), r"write \$ for the sign itself"),
-        (one(KAFKA + "TimestampRouter", timestamp_format="yyyy-ww"), "'ww' is not known; known are"),
+        (
+            one(KAFKA + "TimestampRouter", timestamp_format="yyyy-nn"),
+            "'nn' is no part of a date (SimpleDateFormat)",
+        ),
         (one(KAFKA + "InsertField$Value"), "transforms.a.static.field: is missing: nothing is inserted"),
         (one(KAFKA + "InsertField$Value", static_field="f"), "static.value: is missing beside static.field"),
         (one(KAFKA + "ReplaceField$Value", renames="a"), "expected pairs such as old:new,other:another"),

@@ -53,6 +53,9 @@ def test_topics_by_time() -> None:
     documented = {**step, "topic.format": "foo-${topic}-${timestamp}", "timestamp.format": "YYYYMM"}
     (found,) = transformed(chain(documented), [Row(b"a", time=1_557_000_000_000)])
     assert found.topic == "foo-orders-201905"
+    weekday = {**step, "timestamp.format": "u-EEEEE-MMMMM-S-ww"}
+    (found,) = transformed(chain(weekday), [Row(b"a", time=1_557_000_000_007)])
+    assert found.topic == "orders-6-Saturday-May-7-18"
     assert refusals(chain(step), [Row(b"a", time=-1)]) == ["transform t0: it has no timestamp"]
 
 
