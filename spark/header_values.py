@@ -9,8 +9,8 @@ import msgspec
 
 from ingest.settings.sink_settings import ConverterKind
 from layouts.connect import InvalidSchema, Type, plain
+from layouts.connect.jackson import STYLE, JsonStyle
 from layouts.connect.json_schemas import schema_of_json
-from layouts.connect.json_text import STYLE, JsonStyle
 from layouts.connect.parsed_text import parsed
 from layouts.connect.payload_values import payload_value, plain_value
 from layouts.connect.values import NULL, ConnectValue, value_json, value_text

@@ -35,7 +35,7 @@ from ingest.settings.sink_settings import (
 from ingest.settings.transforms import TransformChain
 from ingest.settings.values import Values
 from layouts.connect.avro_options import AvroOptions
-from layouts.connect.json_text import JsonStyle
+from layouts.connect.jackson import JsonStyle
 
 
 def sink_settings(

@@ -11,7 +11,7 @@ from ingest.settings.secret import Secret
 from ingest.settings.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
 from ingest.settings.value_types import TOPIC, Form, FormError, matching
 from ingest.template.field_path import read_path
-from layouts.connect.json_text import DecimalFormat
+from layouts.connect.jackson import DecimalFormat
 from layouts.names import LayoutName
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}

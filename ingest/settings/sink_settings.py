@@ -15,10 +15,9 @@ from ingest.settings.row_settings import CsvSettings
 from ingest.settings.secret import Secret
 from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from layouts.connect.avro_options import S3_SINK, AvroOptions
-from layouts.connect.json_text import STYLE, JsonStyle
-from layouts.lenses.written_rows import Newlines
+from layouts.connect.jackson import STYLE, JsonStyle
 from layouts.names import LayoutName
-from layouts.options import CsvEncoding
+from layouts.options import CsvEncoding, Newlines
 
 
 class OutputFormat(StrEnum):

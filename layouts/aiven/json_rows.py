@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from ingest.columns import Column
+from layouts.aiven.names import FIELDS
 from layouts.bare_rows import BareRows
 from layouts.encodings import numbers
 from layouts.header_lists import header_rows
@@ -16,9 +17,6 @@ from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, Faults, RecordColumns
 from layouts.row_lines import RowLines, Wanted
 from layouts.times import iso_times
-
-# What `format.output.fields` may name.
-FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -17,6 +17,8 @@ from layouts.names import (
 )
 from layouts.options import NameOptions
 
+# What `format.output.fields` may name.
+FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
 # A partition is written plain. An offset is written plain, or with 20 digits behind a prefix.
 _FILE: Final = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>0|[1-9][0-9]*)-(?P<offset>[0-9]{20}|0|[1-9][0-9]{0,18})"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -21,6 +22,25 @@ class Astral(StrEnum):
 
     ESCAPED = "escaped"
     RAW = "raw"
+
+
+class DecimalFormat(StrEnum):
+    """`decimal.format` of JsonConverter."""
+
+    BASE64 = "BASE64"
+    NUMERIC = "NUMERIC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonStyle:
+    """How JSON is written. `fill_defaults` is `replace.null.with.default`."""
+
+    decimals: DecimalFormat = DecimalFormat.BASE64
+    astral: Astral = Astral.ESCAPED
+    fill_defaults: bool = True
+
+
+STYLE: Final = JsonStyle()
 
 
 def jackson_string(text: str, astral: Astral = Astral.RAW) -> str:

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
-
 # Java writes numbers from 0.001 to below 10,000,000 without an exponent.
 _PLAIN_FROM: Final = -3
 _PLAIN_TO: Final = 7
@@ -25,6 +23,9 @@ def java_float(value: float) -> str:
     """The text of a single precision number: `0.1`, `3.4028235E38`, `1.4E-45`."""
     if not math.isfinite(value):
         return _special(value)
+    # Settings have the style of JSON, and are read by commands that write none: 0.1 s for each of them.
+    import numpy as np
+
     shortest = np.format_float_scientific(np.float32(value), unique=True, trim="0")
     return _spelled(_of_two_digits(shortest, value, lambda text: float(np.float32(text))))
 

@@ -2,9 +2,7 @@
 
 import base64
 import json
-from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +12,15 @@ import pyarrow.compute as pc
 from layouts.arrow import map_lists
 from layouts.arrow_text import Pieces, escaped, gathered, joined, string_octets
 from layouts.connect.casts import as_connect
-from layouts.connect.jackson import Astral, jackson_string, jackson_text, quoted
+from layouts.connect.jackson import (
+    STYLE,
+    Astral,
+    DecimalFormat,
+    JsonStyle,
+    jackson_string,
+    jackson_text,
+    quoted,
+)
 from layouts.connect.java_numbers import java_double, java_float
 from layouts.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
 
@@ -25,25 +31,6 @@ _PLAIN_TO: Final = 1e7
 _ASTRAL: Final = 0xF0
 _HEXADECIMAL: Final = "04X"
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
-
-
-class DecimalFormat(StrEnum):
-    """`decimal.format` of JsonConverter."""
-
-    BASE64 = "BASE64"
-    NUMERIC = "NUMERIC"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonStyle:
-    """How JSON is written. `fill_defaults` is `replace.null.with.default`."""
-
-    decimals: DecimalFormat = DecimalFormat.BASE64
-    astral: Astral = Astral.ESCAPED
-    fill_defaults: bool = True
-
-
-STYLE: Final = JsonStyle()
 
 
 def connect_json(array: Any, schema: ConnectSchema, style: JsonStyle = STYLE) -> Any:

@@ -3,8 +3,8 @@
 import base64
 import binascii
 import decimal
+import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,10 @@ from layouts.connect.arrow_types import arrow_type
 from layouts.connect.json_schemas import schema_of_json
 from layouts.connect.schema import decimal_scale
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DECIMAL_DIGITS: Final = 76
+_DAY_MS: Final = 86_400_000
+# A double has 17 digits; a decimal that is given as a number has as many as it likes.
+_DECODER: Final = msgspec.json.Decoder(float_hook=decimal.Decimal)
 
 Convert = Callable[[Any], Any]
 
@@ -49,7 +51,7 @@ class PayloadSchema:
     def array(self, payloads: list[bytes]) -> Any:
         """The values of payloads; UnfitValue where one is none of the schema."""
         try:
-            values = [self._convert(msgspec.json.decode(payload)) for payload in payloads]
+            values = [self._convert(_DECODER.decode(payload)) for payload in payloads]
             return pa.array(values, self.arrow)
         except (
             msgspec.DecodeError,
@@ -70,7 +72,7 @@ def _part(schema: ConnectSchema) -> Convert:
     convert = _required(schema)
     if schema.optional:
         return lambda value: None if value is None else convert(value)
-    default = None if schema.default is None else msgspec.json.decode(schema.default.text)
+    default = None if schema.default is None else _DECODER.decode(schema.default.text)
 
     def required(value: Any) -> Any:
         value = default if value is None else value
@@ -97,21 +99,33 @@ def _required(schema: ConnectSchema) -> Convert:
         case Type.STRUCT:
             return _struct(schema)
         case _:
-            return _checked(_PYTHON.get(schema.type, int))
-
-
-_PYTHON: Final = {Type.BOOLEAN: bool, Type.STRING: str, Type.FLOAT32: float, Type.FLOAT64: float}
+            return _PYTHON.get(schema.type, _integer)
 
 
 def _checked(python: type) -> Convert:
     def check(value: Any) -> Any:
-        if python is float and type(value) is int:
-            return float(value)
         if type(value) is not python:
             raise UnfitValue(f"a member is no {python.__name__}")
         return value
 
     return check
+
+
+_integer: Final = _checked(int)
+
+
+def _float(value: Any) -> float:
+    if type(value) not in {int, decimal.Decimal} or not math.isfinite(number := float(value)):
+        raise UnfitValue("a member is no number of a double's size")
+    return number
+
+
+_PYTHON: Final = {
+    Type.BOOLEAN: _checked(bool),
+    Type.STRING: _checked(str),
+    Type.FLOAT32: _float,
+    Type.FLOAT64: _float,
+}
 
 
 def _struct(schema: ConnectSchema) -> Convert:
@@ -141,26 +155,21 @@ def _decimal(schema: ConnectSchema) -> Convert:
         if isinstance(value, str):
             unscaled = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
             return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS))
-        return decimal.Decimal(str(value))  # json.decimal.format NUMERIC
+        if type(value) not in {int, decimal.Decimal}:
+            raise UnfitValue("a decimal is neither a number nor base64")
+        return decimal.Decimal(value)  # json.decimal.format NUMERIC
 
     return convert
 
 
-def _date(_schema: ConnectSchema) -> Convert:
-    return lambda value: date(1970, 1, 1) + timedelta(days=value)
-
-
-def _time(_schema: ConnectSchema) -> Convert:
-    return lambda value: (_EPOCH + timedelta(milliseconds=value)).time()
-
-
-def _timestamp(_schema: ConnectSchema) -> Convert:
-    return lambda value: _EPOCH + timedelta(milliseconds=value)
+def _time_of_day(value: Any) -> int:
+    """As Connect has it, there is none below 0, and as Arrow has it, none at the end of the day."""
+    if not 0 <= _integer(value) < _DAY_MS:
+        raise UnfitValue("a time of the day is not within one")
+    return int(value)
 
 
 _LOGICAL: Final[tuple[tuple[Callable[[Any], bool], Callable[[ConnectSchema], Convert]], ...]] = (
     (pa.types.is_decimal, _decimal),
-    (pa.types.is_date, _date),
-    (pa.types.is_time, _time),
-    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_time, lambda _: _time_of_day),
 )

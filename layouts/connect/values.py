@@ -6,9 +6,16 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from layouts.connect.jackson import jackson_double, jackson_string, quoted
+from layouts.connect.jackson import (
+    STYLE,
+    DecimalFormat,
+    JsonStyle,
+    jackson_double,
+    jackson_string,
+    quoted,
+)
 from layouts.connect.java_numbers import java_double, java_float
-from layouts.connect.json_text import STYLE, DecimalFormat, JsonStyle, base64_of, unscaled
+from layouts.connect.json_text import base64_of, unscaled
 from layouts.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, ConnectSchema, Type, decimal_scale
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 from ingest.columns import null_column
 from layouts.arrow_members import as_column, headers_column, int_column, member, structs_of
 from layouts.bare_rows import BareArrowRows
-from layouts.headrace.json_rows import MEMBERS
+from layouts.headrace.names import MEMBERS
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import ArrowReader, RowShape, ToJson

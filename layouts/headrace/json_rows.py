@@ -11,27 +11,13 @@ from ingest.columns import NULL_LENGTH, Column
 from layouts.bare_rows import BareRows
 from layouts.encodings import from_base64
 from layouts.header_lists import read_headers
+from layouts.headrace.names import MEMBERS
 from layouts.json_members import NULL, as_bytes, joined
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
 from layouts.row_lines import Int64, RowLines, Wanted
-
-MEMBERS: Final = frozenset(
-    {
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        "timestamp_type",
-        "key",
-        "key_base64",
-        "value",
-        "value_base64",
-        "headers",
-    }
-)
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):

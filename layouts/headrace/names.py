@@ -13,6 +13,21 @@ from layouts.names import (
 )
 from layouts.options import NameOptions
 
+# Of a row that is an envelope.
+MEMBERS: Final = frozenset(
+    {
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "headers",
+    }
+)
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace(?P<extension>(?:\.[a-z0-9]+)+)"
 )

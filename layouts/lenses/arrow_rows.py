@@ -5,7 +5,7 @@ from typing import Any
 from ingest.columns import null_column
 from layouts.arrow_members import as_column, headers_column, int_column, member, structs_of
 from layouts.bare_rows import BareArrowRows
-from layouts.lenses.json_rows import MEMBERS, TELLING
+from layouts.lenses.names import MEMBERS, TELLING
 from layouts.options import Enveloped, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import ArrowReader, RowShape, ToJson

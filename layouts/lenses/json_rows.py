@@ -13,15 +13,12 @@ from layouts.bare_rows import BareRows
 from layouts.encodings import from_base64
 from layouts.header_lists import header_rows
 from layouts.json_members import NULL, as_bytes
+from layouts.lenses.names import MEMBERS, TELLING
 from layouts.options import Enveloped, Form, RestoreOptions
 from layouts.own_place import ANYWHERE, OwnPlace
 from layouts.readers import TextReader
 from layouts.records import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
 from layouts.row_lines import Int64, RowLines, Wanted
-
-MEMBERS: Final = frozenset({"key", "value", "headers", "metadata", "keyIsArray", "valueIsArray"})
-# One of these says that it is an envelope and not a value that happens to have a key.
-TELLING: Final = frozenset({"metadata", "keyIsArray", "valueIsArray"})
 
 
 class _Metadata(msgspec.Struct, gc=False):

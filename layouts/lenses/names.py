@@ -15,6 +15,10 @@ from layouts.names import (
 )
 from layouts.options import NameOptions
 
+# Of a row that is an envelope.
+MEMBERS: Final = frozenset({"key", "value", "headers", "metadata", "keyIsArray", "valueIsArray"})
+# One of these says that it is an envelope and not a value that happens to have a key.
+TELLING: Final = frozenset({"metadata", "keyIsArray", "valueIsArray"})
 _EXTENSION: Final = r"\.(?P<extension>json|gz|avro|parquet|csv|text|bytes)"
 _TOPIC: Final = re.compile(r"(?:topic=)?(?P<topic>[A-Za-z0-9._-]+)")
 _PARTITION: Final = re.compile(r"(?:partition=)?(?P<partition>[0-9]+)")

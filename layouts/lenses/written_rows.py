@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from layouts.connect import ConnectSchema, Type
-from layouts.connect.jackson import Astral, jackson_string
-from layouts.connect.json_text import DecimalFormat, JsonStyle, connect_json
+from layouts.connect.jackson import Astral, DecimalFormat, JsonStyle, jackson_string
+from layouts.connect.json_text import connect_json
 from layouts.connect.schemaless_json import jackson_json
+from layouts.options import Newlines
 
 # As its HashMap has them, so that rows are the same to the byte.
 MEMBER_ORDER: Final = ("headers", "metadata", "keyIsArray", "value", "key", "valueIsArray")
@@ -19,13 +19,6 @@ BARE: Final = JsonStyle(decimals=DecimalFormat.NUMERIC, astral=Astral.ESCAPED)
 ENVELOPED: Final = JsonStyle(decimals=DecimalFormat.NUMERIC, astral=Astral.RAW)
 
 Headers = Iterable[tuple[str, bytes | None]]
-
-
-class Newlines(StrEnum):
-    """A line feed in a text: kept, or made a backslash and n as Lenses' sink does, which is not undone."""
-
-    KEPT = "kept"
-    ESCAPED = "escaped"
 
 
 def text_bytes(text: bytes, newlines: Newlines) -> bytes:

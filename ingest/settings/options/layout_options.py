@@ -3,8 +3,7 @@
 from ingest.settings.options.option import Group, option
 from ingest.settings.sink_forms import AVRO_CODEC, DECIMALS, EXTENSION
 from ingest.settings.value_types import BOOLEAN, choice
-from layouts.lenses.written_rows import Newlines
-from layouts.options import CsvEncoding
+from layouts.options import CsvEncoding, Newlines
 
 VALUE_ENCODING = option(
     "output.value.encoding",

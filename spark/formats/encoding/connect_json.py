@@ -1,7 +1,8 @@
 """Values as lines of JSON, as Kafka Connect's sinks write them: by JsonConverter, or by Jackson."""
 
 from layouts.arrow import arrow_binary
-from layouts.connect.json_text import JsonStyle, connect_json
+from layouts.connect.jackson import JsonStyle
+from layouts.connect.json_text import connect_json
 from layouts.connect.schemaless_json import jackson_column
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.formats.encoding.connect_values import ColumnOf, connect_schema, value_of

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 from layouts.arrow import arrow_binary
 from layouts.connect import ConnectSchema, Type, plain
 from layouts.connect.arrow_types import schema_of_arrow
-from layouts.connect.json_text import STYLE, JsonStyle, connect_json
+from layouts.connect.jackson import STYLE, JsonStyle
+from layouts.connect.json_text import connect_json
 from layouts.connect.schemaless_json import jackson_column
 from spark.converted_records import ConvertedColumn, Form
 

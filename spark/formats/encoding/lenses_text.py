@@ -9,7 +9,8 @@ from ingest.settings.sink_settings import OutputSettings
 from layouts.arrow import arrow_binary
 from layouts.connect import ConnectSchema
 from layouts.connect.arrow_types import schema_of_arrow
-from layouts.lenses.written_rows import Newlines, csv_head, csv_row_texts
+from layouts.lenses.written_rows import csv_head, csv_row_texts
+from layouts.options import Newlines
 from spark.converted_records import ConvertedRecords
 from spark.formats.encoding.row_arrays import part_array
 from spark.formats.encoding.row_schema import RowSchema

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.settings.sink_settings import ConverterKind
-from layouts.connect.jackson import Astral, jackson_string
-from layouts.connect.json_text import JsonStyle, connect_json
+from layouts.connect.jackson import Astral, JsonStyle, jackson_string
+from layouts.connect.json_text import connect_json
 from layouts.connect.parsed_text import parsed
 from layouts.connect.schemaless_json import jackson_column
 from layouts.connect.values import value_json
-from layouts.lenses.written_rows import ENVELOPED, Newlines, bare_json, text_json
+from layouts.lenses.written_rows import ENVELOPED, bare_json, text_json
+from layouts.options import Newlines
 from spark.converted_records import ConvertedColumn, Form
 from spark.formats.encoding.json_members import NULL, base64_texts, copied
 from spark.formats.encoding.row_texts import Pieces, joined

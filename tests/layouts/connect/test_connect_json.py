@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ingest.columns import column_of
 from layouts.connect import ConnectSchema, Default, Type, plain, struct
-from layouts.connect.jackson import Astral, jackson_text
+from layouts.connect.jackson import Astral, DecimalFormat, JsonStyle, jackson_text
 from layouts.connect.java_numbers import java_double, java_float
-from layouts.connect.json_text import DecimalFormat, JsonStyle, connect_json
+from layouts.connect.json_text import connect_json
 from layouts.connect.payloads import PayloadSchema
 from layouts.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP
 from layouts.connect.schemaless_json import jackson_column, jackson_json

@@ -18,8 +18,9 @@ from layouts.connect.arrow_types import arrow_type, schema_of_arrow
 from layouts.connect.avro_options import CONVERTER, S3_SINK, AvroOptions
 from layouts.connect.casts import as_connect, with_defaults
 from layouts.connect.from_avro import schema_of_avro
+from layouts.connect.jackson import JsonStyle
 from layouts.connect.json_schemas import json_of_schema, schema_of_json
-from layouts.connect.json_text import JsonStyle, connect_json
+from layouts.connect.json_text import connect_json
 from layouts.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
 from layouts.connect.payloads import PayloadSchema
 from layouts.connect.schema import DECIMAL, PRECISION, SCALE
