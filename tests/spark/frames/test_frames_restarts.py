@@ -60,34 +60,56 @@ def given(s3: "S3Client", bucket: str, s3_endpoint: str, tmp_path: Path) -> dict
     }
 
 
+class Program:
+    """The program as a process of its own group, with its output in files: a full pipe would hold it up."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._out = Path(given["sink"]).with_name("program.out")
+        self._err = self._out.with_suffix(".err")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [
+                    *("env", f"PYSPARK_PYTHON={sys.executable}", f"PYTHONPATH={_ROOT}"),
+                    *(sys.executable, str(Path(__file__).with_name("frames_program.py")), json.dumps(given)),
+                ],
+                cwd=_ROOT,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def is_over(self) -> bool:
+        """Whether it has ended; it has to end without an error."""
+        code = self.process.poll()
+        assert code in (None, 0), self._err.read_text()[-3000:]
+        return code == 0
+
+    def kill(self) -> None:
+        """End it with all that it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def finish(self) -> None:
+        """Wait for its end, which has to be without an error."""
+        until_sync(self.is_over, seconds=_SECONDS, what="the program has ended")
+        assert json.loads(self._out.read_text().splitlines()[-1]) == {"error": None}
+
+
 @contextmanager
-def program(given: dict[str, Any]) -> Iterator["subprocess.Popen[str]"]:
-    """The program as a process of its own group; killed with all that it started."""
-    process = subprocess.Popen(
-        [
-            *("env", f"PYSPARK_PYTHON={sys.executable}", f"PYTHONPATH={_ROOT}"),
-            *(sys.executable, str(Path(__file__).with_name("frames_program.py")), json.dumps(given)),
-        ],
-        cwd=_ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def program(given: dict[str, Any]) -> Iterator[Program]:
+    """A running program; killed at the end."""
+    running = Program(given)
     try:
-        yield process
+        yield running
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        running.kill()
 
 
 def finished(given: dict[str, Any]) -> None:
     """The program, run to its end without an error."""
-    with program(given) as process:
-        out, err = process.communicate(timeout=_SECONDS)
-        assert process.returncode == 0, err[-3000:]
-        assert json.loads(out.splitlines()[-1]) == {"error": None}
+    with program(given) as running:
+        running.finish()
 
 
 def numbers(folder: Path) -> Counter[int]:
@@ -101,10 +123,10 @@ def begun(given: dict[str, Any]) -> int:
     return len({path.name.split("-")[1] for path in Path(given["sink"]).glob("begun-*")})
 
 
-def until_begun(given: dict[str, Any], process: "subprocess.Popen[str]", batches: int) -> None:
+def until_begun(given: dict[str, Any], running: Program, batches: int) -> None:
     """Return when so many batches were begun, or the program has ended."""
     until_sync(
-        lambda: begun(given) >= batches or process.poll() is not None,
+        lambda: running.is_over() or begun(given) >= batches,
         seconds=_SECONDS,
         what=f"{batches} batches are begun",
     )
@@ -113,29 +135,28 @@ def until_begun(given: dict[str, Any], process: "subprocess.Popen[str]", batches
 _ALL: Final = Counter(range(_OBJECTS * _ROWS))
 
 
-def test_drivers_that_are_killed(given: dict[str, Any]) -> None:
-    """Three times in the middle of a batch: every row is in the sink, and once."""
-    for batches in (2, 4, 6):
-        with program(given) as process:
-            until_begun(given, process, batches)
-            os.killpg(process.pid, signal.SIGKILL)
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_drivers_that_are_killed(given: dict[str, Any], kills: int) -> None:
+    """In the middle of a batch, again and again: every row is in the sink, and once."""
+    for batches in range(2, 2 * kills + 2, 2):
+        with program(given) as running:
+            until_begun(given, running, batches)
     finished(given)
 
     assert numbers(Path(given["sink"])) == _ALL
 
 
+@pytest.mark.long
 def test_a_cluster_whose_executors_are_killed(given: dict[str, Any], tmp_path: Path) -> None:
     """Spark runs their tasks again, on partitions that are the same."""
     with cluster(tmp_path) as found:
         given["master"] = found.master
-        with program(given) as process:
+        with program(given) as running:
             for batches in (1, 3):
-                until_begun(given, process, batches + 1)
+                until_begun(given, running, batches + 1)
                 for pid in executors(found.workers):
                     os.kill(pid, signal.SIGKILL)
-            out, err = process.communicate(timeout=_SECONDS)
-            assert process.returncode == 0, err[-3000:]
-            assert json.loads(out.splitlines()[-1]) == {"error": None}
+            running.finish()
 
     assert numbers(Path(given["sink"])) == _ALL
 
