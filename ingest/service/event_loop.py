@@ -15,6 +15,7 @@ from ingest.model.ledger_entry import ControlKey, LedgerEntry
 from ingest.model.listing_page import ListingPage
 from ingest.model.objects import S3Object
 from ingest.planner import Planner
+from ingest.service import tombstone_search
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.idle import UntilIdle
 from ingest.service.inbox import Event, Inbox
@@ -290,8 +291,8 @@ class EventLoop:
         bucket = parts.statistics.problems.get("bucket")
         if bucket is not None:
             found.append(bucket)
-        if parts.post_actions is not None and (problem := parts.statistics.problems.get(PROBLEM)) is not None:
-            found.append(problem)
+        problems = parts.statistics.problems
+        found += [problems[part] for part in (PROBLEM, tombstone_search.PROBLEM) if part in problems]
         # While the listing goes on there may be news from there.
         if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")

@@ -13,7 +13,9 @@ from ingest.errors import HeadraceError
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.model.ledger_entry import LedgerEntry
 from ingest.model.objects import ObjectId
+from ingest.sanitize import printable
 from ingest.service.folder_search import BucketCalls, FolderSearch
+from ingest.service.service_events import ComponentProblem
 from ingest.settings import Settings
 from ingest.threads import start_thread
 from spark.reader import S3Source
@@ -21,17 +23,28 @@ from spark.s3 import new_s3_calls
 
 _log = structlog.get_logger(__name__)
 
+PROBLEM: Final = "tombstones"
+"""Its name among the problems of `/status`."""
+
 _AGAIN_SECONDS: Final = 5.0
+# An object that is replaced while it is looked at is found by the next search: that is no problem yet.
+_OFTEN: Final = 2
 
 
 class TombstoneSearch:
-    """Searches folders one after the other; `post` gets what was found. Does not block."""
+    """Searches folders one after the other; `post` gets what was found, or that it fails. Does not block."""
 
     def __init__(
-        self, settings: Settings, post: Callable[[FolderPlaces], None], *, cache: LedgerCache
+        self,
+        settings: Settings,
+        post: Callable[[FolderPlaces | ComponentProblem], None],
+        *,
+        cache: LedgerCache,
+        again_seconds: float = _AGAIN_SECONDS,
     ) -> None:
         self._settings = settings
         self._cache = cache
+        self._again_seconds = again_seconds
         self._post = post
         self._search = FolderSearch(settings)
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -50,19 +63,32 @@ class TombstoneSearch:
     def _run(self) -> None:
         calls: BucketCalls | None = None
         while (folder := self._requests.get()) is not None:
+            failed = 0
             while not self._is_closed.is_set():
                 try:
                     calls = calls or self._calls()
                     self._post(self._search.search(calls, folder))
+                    if failed >= _OFTEN:
+                        self._post(ComponentProblem(PROBLEM, None))
                     break
                 except HeadraceError as error:
+                    failed += 1
+                    if failed >= _OFTEN:
+                        self._post(ComponentProblem(PROBLEM, self._problem(folder, error)))
                     _log.warning(
                         "tombstone_search_failed",
                         folder=folder,
                         error=str(error),
                         detail="value objects of the topic wait for it; it is tried again",
                     )
-                    self._is_closed.wait(_AGAIN_SECONDS)
+                    self._is_closed.wait(self._again_seconds)
+
+    def _problem(self, folder: str, error: HeadraceError) -> str:
+        return (
+            f"Objects below s3://{self._settings.s3.bucket}/{printable(folder)} wait, as the places of its "
+            f"tombstones cannot be searched: {error} It is tried again; allow it, or set restore.tombstones to "
+            "after or ignore."
+        )
 
     def _calls(self) -> BucketCalls:
         calls = new_s3_calls(self._settings.s3)

@@ -49,7 +49,7 @@ def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) 
     meaning = _hash(new)
     if meaning == _hash(old):
         return
-    keys = in_hand(old, meaning)
+    keys = in_hand(new, meaning)
     if not keys:
         return
     shown = ", ".join(repr(printable(key)) for key in keys[:_SHOWN])
@@ -82,7 +82,8 @@ def _hash(settings: Settings) -> str:
 def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
     """The keys of objects that the ledger has a position or splits of, under another hash than this.
 
-    Blocks while it is read. Unavailable.
+    What lies in another bucket, or outside the prefix, these settings do not read, however long it stays
+    so. Blocks while the ledger is read. Unavailable.
     """
     reader = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
     if reader is None:
@@ -91,6 +92,8 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
         return [
             cached.id.key
             for cached in reader.cache.unfinished()
-            if (cached.entry.position is not None or cached.entry.cuts is not None)
+            if cached.id.bucket == settings.s3.bucket
+            and cached.id.key.startswith(settings.s3.prefix)
+            and (cached.entry.position is not None or cached.entry.cuts is not None)
             and cached.entry.options != meaning
         ]

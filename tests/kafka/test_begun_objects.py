@@ -41,6 +41,9 @@ def test_only_what_is_begun_under_other_options_counts(ingester: Ingester) -> No
     settings = load(json.dumps(config), kind="json", environment={}, read_file=str)
 
     assert begun_in_ledger(settings, _NOW) == [object_id(1).key, object_id(5).key]
+    for other in ({"aws.s3.bucket.name": "another"}, {"aws.s3.prefix": "another/"}):
+        elsewhere = load(json.dumps({**config, **other}), kind="json", environment={}, read_file=str)
+        assert begun_in_ledger(elsewhere, _NOW) == [], "what it does not read can wait for ever"
     assert (
         begun_in_ledger(
             load(json.dumps({**config, "name": "none-there"}), kind="json", environment={}, read_file=str),
