@@ -41,7 +41,7 @@ def sqs_client(sqs: SqsSettings, s3: S3Settings) -> AbstractAsyncContextManager[
 @asynccontextmanager
 async def _aiobotocores_s3(settings: S3Settings) -> AsyncIterator[Any]:
     config = AioConfig(
-        s3={"addressing_style": "path" if settings.path_style else "auto"},
+        s3={"addressing_style": settings.addressing_style},
         read_timeout=READ_SECONDS,
         proxies=proxy_config(settings.proxy),
         **_config(settings.credentials),

@@ -35,7 +35,7 @@ def aws_clients(settings: Settings) -> AwsClients:
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
         retries={"total_max_attempts": 1, "mode": "standard"},
-        s3={"addressing_style": "path" if s3.path_style else "auto"},
+        s3={"addressing_style": s3.addressing_style},
         signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
     )
     credentials = SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)

@@ -81,6 +81,7 @@ class Compression(StrEnum):
     BZIP2 = "bzip2"
     LZ4 = "lz4"
     XZ = "xz"
+    BROTLI = "brotli"
 
 
 class ValueFormat(StrEnum):

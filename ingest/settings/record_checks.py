@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import Envelope, InputFormat, ValueFormat
+from ingest.settings.choices import Compression, Envelope, InputFormat, ValueFormat
 from ingest.settings.converter_forms import SINKS_ONLY
 from ingest.settings.options import record_options
 from ingest.settings.options.option import Option
@@ -28,6 +28,7 @@ def check_records(values: Values) -> None:
     """Note what records cannot be made of."""
     _check_formats(values)
     _check_chunks(values)
+    _check_compression(values)
     _check_fields(values)
     _check_envelope(values)
     _check_converters(values)
@@ -79,6 +80,19 @@ def _check_chunks(values: Values) -> None:
             else record_options.RECORD_MAX_BYTES,
             f"chunks of {chunk} bytes exceed record.max.bytes ({limit}); lower "
             "transformer.max.buffer.size or raise record.max.bytes",
+        )
+
+
+def _check_compression(values: Values) -> None:
+    """A stream of Brotli begins like anything else, so objects cannot be seen to be one."""
+    if not values.are_good(record_options.INPUT_FORMAT, record_options.COMPRESSION):
+        return
+    is_brotli = values[record_options.COMPRESSION] is Compression.BROTLI
+    if is_brotli and input_format(values) is not InputFormat.PARQUET:
+        values.refuse(
+            record_options.COMPRESSION,
+            "is for Parquet alone, whose pages it compresses; compress other objects by gzip, zstd, snappy, "
+            "lz4, bzip2 or xz",
         )
 
 

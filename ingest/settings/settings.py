@@ -5,8 +5,10 @@ methods are the only places that reveal them, for the constructor of the client 
 """
 
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from ingest.model.post_action import PostAction
 from ingest.settings.choices import (
@@ -107,9 +109,10 @@ class StaticCredentials:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderCredentials:
-    """One named source of credentials, resolved where it is used."""
+    """One named source of credentials, resolved where it is used; `profile` None: that of AWS_PROFILE."""
 
     provider: CredentialsProvider
+    profile: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +144,14 @@ class BackoffSettings:
     max_retries: int
 
 
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Settings:
     """The bucket and how to reach it. `path_style`: it stands in the path of addresses.
@@ -158,6 +169,16 @@ class S3Settings:
     requester_pays: bool
     ca_bundle: str | None
     proxy: Secret | None = None
+
+    @property
+    def addressing_style(self) -> Literal["path", "virtual", "auto"]:
+        """The same in botocore's words, whose `auto` is path style wherever there is an endpoint."""
+        if self.path_style:
+            return "path"
+        if self.endpoint is None:
+            return "auto"
+        # No host name begins with a bucket's and ends with an address.
+        return "path" if _is_address(urlsplit(self.endpoint).hostname or "") else "virtual"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

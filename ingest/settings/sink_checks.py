@@ -16,12 +16,14 @@ _CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compre
 CODECS: Final[dict[OutputFormat, tuple[Compression, ...]]] = {
     **dict.fromkeys(OutputFormat, (*_CODECS, Compression.LZ4)),
     OutputFormat.AVRO: (*_CODECS, Compression.BZIP2, Compression.XZ),
+    OutputFormat.PARQUET: (*_CODECS, Compression.LZ4, Compression.BROTLI),
 }
 _LEVELS: Final = {
     Compression.GZIP: (1, 9),
     Compression.BZIP2: (1, 9),
     Compression.XZ: (0, 9),
     Compression.ZSTD: (1, 22),
+    Compression.BROTLI: (0, 11),
 }
 BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
 

@@ -117,6 +117,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
                 Compression.GZIP,
                 Compression.LZ4,
                 Compression.ZSTD,
+                Compression.BROTLI,
             ),
             OutputFormat.TEXT: (Compression.NONE,),
             OutputFormat.BYTES: (Compression.NONE,),

@@ -36,7 +36,7 @@ def new_s3_client(settings: S3Settings, *, uploads: bool = False) -> S3Client:
 
 
 def _botocore_client(settings: S3Settings, uploads: bool) -> S3Client:  # noqa: FBT001  # `new_s3_client` has its name
-    s3_config: Any = {"addressing_style": "path" if settings.path_style else "auto"}
+    s3_config: Any = {"addressing_style": settings.addressing_style}
     if uploads and (settings.endpoint is None or settings.endpoint.startswith("https:")):
         # TLS keeps a part whole, and it carries a checksum: a hash of it as well would cost a core.
         s3_config["payload_signing_enabled"] = False

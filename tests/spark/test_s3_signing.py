@@ -111,6 +111,13 @@ CLIENTS = {
             config={"s3": {"addressing_style": "path"}},
         )
     ),
+    "virtual host of another S3": FastGet(
+        *client_of(
+            region_name="eu-west-1",
+            endpoint_url="https://s3.example:9000",
+            config={"s3": {"addressing_style": "virtual"}},
+        )
+    ),
     "unsigned": FastGet(*client_of(region_name="us-east-1", config={"signature_version": UNSIGNED})),
 }
 

@@ -29,6 +29,11 @@ _CODECS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ0", "LZ4", "BROTLI", "BZI
 _NEED_LEVELS: Final = frozenset({"DEFLATE", "XZ", "ZSTD"})
 _HAVE_LEVELS: Final = frozenset({"DEFLATE", "XZ", "ZSTD", "GZIP", "BZIP2"})
 _POOL: Final = 8
+_CALLS: Final = (
+    ("connect.s3.http.max.retries", "aws.s3.backoff.max.retries", "5"),
+    ("connect.s3.http.retry.interval", "aws.s3.backoff.delay.ms", "50"),
+)
+_PATH_STYLE: Final = ("connect.s3.path.style.access", "connect.s3.vhost.bucket")
 
 
 def translate(given: Translation) -> None:
@@ -62,8 +67,8 @@ def _translate_storage(given: Translation) -> None:
     given.rename("connect.s3.aws.region", "aws.s3.region")
     given.rename("connect.s3.custom.endpoint", "aws.s3.endpoint")
     given.rename("connect.s3.local.tmp.directory", "buffer.dir")
-    given.rename("connect.s3.http.max.retries", "aws.s3.backoff.max.retries")
-    given.rename("connect.s3.http.retry.interval", "aws.s3.backoff.delay.ms")
+    for theirs, own, default in _CALLS:
+        given.own(own, given.text(theirs, default), by=theirs)
     if given.choice(_MODE, {"Default": False, "Credentials": True}, default=False):
         for theirs, own in _KEYS.items():
             if not given.is_given(theirs):
@@ -75,19 +80,23 @@ def _translate_storage(given: Translation) -> None:
             given.note(theirs, Fate.NEEDLESS, f"ignored without {_MODE}=Credentials, as by Lenses")
         if ignored:
             given.warn(f"without {_MODE}=Credentials these are ignored: {', '.join(ignored)}")
-    vhost, path = "connect.s3.vhost.bucket", "connect.s3.path.style.access"
-    is_path = not given.flag(vhost, default=False)
-    if given.is_given(path):
-        if given.flag(path, default=True) is not is_path and given.is_given(vhost):
-            given.refuse(path, f"says otherwise than {vhost}; keep one of them")
-        is_path = given.flag(path, default=True)
-    given.own("aws.s3.path.style.access", "true" if is_path else "false", by=path)
+    _translate_addresses(given)
     connections = given.integer("connect.s3.pool.max.connections", -1, low=-1, high=256)
     given.own(
         "aws.s3.max.connections",
         connections if connections > 0 else _POOL,
         by="connect.s3.pool.max.connections",
     )
+
+
+def _translate_addresses(given: Translation) -> None:
+    """Write where the bucket stands in addresses; `vhost.bucket` says path style, whatever its name says."""
+    named = [name for name in _PATH_STYLE if given.is_given(name)]
+    styles = {given.flag(name, default=False) for name in named}
+    if len(styles) > 1:
+        given.refuse(named[0], f"says otherwise than {named[1]}; keep one of them")
+    elif named:
+        given.own("aws.s3.path.style.access", styles.pop(), by=named[0])
 
 
 def _translate_errors(given: Translation) -> None:
@@ -214,8 +223,9 @@ def _codec(given: Translation, statements: tuple[Statement, ...]) -> str:
         given.refuse(_CODEC, problem)
         return "UNCOMPRESSED"
     level = given.integer(_LEVEL, -1, low=-1, high=22)
-    if level < 0 and codec in _NEED_LEVELS:
-        given.refuse(_LEVEL, f"is missing; Lenses needs one for {codec}")
+    has_avro = any(each.store_as == "AVRO" for each in statements)
+    if level < 0 and codec in _NEED_LEVELS and has_avro:
+        given.refuse(_LEVEL, f"is missing; Lenses needs one for {codec} in AVRO")
     elif level >= 0 and codec in _HAVE_LEVELS:
         given.own("file.compression.level", level, by=_LEVEL)
     elif level >= 0:

@@ -46,10 +46,13 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
         "`Credentials` needs both keys; `Default`, which it is without, ignores them with a warning",
     ),
     _kept("connect.s3.custom.endpoint", "`aws.s3.endpoint`"),
-    _kept("connect.s3.path.style.access", "`aws.s3.path.style.access`, true unless said otherwise"),
-    _kept("connect.s3.vhost.bucket", "`aws.s3.path.style.access`, the other way round"),
-    _kept("connect.s3.http.max.retries", "`aws.s3.backoff.max.retries`, of each call"),
-    _kept("connect.s3.http.retry.interval", "`aws.s3.backoff.delay.ms`, of each call"),
+    _kept("connect.s3.path.style.access", "`aws.s3.path.style.access`; without either, as that option"),
+    _kept(
+        "connect.s3.vhost.bucket",
+        "`aws.s3.path.style.access`: `true` is path style, as Lenses' sink has it in spite of the name",
+    ),
+    _kept("connect.s3.http.max.retries", "`aws.s3.backoff.max.retries`, of each call; 5 where it is absent"),
+    _kept("connect.s3.http.retry.interval", "`aws.s3.backoff.delay.ms`, of each call; 50 where it is absent"),
     _needless("connect.s3.http.socket.timeout", "a call that hangs is ended after 60 s and repeated"),
     _needless("connect.s3.http.connection.timeout", "a connection that is not made is tried again"),
     _kept("connect.s3.pool.max.connections", "`aws.s3.max.connections`; -1 is 8"),
@@ -63,8 +66,7 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
     _kept(
         "connect.s3.compression.codec",
         "`file.compression.type`; codecs that the format of a statement does not have are refused (the "
-        "sentence lists those that it has), and "
-        "`LZ0`, which is LZO, and `BROTLI`",
+        "sentence lists those that it has), and `LZ0`, which is LZO",
     ),
     _kept("connect.s3.compression.level", "`file.compression.level`, for codecs that have one"),
     _kept("connect.s3.local.tmp.directory", "`buffer.dir`: only what memory does not hold is written there"),

@@ -26,7 +26,7 @@ _ENVELOPED: Final = frozenset({"JSON", "AVRO", "PARQUET"})
 _CODECS: Final = {
     "JSON": ("GZIP",),
     "AVRO": ("SNAPPY", "BZIP2", "DEFLATE", "XZ", "ZSTD"),
-    "PARQUET": ("SNAPPY", "GZIP", "LZ4", "ZSTD"),
+    "PARQUET": ("SNAPPY", "GZIP", "LZ4", "ZSTD", "BROTLI"),
 }
 _OWN_CODECS: Final = {"UNCOMPRESSED": "none", "DEFLATE": "gzip"}
 _SIDES: Final = {"leftpad": Side.LEFT, "rightpad": Side.RIGHT, "noop": Side.NONE}

@@ -70,6 +70,12 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             id="choice",
         ),
         pytest.param(
+            {"file.compression.type": "brotli", "input.format": "jsonl"},
+            "file.compression.type = 'brotli': is for Parquet alone, whose pages it compresses; compress "
+            "other objects by gzip, zstd, snappy, lz4, bzip2 or xz",
+            id="brotli around an object",
+        ),
+        pytest.param(
             {"aws_s3_bucket": "s3://bucket/", "aws.s3.bucket.name": None},
             "aws_s3_bucket = 's3://bucket/': expected the bare name of a bucket, 3 to 63 characters (an old "
             "spelling of aws.s3.bucket.name)",

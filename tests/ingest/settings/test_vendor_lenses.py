@@ -49,7 +49,8 @@ def test_the_vendors_defaults_hold() -> None:
         "3600000",
     )
     assert (own["output.format"], own["output.envelope"], own["output.fields"]) == ("jsonl", "false", "value")
-    assert own["aws.s3.path.style.access"] == "true"
+    assert "aws.s3.path.style.access" not in own
+    assert (own["aws.s3.backoff.max.retries"], own["aws.s3.backoff.delay.ms"]) == ("5", "50")
     assert own["file.compression.type"] == "none"
     settings = _load()
     assert settings.sink is not None
@@ -157,7 +158,13 @@ def test_keys_are_for_credentials_mode_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "own"),
     [
-        ({"connect.s3.vhost.bucket": "true"}, {"aws.s3.path.style.access": "false"}),
+        ({"connect.s3.vhost.bucket": "true"}, {"aws.s3.path.style.access": "true"}),
+        ({"connect.s3.vhost.bucket": "false"}, {"aws.s3.path.style.access": "false"}),
+        ({"connect.s3.path.style.access": "true"}, {"aws.s3.path.style.access": "true"}),
+        (
+            {"connect.s3.path.style.access": "true", "connect.s3.vhost.bucket": "true"},
+            {"aws.s3.path.style.access": "true"},
+        ),
         ({"connect.s3.pool.max.connections": "50"}, {"aws.s3.max.connections": "50"}),
         ({"connect.s3.http.max.retries": "7"}, {"aws.s3.backoff.max.retries": "7"}),
         ({"connect.s3.skip.null.values": "true"}, {"behavior.on.null.values": "ignore"}),
@@ -169,6 +176,14 @@ def test_keys_are_for_credentials_mode_alone() -> None:
             {"file.compression.type": "gzip", "file.compression.level": "9"},
         ),
         (
+            {"connect.s3.kcql": f"{_B} STOREAS PARQUET", "connect.s3.compression.codec": "ZSTD"},
+            {"file.compression.type": "zstd", "file.compression.level": None},
+        ),
+        (
+            {"connect.s3.kcql": f"{_B} STOREAS PARQUET", "connect.s3.compression.codec": "BROTLI"},
+            {"file.compression.type": "brotli"},
+        ),
+        (
             {"connect.s3.padding.strategy": "NoOp"},
             {
                 "file.name.template": "{{topic}}/{{partition}}/{{end_offset}}_{{first_timestamp}}_"
@@ -178,7 +193,7 @@ def test_keys_are_for_credentials_mode_alone() -> None:
         ({"rotate.records": "9"}, {"rotate.records": "9"}),
     ],
 )
-def test_options(changes: Mapping[str, str], own: Mapping[str, str]) -> None:
+def test_options(changes: Mapping[str, str], own: Mapping[str, str | None]) -> None:
     """Each says the same in our words."""
     found = _own(changes)
     assert {name: found.get(name) for name in own} == own
@@ -209,7 +224,11 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str]) -> None:
         ({"connect.s3.compression.codec": "LZ0"}, "LZ0 is LZO, which is not written in JSON"),
         (
             {"connect.s3.kcql": f"{_B} STOREAS AVRO", "connect.s3.compression.codec": "ZSTD"},
-            "Lenses needs one for ZSTD",
+            "Lenses needs one for ZSTD in AVRO",
+        ),
+        (
+            {"connect.s3.path.style.access": "false", "connect.s3.vhost.bucket": "true"},
+            "connect.s3.path.style.access = 'false': says otherwise than connect.s3.vhost.bucket",
         ),
         ({"connect.s3.error.policy": "NOOP"}, "set errors.tolerance=all"),
         ({"connect.s3.aws.auth.mode": "Credentials"}, "connect.s3.aws.access.key: is missing"),

@@ -107,7 +107,14 @@ def test_duckdb_reads_nested_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "compression",
-    [Compression.NONE, Compression.SNAPPY, Compression.GZIP, Compression.ZSTD, Compression.LZ4],
+    [
+        Compression.NONE,
+        Compression.SNAPPY,
+        Compression.GZIP,
+        Compression.ZSTD,
+        Compression.LZ4,
+        Compression.BROTLI,
+    ],
 )
 def test_row_groups_and_codecs(compression: Compression) -> None:
     """A row group ends where the object spills, and nothing but the footer is held then."""
