@@ -86,8 +86,8 @@ class TombstoneSearch:
     def _problem(self, folder: str, error: HeadraceError) -> str:
         return (
             f"Objects below s3://{self._settings.s3.bucket}/{printable(folder)} wait, as the places of its "
-            f"tombstones cannot be searched: {error} It is tried again; allow it, or set restore.tombstones to "
-            "after or ignore."
+            f"tombstones cannot be searched: {error} It is tried again; allow it, or set "
+            "restore.tombstones to after or ignore."
         )
 
     def _calls(self) -> BucketCalls:
