@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,6 +27,10 @@ _NUMBERS: Final = {
 _TEXT: Final = plain(Type.STRING, optional=True)
 _BYTES: Final = plain(Type.BYTES, optional=True)
 _ENVELOPE: Final = frozenset({"schema", "payload"})
+
+# Decimals keep their digits, which a double would not.
+_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 HeaderReader = Callable[[bytes | None], ConnectValue]
 """Raises ValueError, with a sentence, for a value that is none of the converter's."""
@@ -55,9 +60,9 @@ def _json(value: bytes | None) -> ConnectValue:
     if value is None:
         return NULL
     try:
-        found: Any = msgspec.json.decode(value)
+        found: Any = _DECODER.decode(value)
         if isinstance(found, dict) and found.keys() == _ENVELOPE:
-            schema = schema_of_json(msgspec.json.encode(found["schema"]))
+            schema = schema_of_json(_ENCODER.encode(found["schema"]))
             if schema is not None:
                 return payload_value(schema, found["payload"])
             found = found["payload"]

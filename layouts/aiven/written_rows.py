@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ingest.columns import Numbers
 from layouts.records import NO_TIMESTAMP, Headers, RowUnfit
+from layouts.times import CYCLE_MS, CYCLE_YEARS
 
 MEMBERS: Final = ("headers", "offset", "value", "key", "timestamp")
 """The members of its JSON in their order, which is that of a Java hash table of these names."""
@@ -52,12 +53,23 @@ def text_json(value: bytes) -> str:
 
 
 def iso_instants(timestamps_ms: Numbers) -> Any:
-    """Each time as `2024-01-01T00:00:00Z`, with three digits of milliseconds where there are any.
+    """Each time as Java's Instant has it: `2024-01-01T00:00:00Z`, with milliseconds where there are any.
+
+    A year above 9999 has a sign (`+10000-01-01T00:00:00Z`).
 
     A string array, with null for a record without a time.
     """
-    times = pa.array(timestamps_ms, pa.timestamp("ms", "UTC"), mask=timestamps_ms == NO_TIMESTAMP)
+    missing = timestamps_ms == NO_TIMESTAMP
+    # Arrow's calendar has 16 bits of years: what is beyond 9999 is written by an earlier day that is alike.
+    cycles = np.where(timestamps_ms >= _YEAR_10000_MS, timestamps_ms // CYCLE_MS, 0)
+    times = pa.array(timestamps_ms - cycles * CYCLE_MS, pa.timestamp("ms", "UTC"), mask=missing)
     whole = pc.strftime(times.cast(pa.timestamp("s", "UTC"), safe=False), format="%Y-%m-%dT%H:%M:%S")
+    if cycles.any():
+        years = pc.add(pc.year(times), pa.array(cycles * CYCLE_YEARS))
+        far = pc.binary_join_element_wise(
+            "+", pc.cast(years, pa.string()), pc.utf8_slice_codeunits(whole, 4), ""
+        )
+        whole = pc.if_else(pa.array(cycles > 0), far, whole)
     milliseconds = timestamps_ms % _SECOND_MS
     fractions = pc.utf8_lpad(pc.cast(pa.array(milliseconds), pa.string()), 3, "0")
     ends = pc.if_else(
@@ -65,8 +77,7 @@ def iso_instants(timestamps_ms: Numbers) -> Any:
         pc.binary_join_element_wise(".", fractions, "Z", ""),
         pa.scalar("Z"),
     )
-    signs = pc.if_else(pa.array(timestamps_ms >= _YEAR_10000_MS), pa.scalar("+"), pa.scalar(""))
-    return pc.binary_join_element_wise(signs, whole, ends, "")
+    return pc.binary_join_element_wise(whole, ends, "")
 
 
 def known_texts(rows: Sequence[Headers], text: Callable[[Headers], bytes]) -> list[bytes]:

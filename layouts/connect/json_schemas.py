@@ -1,11 +1,23 @@
 """Schemas in the JSON of Connect's JsonConverter, as they stand beside their values: read and written."""
 
+import base64
 import json
+from decimal import Context, Decimal, Inexact
 from typing import Any, Final
 
-from layouts.connect.schema import ConnectField, ConnectSchema, Default, InvalidSchema, Type
+from layouts.connect.schema import (
+    DECIMAL,
+    SCALE,
+    ConnectField,
+    ConnectSchema,
+    Default,
+    InvalidSchema,
+    Type,
+    decimal_of,
+)
 
 _DEPTH: Final = 100
+_DIGITS: Final = Context(prec=1000, traps=[Inexact])
 
 
 def schema_of_json(text: bytes | str) -> ConnectSchema | None:
@@ -14,7 +26,8 @@ def schema_of_json(text: bytes | str) -> ConnectSchema | None:
     Raises InvalidSchema where it is none.
     """
     try:
-        shape = json.loads(text)
+        # A default may be a decimal of more digits than a double has.
+        shape = json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise InvalidSchema("the schema beside the payload is no JSON") from error
     return None if shape is None else _schema(shape, 0)
@@ -38,7 +51,7 @@ def _schema(shape: Any, depth: int) -> ConnectSchema:
         version=_member(shape, "version", int, required=False),
         doc=_member(shape, "doc", str, required=False),
         parameters=_parameters(_member(shape, "parameters", dict, required=False) or {}),
-        default=None if default is None else Default(_text(default)),
+        default=None if default is None else Default(_default_text(shape, default)),
         fields=fields,
         key=_schema(_member(shape, "keys", dict), depth + 1) if is_map else None,
         value=_schema(_member(shape, "values", dict), depth + 1) if is_map else None,
@@ -68,8 +81,29 @@ def _parameters(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
+def _default_text(shape: dict[str, Any], default: Any) -> str:
+    """The JSON of a default; of a decimal, which may stand there as a number, that of its unscaled value."""
+    if shape.get("name") != DECIMAL or isinstance(default, str):
+        return _text(default)
+    try:
+        scale = int((shape.get("parameters") or {}).get(SCALE, "0"))
+        number = decimal_of(default).scaleb(scale, _DIGITS)
+        whole = int(number.to_integral_exact(context=_DIGITS))
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        raise InvalidSchema("the default of a decimal is none of its scale") from error
+    size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
+    return _text(base64.b64encode(whole.to_bytes(size, "big", signed=True)).decode())
+
+
 def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """The JSON of a value, its decimals digit for digit."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_text(name)}:{_text(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 _TYPES: Final = frozenset(Type)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from layouts.connect import ConnectSchema, InvalidSchema, Type
 from layouts.connect.arrow_types import arrow_type
 from layouts.connect.json_schemas import schema_of_json
-from layouts.connect.schema import decimal_scale
+from layouts.connect.schema import decimal_of, decimal_scale
 
 _DECIMAL_DIGITS: Final = 76
 _DAY_MS: Final = 86_400_000
@@ -57,8 +57,7 @@ class PayloadSchema:
             msgspec.DecodeError,
             pa.ArrowException,
             binascii.Error,
-            decimal.DecimalException,
-            OverflowError,
+            ArithmeticError,
             AttributeError,
             KeyError,
             TypeError,
@@ -157,7 +156,7 @@ def _decimal(schema: ConnectSchema) -> Convert:
             return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS))
         if type(value) not in {int, decimal.Decimal}:
             raise UnfitValue("a decimal is neither a number nor base64")
-        return decimal.Decimal(value)  # json.decimal.format NUMERIC
+        return decimal_of(value)  # json.decimal.format NUMERIC
 
     return convert
 

@@ -1,6 +1,7 @@
 """Kafka Connect's schemas: what a value is, as its converters hand it to a sink."""
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ TIME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 SCALE: Final = "scale"
 PRECISION: Final = "connect.decimal.precision"
+_MOST_PLACES: Final = 400
 
 
 class Type(StrEnum):
@@ -130,3 +132,15 @@ def decimal_precision(schema: ConnectSchema) -> int | None:
         return None if text is None else int(text)
     except ValueError:
         raise InvalidSchema("the precision of a decimal is no whole number") from None
+
+
+def decimal_of(number: Any) -> Decimal:
+    """A decoded number as a decimal. ArithmeticError for one of more places than any decimal has here.
+
+    Arrow ends the process at 1e-999999999, and 1e999999999 would be written digit by digit.
+    """
+    found = Decimal(number)
+    exponent = found.as_tuple().exponent
+    if not isinstance(exponent, int) or abs(exponent) > _MOST_PLACES or found.adjusted() > _MOST_PLACES:
+        raise ArithmeticError("a decimal has too many places")
+    return found

@@ -20,6 +20,7 @@ from layouts.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, Connec
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400_000
+_CYCLE_DAYS: Final = 146_097
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,21 @@ def _moment(schema: ConnectSchema, value: int) -> str | None:
     """Dates and times in ISO 8601; None for what is neither. Connect tells them apart by the number alone."""
     if schema.name not in {DATE, TIME, TIMESTAMP}:
         return None
-    milliseconds = value * _DAY if schema.name == DATE else value
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    if milliseconds < _DAY:
-        return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}Z"
-    if milliseconds % _DAY == 0:
-        return f"{moment:%Y-%m-%d}"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+    return time_text(value * _DAY if schema.name == DATE else value)
+
+
+def time_text(moment_ms: int) -> str:
+    """A time as Connect writes it: as a time of the day, a date, or both, by what it can be."""
+    days, rest = divmod(moment_ms, _DAY)
+    seconds = rest // 1000
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest % 1000:03}Z"
+    if moment_ms < _DAY:
+        return clock
+    # Python knows four digits of a year; the calendar repeats after 400.
+    cycles, days = divmod(days, _CYCLE_DAYS)
+    day = _EPOCH + timedelta(days=days)
+    text = f"{day.year + 400 * cycles}-{day:%m-%d}"
+    return f"{text}T{clock}" if rest else text
 
 
 def inferred(value: Any) -> ConnectSchema:

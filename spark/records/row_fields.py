@@ -3,7 +3,6 @@
 import base64
 import binascii
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from ingest.settings.choices import ValueFormat
 from ingest.settings.record_sources import FieldHeaders, FieldSource
 from ingest.settings.settings import FormatSettings
+from layouts.times import iso_ms
 from spark.records.constant import PRODUCE_TIME, Headers
 from spark.records.record_parts import RecordFault, RecordParts, Row
 
@@ -21,7 +21,6 @@ _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
 _NUMBER: Final = msgspec.json.Decoder(int | float)
 _TIMESTAMP_MAX: Final = 2**63 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
@@ -104,16 +103,7 @@ def timestamp(raw: bytes | msgspec.Raw) -> int:
 
 
 def _iso(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    # Nanoseconds are more than a datetime keeps; Kafka has milliseconds.
-    head, point, rest = text.partition(".")
-    digits = len(rest) - len(rest.lstrip("0123456789"))
-    moment = datetime.fromisoformat(f"{head}{point}{rest[:digits][:6]}{rest[digits:]}" if point else text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since = moment - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    return int(text) if text.isascii() and text.isdigit() else iso_ms(text)
 
 
 def header_entries(raw: bytes | msgspec.Raw) -> Headers:

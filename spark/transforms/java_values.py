@@ -2,7 +2,6 @@
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -11,7 +10,6 @@ import numpy as np
 from spark.transforms.refused_rows import Refused
 
 DAY_MS: Final = 86_400_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_TO: Final = 1e7
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -86,16 +84,3 @@ def _float_text(value: float, *, is_single: bool) -> str:
 def _with_point(digits: str) -> str:
     whole, point, fraction = digits.partition(".")
     return f"{whole}.{fraction.rstrip('0') or '0'}" if point else f"{whole}.0"
-
-
-def time_text(moment_ms: int) -> str:
-    """A time as Connect writes it: as a time of the day, a date, or both, by what it can be."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=moment_ms)
-    except OverflowError:
-        raise Refused("a time is beyond the year 9999") from None
-    date = f"{moment:%Y-%m-%d}".rjust(10, "0")
-    time = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}Z"
-    if moment_ms < DAY_MS:
-        return time
-    return date if moment_ms % DAY_MS == 0 else f"{date}T{time}"

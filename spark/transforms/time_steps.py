@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ingest.settings.transforms.chain import FieldTime, TimeTarget, WallClock
 from ingest.template.date_pattern import DatePattern
+from layouts.connect.values import time_text
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.converters.typed_columns import TypedColumn
 from spark.transforms import java_values
@@ -231,9 +232,9 @@ def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
                 _towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
             )
         case TimeTarget.TIMESTAMP:
-            return java_values.time_text(moment)
+            return time_text(moment)
         case _:
-            return java_values.time_text(_part_of_day(step, moment, zone))
+            return time_text(_part_of_day(step, moment, zone))
 
 
 def _part_of_day(step: FieldTime, moment: int, zone: ZoneInfo) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ingest.columns import column_of
 from ingest.settings.choices import JsonFormat
 from ingest.settings.transforms.chain import Cast, CastType, MaskField
+from layouts.connect.values import time_text
 from spark.converted_records import ConvertedColumn, ConvertedRecords, Form
 from spark.converters.plain_columns import PlainColumn
 from spark.converters.typed_columns import TypedColumn
@@ -247,9 +248,9 @@ def _change(kind: Any, target: CastType) -> Change:
         return _base64 if target is CastType.STRING else _refuse_bytes
     if target is CastType.STRING:
         if pa.types.is_date32(kind):
-            return lambda days: java_values.time_text(days * java_values.DAY_MS)
+            return lambda days: time_text(days * java_values.DAY_MS)
         if pa.types.is_time32(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ms"):
-            return java_values.time_text
+            return time_text
     is_single = pa.types.is_float32(kind)
     return lambda value: cast_value(value, target, is_single=is_single)
 

@@ -2,6 +2,7 @@
 
 import base64
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from ingest.columns import Column, column_of
 from layouts.aiven import json_rows as aiven_json
 from layouts.aiven.csv_rows import CsvRows
+from layouts.aiven.written_rows import iso_instants
 from layouts.arrow import arrow_binary, column_of_arrow
 from layouts.bare_rows import BareRows
 from layouts.lenses import json_rows as lenses_json
@@ -17,6 +19,7 @@ from layouts.options import CsvEncoding, Enveloped, Form, RestoreOptions
 from layouts.quix.rows import JsonRows, ParquetRows
 from layouts.readers import RowShape
 from layouts.records import RecordColumns
+from layouts.times import iso_ms
 
 
 def _all(column: Column | None) -> list[bytes | None]:
@@ -296,3 +299,57 @@ def test_columns_become_arrays_and_come_back(values: list[bytes | None], order: 
 
     assert arrow_binary(picked).to_pylist() == [([None, *values])[row] for row in rows]
     assert _all(column_of_arrow(arrow_binary(picked))) == _all(picked)
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "+10000-01-01T00:00:00Z"),
+        (971_890_963_199_999, "+32767-12-31T23:59:59.999Z"),
+        (971_890_963_200_000, "+32768-01-01T00:00:00Z"),
+        (2**63 - 1, "+292278994-08-17T07:12:55.807Z"),
+    ],
+)
+def test_aiven_writes_and_reads_times_of_any_year(moment: int, text: str) -> None:
+    """As Java's Instant does, whatever stands beside."""
+    times = np.array([moment, -1, 1_704_067_200_000], np.int64)
+
+    assert iso_instants(times).to_pylist() == [text, None, "2024-01-01T00:00:00Z"]
+    rows = [f'{{"value":1,"timestamp":"{each}"}}'.encode() for each in (text, "2024-01-01T00:00:00.5Z")]
+    found = aiven_json.EnvelopeRows(RestoreOptions())(column_of(rows))
+    assert found.faults == ()
+    assert found.timestamps_ms is not None
+    assert found.timestamps_ms.tolist() == [moment, 1_704_067_200_500]
+
+
+@given(st.lists(st.integers(-1, 2**63 - 1), min_size=1, max_size=5))
+def test_times_of_aiven_come_back(moments: list[int]) -> None:
+    """Every time that Kafka can have."""
+    texts = iso_instants(np.array(moments, np.int64)).to_pylist()
+
+    assert [-1 if text is None else iso_ms(text) for text in texts] == moments
+
+
+@pytest.mark.parametrize(
+    "text", ["+292278995-01-01T00:00:00Z", "+2024-01-01", "+10000-02-30T00:00:00Z", "99999-01-01T00:00:00Z"]
+)
+def test_what_is_no_time_in_a_far_year_is_bad(text: str) -> None:
+    """The rows beside it are read."""
+    found = aiven_json.EnvelopeRows(RestoreOptions())(
+        column_of([f'{{"value":1,"timestamp":"{text}"}}'.encode(), b'{"value":1}'])
+    )
+
+    assert _reasons(found) == [(0, "not_a_timestamp")]
+
+
+def test_a_time_before_1970_is_none() -> None:
+    """Kafka keeps none, in whichever year."""
+    texts = ["1969-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "-10000-01-01T00:00:00Z"]
+    found = aiven_json.EnvelopeRows(RestoreOptions())(
+        column_of([f'{{"value":1,"timestamp":"{text}"}}'.encode() for text in texts])
+    )
+
+    assert found.timestamps_ms is not None
+    assert found.timestamps_ms.tolist() == [-1, -1, -1]

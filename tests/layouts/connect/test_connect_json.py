@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,13 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.columns import column_of
+from ingest.settings.sink_settings import ConverterKind
 from layouts.connect import ConnectSchema, Default, Type, plain, struct
+from layouts.connect.casts import with_defaults
 from layouts.connect.jackson import Astral, DecimalFormat, JsonStyle, jackson_text
 from layouts.connect.java_numbers import java_double, java_float
 from layouts.connect.json_text import connect_json
-from layouts.connect.payloads import PayloadSchema
+from layouts.connect.payloads import PayloadSchema, UnfitValue
 from layouts.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP
 from layouts.connect.schemaless_json import jackson_column, jackson_json
+from spark.header_values import header_reader
 from tests.layouts.archive import Archive, archive
 
 _BASE64: Final = JsonStyle()
@@ -188,6 +192,9 @@ def _logical(name: str, kind: Type, *parameters: tuple[str, str]) -> ConnectSche
         (_logical(DECIMAL, Type.BYTES, (SCALE, "2")), "/w==", _NUMERIC, "-0.01"),
         (_logical(DECIMAL, Type.BYTES, (SCALE, "-3")), "AQ==", _NUMERIC, "1E+3"),
         (_logical(DECIMAL, Type.BYTES, (SCALE, "9")), "AQ==", _NUMERIC, "1E-9"),
+        (_logical(TIMESTAMP, Type.INT64), 253_402_300_800_000, _BASE64, "253402300800000"),
+        (_logical(TIMESTAMP, Type.INT64), 2**63 - 1, _BASE64, "9223372036854775807"),
+        (_logical(DATE, Type.INT32), 2**31 - 1, _BASE64, "2147483647"),
         (plain(Type.BYTES), "AP8=", _BASE64, '"AP8="'),
         (plain(Type.FLOAT64), 1e10, _BASE64, "1.0E10"),
         (plain(Type.FLOAT64), 3, _BASE64, "3.0"),
@@ -201,6 +208,62 @@ def _logical(name: str, kind: Type, *parameters: tuple[str, str]) -> ConnectSche
 def test_values_with_a_schema(schema: ConnectSchema, payload: Any, style: JsonStyle, text: str) -> None:
     """As JsonConverter writes them without schemas."""
     assert _written(schema, payload, style) == text
+
+
+_UNFIT: Final = [
+    (_logical(TIME, Type.INT32), b"-1"),
+    (_logical(TIME, Type.INT32), b"86400000"),
+    (_logical(TIMESTAMP, Type.INT64), b"1.0"),
+    (_logical(DATE, Type.INT32), b'"1"'),
+    (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"1.25"),
+    (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"1e-999999999"),
+    (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"1e999999999"),
+    (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"true"),
+    (plain(Type.FLOAT64), b"1e999"),
+]
+
+
+@pytest.mark.parametrize(("schema", "payload"), _UNFIT)
+def test_what_is_no_value_of_its_schema_is_refused(schema: ConnectSchema, payload: bytes) -> None:
+    """A time of the day wraps round otherwise, and Arrow does not survive some decimals."""
+    with pytest.raises(UnfitValue):
+        PayloadSchema(schema).array([payload])
+
+
+@pytest.mark.parametrize(
+    "digits", ["1.23456789012345678901", "-98765432109876543.5e-3", "123456789012345678"]
+)
+def test_a_decimal_that_is_a_number_keeps_its_digits(digits: str) -> None:
+    """In values, in defaults, and in headers: Kafka's converter reads it so."""
+    schema = _logical(DECIMAL, Type.BYTES, (SCALE, "20"))
+    (found,) = PayloadSchema(schema).array([digits.encode()]).to_pylist()
+    assert found == Decimal(digits)
+
+    shape = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "20"}, "optional": True}
+    text = json.dumps(shape | {"default": "@"}).replace('"@"', digits)
+    (filled,) = with_defaults(
+        pa.array([{"f": None}], pa.struct([("f", pa.decimal128(38, 20))])),
+        struct(("f", PayloadSchema.of_text(text.encode()).connect)),
+    ).to_pylist()
+    assert filled == {"f": Decimal(digits)}
+
+    header = header_reader(ConverterKind.JSON)(
+        b'{"schema":%b,"payload":%b}' % (json.dumps(shape).encode(), digits.encode())
+    )
+    assert header.value == Decimal(digits)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"type": "int32", "name": TIME}, "-1"),
+        ({"type": "bytes", "name": DECIMAL}, "1e999999999"),
+    ],
+)
+def test_such_a_header_is_refused(schema: dict[str, str], payload: str) -> None:
+    """With its record."""
+    with pytest.raises(ValueError, match="no value of the schema"):
+        header_reader(ConverterKind.JSON)(f'{{"schema":{json.dumps(schema)},"payload":{payload}}}'.encode())
 
 
 def _written(schema: ConnectSchema, payload: Any, style: JsonStyle = _BASE64) -> str:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ingest.settings.transforms.chain import CastType
-from spark.transforms import java_values
+from layouts.connect.values import time_text
 from spark.transforms.refused_rows import Refused
 from spark.transforms.value_steps import cast_json, masked_json
 from tests.spark.transforms.transformed import KAFKA, WITH_SCHEMA, chain, refusals, values
@@ -74,11 +74,16 @@ def test_what_cannot_be_cast_is_refused(value: Any, target: str) -> None:
         (86_399_999, "23:59:59.999Z"),
         (86_400_000, "1970-01-02"),
         (1_577_836_800_001, "2020-01-01T00:00:00.001Z"),
+        (253_402_300_800_000, "10000-01-01"),
+        (253_402_300_800_001, "10000-01-01T00:00:00.001Z"),
+        (2**63 - 1, "292278994-08-17T07:12:55.807Z"),
+        (-1, "23:59:59.999Z"),
+        (-(2**63), "16:47:04.192Z"),
     ],
 )
 def test_times_as_text(moment: int, expected: str) -> None:
-    """A time of the day, a date, or both, by what it can be."""
-    assert java_values.time_text(moment) == expected
+    """A time of the day, a date, or both, by what it can be, in any year."""
+    assert time_text(moment) == expected
 
 
 def test_the_type_of_a_struct_field_changes() -> None:
