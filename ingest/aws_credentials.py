@@ -155,16 +155,18 @@ class SigningCredentials:
                 )
             case RoleCredentials() as role:
                 return self._assumed(role)
-            case ProviderCredentials(provider=provider) if provider in METHODS:
-                found = self._session(METHODS[provider]).get_credentials()
+            case ProviderCredentials(provider=provider, profile=profile) if provider in METHODS:
+                found = self._session(METHODS[provider], profile).get_credentials()
             case _:
                 found = self._session(None).get_credentials()
         if found is None:
             raise AccessDenied(_nothing(self._source))
         return found
 
-    def _session(self, methods: frozenset[str] | None) -> botocore.session.Session:
-        session = botocore.session.get_session()
+    def _session(
+        self, methods: frozenset[str] | None, profile: str | None = None
+    ) -> botocore.session.Session:
+        session = botocore.session.Session(profile=profile)
         share_service_models(session)
         session.set_config_variable("region", self._region)
         session.set_default_client_config(_PATIENCE)

@@ -58,7 +58,8 @@ class Broker:
 
     `properties` are lines of server.properties added to, or in place of, those above: limits, an authorizer.
     `listeners` adds named listeners to the plain one, such as `{"SASL://127.0.0.1:9095": "SASL_PLAINTEXT"}`;
-    `java_options` go to the JVM, `format_options` (SCRAM users) to the storage tool.
+    `java_options` go to the JVM, `format_options` (SCRAM users) to the storage tool; `more_classes` are added
+    to its class path.
     Every broker is apart: tests start a second one with a folder and ports of its own.
     """
 
@@ -73,6 +74,7 @@ class Broker:
         listeners: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
         format_options: Sequence[str] = (),
+        more_classes: Sequence[Path] = (),
     ) -> None:
         self.folder = folder.resolve()
         """All that it keeps."""
@@ -83,6 +85,7 @@ class Broker:
         self._listeners = listeners or {}
         self._java_options = java_options
         self._format_options = format_options
+        self._more_classes = more_classes
         self.daemon = Daemon("kafka", self.folder)
 
     @property
@@ -106,7 +109,13 @@ class Broker:
         configuration.write_text(
             "".join(f"{name}={value}\n" for name, value in self._all_properties().items())
         )
-        java = [_java(), *_JAVA_OPTIONS, *self._java_options, "-cp", ":".join(map(str, paths))]
+        java = [
+            _java(),
+            *_JAVA_OPTIONS,
+            *self._java_options,
+            "-cp",
+            ":".join(map(str, [*paths, *self._more_classes])),
+        ]
         if not (self.folder / "data" / "meta.properties").exists():
             self._format(java, configuration)
         with step("kafka", f"starting the broker at {self.bootstrap}"):

@@ -11,6 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ingest.errors import InvalidConfiguration
+from ingest.kafka.tokens import token_callback
+from ingest.settings.sasl import KERBEROS
+from ingest.settings.token_logins import CONFIG
 
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")
@@ -106,6 +109,11 @@ def new_transactional_producer(
     return _made(CLASSES.producer, _merged(properties, ours, on_error))
 
 
+def new_idempotent_producer(properties: Properties) -> Producer:
+    """A producer without transactions, which repeats nothing by itself."""
+    return _made(CLASSES.producer, _merged(properties, {"enable.idempotence": True, "acks": "all"}, None))
+
+
 def new_admin(
     properties: Properties, *, on_error: OnError | None = None, logger: logging.Logger = _ADMIN_LOGGER
 ) -> AdminClient:
@@ -118,6 +126,14 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
     try:
         return kind(properties)
     except KafkaException as error:
+        if properties.get("sasl.mechanisms") == KERBEROS:
+            raise InvalidConfiguration(
+                f"sasl.mechanism = {KERBEROS!r}: Kerberos needs a librdkafka with libsasl2, which that of "
+                f"confluent-kafka's wheel is not ({error.args[0].str()}). Install librdkafka-dev of your "
+                "distribution and Cyrus SASL's GSSAPI module, and build confluent-kafka against it (`pip "
+                "install --no-binary confluent-kafka confluent-kafka`); or log in with SCRAM, OAUTHBEARER or "
+                "a TLS certificate."
+            ) from error
         files = [
             f"{name} = {value!r}{'' if Path(value).exists() else ', which is not there'}"
             for name, value in properties.items()
@@ -131,7 +147,13 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
 
 
 def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:
+    """All properties of a client; AccessDenied where it needs a token, and there is none."""
     merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
+    callback = token_callback(merged)
+    if callback is not None:
+        # With the secrets in it; a callback has them from elsewhere.
+        del merged[CONFIG]
+        merged["oauth_cb"] = callback
     if on_error is not None:
         merged["error_cb"] = on_error
     return merged

@@ -172,6 +172,10 @@ class Snapshot:
             sink=None if self.sink is None else SinkStatus(),
         )
 
+    def with_problems(self, problems: Mapping[str, str]) -> Self:
+        """The same with these problems, which leave it not ready; itself when there is none."""
+        return replace(self, ready=False, problems={**self.problems, **problems}) if problems else self
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""
         return asdict(self)

@@ -19,6 +19,7 @@ from ingest.exits import Exit
 from ingest.kafka import control_records
 from ingest.kafka.cache_view import CacheLedgerView
 from ingest.kafka.driver_ledger import DriverLedger
+from ingest.kafka.tokens import login_problem
 from ingest.model.ledger_entry import State
 from ingest.model.objects import ObjectId, Route
 from ingest.model.post_action import OwedAction
@@ -330,20 +331,18 @@ class SourceLeader:
         unread = unread_problem(self._settings, running.catalogue.unread_keys)
         if unread != process.statistics.problems.get("keys"):
             process.statistics.trouble("keys", unread)
-        process.snapshot_holder.show(
-            build_snapshot(
-                replace(process.snapshot_holder.snapshot, target=target),
-                catalogue=running.catalogue,
-                planner=running.planner,
-                ledger=running.ledger.cache.counts(),
-                slots=slots,
-                statistics=process.statistics,
-                metrics=process.metrics,
-                known=running.ledger.cache,
-                now=clock.now(),
-            )
-        )
-        shown = process.snapshot_holder.snapshot
+        shown = build_snapshot(
+            replace(process.snapshot_holder.snapshot, target=target),
+            catalogue=running.catalogue,
+            planner=running.planner,
+            ledger=running.ledger.cache.counts(),
+            slots=slots,
+            statistics=process.statistics,
+            metrics=process.metrics,
+            known=running.ledger.cache,
+            now=clock.now(),
+        ).with_problems(login_problem(self._settings.kafka))
+        process.snapshot_holder.show(shown)
         self._problems.tell(shown.problems, ready=shown.ready)
 
     # -- the end ---------------------------------------------------------------------------------------------

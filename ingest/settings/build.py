@@ -31,6 +31,7 @@ from ingest.settings.row_settings import CsvSettings, TextSettings
 from ingest.settings.secret import Secret, properties
 from ingest.settings.sink_build import sink_settings
 from ingest.settings.sink_settings import ReadSettings
+from ingest.settings.token_logins import with_iam
 from ingest.settings.trace_settings import trace_settings
 from ingest.settings.transforms import TransformChain
 from ingest.settings.value_types import HostPort
@@ -58,7 +59,7 @@ def build(
     state = state_dir(values[connection_options.STATE_DIR], environment)
     return settings.Settings(
         identity=_identity(values, clients),
-        kafka=_kafka(values, clients),
+        kafka=_kafka(values, _with_logins(values, clients)),
         s3=_s3(values),
         sqs=_sqs(values),
         discovery=_discovery(values),
@@ -123,6 +124,21 @@ def _identity(values: Values, clients: Mapping[settings.Role, dict[str, str]]) -
         lead_session_timeout_ms=int(clients["consumer"]["session.timeout.ms"]),
         tasks_max=values[connection_options.TASKS_MAX],
     )
+
+
+def _with_logins(
+    values: Values, clients: Mapping[settings.Role, dict[str, str]]
+) -> dict[settings.Role, dict[str, str]]:
+    """Return the clients' properties, IAM's log-in filled in where it is asked for."""
+    return {
+        role: with_iam(
+            given,
+            _s3(values),
+            servers=values[connection_options.BOOTSTRAP_SERVERS],
+            sts_endpoint=values[reading_options.STS_ENDPOINT],
+        )
+        for role, given in clients.items()
+    }
 
 
 def _kafka(values: Values, clients: Mapping[settings.Role, dict[str, str]]) -> settings.KafkaSettings:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from ingest.settings import sink_reading
+from ingest.settings.choices import CredentialsProvider
 from ingest.settings.client_translation import TRANSACTION_TIMEOUT_MS, translated
 from ingest.settings.given import Entry
 from ingest.settings.merge import Gathered
-from ingest.settings.options import connection_options, record_options
+from ingest.settings.options import connection_options, reading_options, record_options
 from ingest.settings.problems import Problems
 from ingest.settings.settings import Role
 from ingest.settings.tls import ReadBytes
+from ingest.settings.token_logins import IAM
 from ingest.settings.values import Values
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -55,9 +57,18 @@ def client_properties(
             _add_for_producer(found[role], given, values)
         elif role == "consumer":
             _add_for_consumer(found[role], given, values)
+        if IAM in found[role]:
+            _refuse_anonymous(values)
         if values.are_good(connection_options.BOOTSTRAP_SERVERS):
             found[role]["bootstrap.servers"] = values[connection_options.BOOTSTRAP_SERVERS]
     return found
+
+
+def _refuse_anonymous(values: Values) -> None:
+    """Note that nothing can be signed without credentials."""
+    option = reading_options.PROVIDER_CLASS
+    if values.are_good(option) and values[option] is CredentialsProvider.ANONYMOUS:
+        values.refuse(option, "has nothing to sign Kafka's log-in by AWS IAM with; name another")
 
 
 def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:

@@ -38,6 +38,8 @@ SHARED: Final = _names(
     sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
     sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.metadata.authentication.type
     client.rack retry.backoff.ms retry.backoff.max.ms client.dns.lookup enable.metrics.push
+    sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin
     """
 )
 OF_PRODUCERS: Final = _names(
@@ -111,17 +113,44 @@ _BYTES: Final = "keys and values are bytes here; remove it"
 _OPENSSL: Final = "librdkafka's TLS is OpenSSL, which decides it; remove it"
 _CALLBACK: Final = (
     "classes of Java cannot be called from here; remove it and log in with PLAIN, SCRAM, OAUTHBEARER (client "
-    "credentials) or a TLS certificate"
+    "credentials), AWS_MSK_IAM or a TLS certificate"
 )
 _NOT_NEEDED: Final = "librdkafka has no counterpart; remove it"
+NEEDLESS: Final = frozenset(
+    (
+        "max.block.ms",
+        "max.poll.records",
+        "auto.include.jmx.reporter",
+        "default.api.timeout.ms",
+        "exclude.internal.topics",
+        "metadata.max.idle.ms",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "partitioner.ignore.keys",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "socket.connection.setup.timeout.max.ms",
+    )
+)
+"""Properties that decide nothing about what is read or written."""
 WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "key.serializer": _BYTES,
     "value.serializer": _BYTES,
     "key.deserializer": _BYTES,
     "value.deserializer": _BYTES,
     "interceptor.classes": "interceptors are classes of Java and do not run here; remove it",
-    "sasl.client.callback.handler.class": _CALLBACK,
-    "sasl.login.callback.handler.class": _CALLBACK,
     "sasl.login.class": _CALLBACK,
     "sasl.server.callback.handler.class": _CALLBACK,
     "ssl.engine.factory.class": _CALLBACK,
@@ -132,34 +161,9 @@ WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "ssl.trustmanager.algorithm": _OPENSSL,
     "ssl.keymanager.algorithm": _OPENSSL,
     "ssl.secure.random.implementation": _OPENSSL,
-    "sasl.kerberos.service.name": "Kerberos is not in the librdkafka that is used here; use SCRAM or TLS",
+    **dict.fromkeys(NEEDLESS, _NOT_NEEDED),
     "max.block.ms": "a full queue holds reading back here; remove it",
     "max.poll.records": "the ledger is read as it comes; remove it",
-    **dict.fromkeys(
-        (
-            "auto.include.jmx.reporter",
-            "default.api.timeout.ms",
-            "exclude.internal.topics",
-            "metadata.max.idle.ms",
-            "metric.reporters",
-            "metrics.num.samples",
-            "metrics.recording.level",
-            "metrics.sample.window.ms",
-            "partitioner.adaptive.partitioning.enable",
-            "partitioner.availability.timeout.ms",
-            "partitioner.ignore.keys",
-            "sasl.login.connect.timeout.ms",
-            "sasl.login.read.timeout.ms",
-            "sasl.login.refresh.buffer.seconds",
-            "sasl.login.refresh.min.period.seconds",
-            "sasl.login.refresh.window.factor",
-            "sasl.login.refresh.window.jitter",
-            "sasl.login.retry.backoff.max.ms",
-            "sasl.login.retry.backoff.ms",
-            "socket.connection.setup.timeout.max.ms",
-        ),
-        _NOT_NEEDED,
-    ),
 }
 STORES: Final = _names(
     """
@@ -170,6 +174,14 @@ STORES: Final = _names(
 )
 TOP_LEVEL: Final = frozenset(
     name
-    for name in (*SHARED, *RENAMED_FOR_ALL, *STORES, *WITHOUT_COUNTERPART, "sasl.jaas.config")
+    for name in (
+        *SHARED,
+        *RENAMED_FOR_ALL,
+        *STORES,
+        *WITHOUT_COUNTERPART,
+        "sasl.jaas.config",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+    )
     if name.startswith(("security.protocol", "sasl.", "ssl."))
 )

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` to what librdkafka wants to know: user and password, or an OAuth client.
+"""`sasl.jaas.config` to what librdkafka wants to know: user and password, an OAuth client, or a keytab.
 
 The text is one entry of a JAAS file: `Class required name="value" ..;`, values quoted or not, backslashes
 escaping. What goes wrong is told without any of the text.
@@ -7,6 +7,8 @@ escaping. What goes wrong is told without any of the text.
 import re
 from typing import Final
 
+from ingest.settings.token_logins import IAM, JAAS_OPTIONS, WITHOUT_EFFECT
+
 _TOKEN: Final = re.compile(
     r"""\s+|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign>[=;])|(?P<word>[^\s=;"']+)""", re.DOTALL
 )
@@ -14,6 +16,8 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b"}
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_IAM_MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
+_KERBEROS: Final = "com.sun.security.auth.module.Krb5LoginModule"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _USER: Final = {"username": "sasl.username", "password": "sasl.password"}
 _CLIENT: Final = {
@@ -22,6 +26,16 @@ _CLIENT: Final = {
     "scope": "sasl.oauthbearer.scope",
 }
 _EXTENSION: Final = "extension_"
+_IAM_OPTIONS: Final = {name: f"{IAM}.{name}" for name in JAAS_OPTIONS}
+_KEYTAB: Final = {
+    "keyTab": "sasl.kerberos.keytab",
+    "principal": "sasl.kerberos.principal",
+    "serviceName": "sasl.kerberos.service.name",
+}
+# How Java comes by a ticket; librdkafka has one made of the key tab.
+_OF_TICKETS: Final = frozenset(
+    {"useKeyTab", "storeKey", "useTicketCache", "renewTGT", "doNotPrompt", "refreshKrb5Config", "debug"}
+)
 
 
 class JaasError(ValueError):
@@ -34,13 +48,25 @@ def parse_jaas(text: str) -> dict[str, str]:
     match module:
         case _ if module in {_PLAIN, _SCRAM}:
             return _renamed(options, _USER, needed=("username", "password"))
+        case _ if module == _IAM_MODULE or (module == _OAUTH and _is_of_iam(options)):
+            return {IAM: "true"} | _renamed(_without(options, WITHOUT_EFFECT), _IAM_OPTIONS, needed=())
         case _ if module == _OAUTH:
             return _oauth(options)
+        case _ if module == _KERBEROS:
+            return _renamed(_without(options, _OF_TICKETS), _KEYTAB, needed=("keyTab", "principal"))
         case _:
             raise JaasError(
                 "its login module is a class of Java that has no counterpart here; PlainLoginModule, "
-                "ScramLoginModule and OAuthBearerLoginModule are understood"
+                "ScramLoginModule, OAuthBearerLoginModule, IAMLoginModule and Krb5LoginModule are understood"
             )
+
+
+def _is_of_iam(options: dict[str, str]) -> bool:
+    return bool(options.keys() & {*JAAS_OPTIONS, *WITHOUT_EFFECT})
+
+
+def _without(options: dict[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
@@ -93,6 +119,9 @@ def _oauth(options: dict[str, str]) -> dict[str, str]:
         name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)
     }
     rest = {name: value for name, value in options.items() if not name.startswith(_EXTENSION)}
+    if not options:
+        # Kafka 4.1's clients have id and secret as options of their own; IAM and a file need neither.
+        return {}
     found = {
         "sasl.oauthbearer.method": "oidc",
         **_renamed(rest, _CLIENT, needed=("clientId", "clientSecret")),

@@ -1,12 +1,12 @@
 """At least once (`exactly.once.support=disabled`): records first, checkpoints once they are acknowledged."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, Producer
 
 from ingest.errors import TransactionAborted, Unavailable
-from ingest.kafka.kafka_clients import CLASSES, LOGGER
+from ingest.kafka.kafka_clients import new_idempotent_producer
 from ingest.kafka.kafka_errors import translate
 from ingest.model.ledger_entry import encode_entry, encode_key
 from ingest.model.slot_protocol import Checkpoint
@@ -36,9 +36,8 @@ class IdempotentProducer:
         self.on_stuck: Callable[[], None] = lambda: None
         self._ledger_topic = ledger_topic
         self._failure: KafkaError | None = None
-        ours: dict[str, Any] = {"enable.idempotence": True, "acks": "all", "logger": LOGGER}
-        ours = {**producer_properties(properties), **ours}
-        self._producer: Producer = CLASSES.producer(ours)
+        ours = producer_properties(properties)
+        self._producer: Producer = new_idempotent_producer(ours)
         self._topics = PartitionCounts(self._producer)
         self._window = ProduceWindow(self._producer, ours, self._asks_void)
         self._path = RecordProduce(self._producer, self._asks_void, on_delivery=self._delivered)

@@ -13,6 +13,7 @@ from ingest import clock
 from ingest.errors import HeadraceError, LeadershipLost
 from ingest.exits import Exit
 from ingest.kafka.ledger_cache import LedgerCache
+from ingest.kafka.tokens import login_problem
 from ingest.kafka.topic_survey import TopicSurvey
 from ingest.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
 from ingest.service.lead_wait import show_standby
@@ -251,7 +252,7 @@ class SinkLeader:
                 problems={**statistics.problems, **problems},
                 last_error=statistics.last_error,
                 sink=sink,
-            )
+            ).with_problems(login_problem(self._settings.kafka))
         )
         shown = process.snapshot_holder.snapshot
         self._problems.tell(shown.problems, ready=shown.ready)

@@ -7,8 +7,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from ingest.errors import InvalidConfiguration
+from ingest.kafka.kafka_clients import _merged, new_admin
+from ingest.settings.choices import CredentialsProvider
 from ingest.settings.client_names import DECIDED_HERE, KNOWN
 from ingest.settings.settings import Role
+from ingest.settings.token_logins import IamLogin, token_login
 from tests.ingest.settings.loading import load_with, problems_with
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hun\\"ter";'
@@ -93,6 +97,26 @@ def properties_of(role: Role, changes: dict[str, str | None]) -> dict[str, str]:
                 "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
             },
             id="oauth",
+        ),
+        pytest.param(
+            "admin",
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "GSSAPI",
+                "sasl.jaas.config": (
+                    "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+                    'keyTab="/etc/me.keytab" principal="me@EXAMPLE";'
+                ),
+                "sasl.kerberos.service.name": "kafka",
+            },
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanisms": "GSSAPI",
+                "sasl.kerberos.keytab": "/etc/me.keytab",
+                "sasl.kerberos.principal": "me@EXAMPLE",
+                "sasl.kerberos.service.name": "kafka",
+            },
+            id="kerberos",
         ),
         pytest.param(
             "admin",
@@ -235,21 +259,23 @@ def test_client_options_are_translated(
         pytest.param(
             {"sasl.client.callback.handler.class": "org.example.Login"},
             "sasl.client.callback.handler.class = 'org.example.Login': classes of Java cannot be called "
-            "from here; remove it and log in with PLAIN, SCRAM, OAUTHBEARER (client credentials) or a TLS "
-            "certificate",
+            "from here; remove it and log in with PLAIN, SCRAM, OAUTHBEARER (client credentials), "
+            "AWS_MSK_IAM or a TLS certificate",
             id="callback",
         ),
         pytest.param(
-            {"sasl.login.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler"},
-            "sasl.login.callback.handler.class = 'software.amazon.msk.auth.iam.IAMClientCallbackHandler': "
-            "classes of Java cannot be called from here; understood is "
-            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+            {"sasl.login.callback.handler.class": "org.example.Login"},
+            "sasl.login.callback.handler.class = 'org.example.Login': "
+            "classes of Java cannot be called from here; understood are "
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler and "
+            "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
             id="login callback",
         ),
         pytest.param(
-            {"sasl.mechanism": "GSSAPI"},
-            "sasl.mechanism = 'GSSAPI': expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
-            id="kerberos",
+            {"sasl.mechanism": "DIGEST-MD5"},
+            "sasl.mechanism = 'DIGEST-MD5': expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, "
+            "AWS_MSK_IAM or GSSAPI",
+            id="mechanism",
         ),
         pytest.param(
             {"security.protocol": "TLS"},
@@ -259,7 +285,7 @@ def test_client_options_are_translated(
         pytest.param(
             {"security.protocol": "SASL_SSL"},
             "security.protocol = 'SASL_SSL': needs sasl.mechanism, one of PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512, OAUTHBEARER",
+            "SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI",
             id="no mechanism",
         ),
         pytest.param(
@@ -279,10 +305,67 @@ def test_client_options_are_translated(
             id="two users",
         ),
         pytest.param(
-            {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"},
+            {"sasl.jaas.config": "com.sun.security.auth.module.LdapLoginModule required;"},
             "sasl.jaas.config = '***': its login module is a class of Java that has no counterpart here; "
-            "PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are understood",
+            "PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, IAMLoginModule and Krb5LoginModule "
+            "are understood",
             id="jaas module",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"},
+            "sasl.jaas.config = '***': its login module needs the option keyTab",
+            id="no key tab",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_PLAINTEXT"},
+            "security.protocol = 'SASL_PLAINTEXT': AWS IAM needs security.protocol = SASL_SSL: who reads a "
+            "token logs in with it",
+            id="iam in plain sight",
+        ),
+        pytest.param(
+            {"sasl.mechanism": "AWS_MSK_IAM"},
+            "sasl.mechanism = 'AWS_MSK_IAM': AWS IAM needs security.protocol = SASL_SSL: who reads a token "
+            "logs in with it",
+            id="iam without protocol",
+        ),
+        pytest.param(
+            {"sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;"},
+            "sasl.jaas.config = '***': AWS IAM needs sasl.mechanism = AWS_MSK_IAM",
+            id="iam without mechanism",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "security.protocol": "SASL_SSL",
+                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required awsRole=x;",
+            },
+            "sasl.jaas.config = '***': one of its options has no counterpart here; understood are "
+            "awsProfileName, awsRoleArn, awsRoleSessionName, awsRoleExternalId, awsStsRegion, "
+            "awsRoleAccessKeyId, awsRoleSecretAccessKey, awsRoleSessionToken",
+            id="iam option",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "security.protocol": "SASL_SSL",
+                "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+            },
+            "sasl.oauthbearer.token.endpoint.url = 'https://id.example/token': AWS IAM asks no token "
+            "endpoint; keep one of them",
+            id="iam and oidc",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "security.protocol": "SASL_SSL",
+                "aws.credentials.provider": (
+                    "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"
+                ),
+            },
+            "aws.credentials.provider = "
+            "'software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider': has nothing to sign "
+            "Kafka's log-in by AWS IAM with; name another",
+            id="iam with nobody's keys",
         ),
         pytest.param(
             {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"},
@@ -490,3 +573,100 @@ def test_librdkafka_takes_what_comes_out(role: Role) -> None:
     }
 
     assert CLIENTS[role]({**properties, **protocol[role]}) is not None
+
+
+_IAM_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule required"
+_OF_CONNECTOR: dict[str, str | None] = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "aws.access.key.id": "AKIA",
+    "aws.secret.access.key": "shh",
+    "aws.s3.region": "eu-north-1",
+}
+
+
+def _login(changes: dict[str, str | None]) -> IamLogin:
+    found = token_login(load_with(_OF_CONNECTOR | changes).kafka.client("producer"))
+    assert isinstance(found, IamLogin)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, {"keys": ("AKIA", "shh", None), "region": "eu-north-1"}, id="the connector's"),
+        pytest.param(
+            {"bootstrap.servers": "b-1.me.x1.c2.kafka.us-east-1.amazonaws.com:9098"},
+            {"region": "us-east-1", "sts_region": "eu-north-1"},
+            id="the brokers' region",
+        ),
+        pytest.param(
+            {"bootstrap.servers": "boot-x.c2.kafka-serverless.cn-north-1.amazonaws.com.cn:9098"},
+            {"region": "cn-north-1"},
+            id="serverless, in China",
+        ),
+        pytest.param(
+            {"aws.sts.role.arn": "arn:aws:iam::123456789012:role/own", "aws.sts.role.session.name": "me"},
+            {"role": "arn:aws:iam::123456789012:role/own", "role_session": "me"},
+            id="the connector's role",
+        ),
+        pytest.param(
+            {
+                "aws.sts.role.arn": "arn:aws:iam::123456789012:role/own",
+                "sasl.jaas.config": (
+                    f"{_IAM_MODULE} awsRoleArn=other awsRoleSessionName=s awsRoleExternalId=e "
+                    "awsStsRegion=eu-west-1 awsDebugCreds=true awsMaxRetries=3;"
+                ),
+            },
+            {
+                "keys": ("AKIA", "shh", None),
+                "role": "other",
+                "role_session": "s",
+                "role_external_id": "e",
+                "sts_region": "eu-west-1",
+            },
+            id="another role",
+        ),
+        pytest.param(
+            {
+                "aws.sts.role.arn": "arn:aws:iam::123456789012:role/own",
+                "sasl.jaas.config": f"{_IAM_MODULE} awsProfileName=p;",
+            },
+            {"keys": None, "role": None, "provider": CredentialsProvider.PROFILE, "profile": "p"},
+            id="a profile",
+        ),
+        pytest.param(
+            {
+                "sasl.jaas.config": (
+                    f"{_IAM_MODULE} awsRoleArn=r awsRoleAccessKeyId=k awsRoleSecretAccessKey=s "
+                    "awsRoleSessionToken=t;"
+                )
+            },
+            {"keys": ("k", "s", "t"), "role": "r"},
+            id="keys for the role",
+        ),
+    ],
+)
+def test_iam_signs_with_the_connectors_credentials_unless_jaas_names_others(
+    changes: dict[str, str | None], expected: dict[str, object]
+) -> None:
+    """And for the region of the brokers, if they are MSK's."""
+    login = _login(changes)
+
+    assert {name: getattr(login, name) for name in expected} == expected
+
+
+def test_no_secret_of_iam_is_shown_or_reaches_librdkafka() -> None:
+    """Its debug lines show all of a configuration."""
+    settings = load_with(_OF_CONNECTOR)
+
+    assert "shh" not in repr(settings)
+    assert "shh" not in str(_merged(settings.kafka.client("admin"), {}, None))
+
+
+def test_kerberos_says_what_to_install() -> None:
+    """The wheel's librdkafka has none; another that is in its place takes the same properties."""
+    settings = load_with({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"})
+
+    with pytest.raises(InvalidConfiguration, match="Kerberos needs a librdkafka with libsasl2"):
+        new_admin(settings.kafka.client("admin"))
