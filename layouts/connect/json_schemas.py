@@ -96,14 +96,7 @@ def _default_text(shape: dict[str, Any], default: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """The JSON of a value, its decimals digit for digit."""
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_text(name)}:{_text(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{','.join(map(_text, value))}]"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
 _TYPES: Final = frozenset(Type)
