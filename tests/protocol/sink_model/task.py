@@ -334,8 +334,9 @@ def ended(world: World, number: int, object_id: str, verdict: Verdict) -> World:
     known = leader.view.object(object_id)
     if leader.state != "leading" or known is None or known.state is not ObjectState.PENDING:
         return world
-    state, reason = ObjectState.COMPLETE, None
-    if verdict is not Verdict.COMPLETE:
-        state, reason = ObjectState.QUARANTINED, verdict.value
+    # Unproven is an end too: nothing can be done about it, and an operator is told.
+    is_complete = verdict in (Verdict.COMPLETE, Verdict.UNPROVEN)
+    state = ObjectState.COMPLETE if is_complete else ObjectState.QUARANTINED
+    reason = None if verdict is Verdict.COMPLETE else verdict.value
     view = leader.view.put(replace(known, state=state, reason=reason))
     return world.with_leader(number, leader._replace(view=view))
