@@ -1,10 +1,10 @@
 """What a worker shows on `http.listen`: all connectors on one page, each on its own, and one exposition."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -18,6 +18,7 @@ from ingest.worker.hosted_connector import HostedConnector
 
 _HTML: Final = "text/html; charset=utf-8"
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_OF_ONE: Final = ("", "status", "metrics", "health/live", "health/ready")
 
 
 class WorkerView(Protocol):
@@ -54,33 +55,38 @@ class WorkerPages:
         if route is not None:
             return route()
         match parts:
-            case ["connectors", name, *rest] if rest in ([], ["status"]):
-                return self._one(name, is_page=not rest and request.path.endswith("/"), is_status=bool(rest))
-        known = (
-            "/, /status, /metrics, /health/live, /health/ready, /connectors/NAME/, /connectors/NAME/status"
-        )
-        return Response.of_text(f"No such page. There are: {known}\n", HTTPStatus.NOT_FOUND)
+            case ["connectors", name, *rest] if "/".join(rest) in _OF_ONE:
+                return self._one(name, "/".join(rest), is_page=request.path.endswith("/"))
+        known = ", ".join(["/", *(f"/{path}" for path in self._routes if path)])
+        ones = ", ".join(f"/connectors/NAME/{path}" for path in _OF_ONE)
+        return Response.of_text(f"No such page. There are: {known}, {ones}\n", HTTPStatus.NOT_FOUND)
 
     def _ready(self) -> Response:
-        problems = self._view.problems()
-        if not problems:
-            return Response.of_text("ready\n")
-        text = f"not ready: {printable('; '.join(problems))}\n"
-        return Response.of_text(text, HTTPStatus.SERVICE_UNAVAILABLE)
+        return _readiness(self._view.problems())
 
     def _status(self) -> dict[str, Any]:
         connectors = {name: shown_connector(hosted) for name, hosted in self._view.hosted().items()}
         return self._view.overview() | {"connectors": connectors}
 
-    def _one(self, name: str, *, is_page: bool, is_status: bool) -> Response:
+    def _one(self, name: str, path: str, *, is_page: bool) -> Response:
+        """What a connector that runs here would answer at this path if it ran alone."""
         hosted = self._view.hosted().get(name)
         if hosted is None:
             return Response.of_text(f"{self._where(name)}\n", HTTPStatus.NOT_FOUND)
-        if is_status:
-            return Response.of_json(shown_connector(hosted))
+        shown = shown_connector(hosted)
+        beside: Mapping[str, Route] = {
+            "status": lambda: Response.of_json(shown),
+            "metrics": lambda: Response(HTTPStatus.OK, _TEXT, _metrics_of({name: hosted})),
+            "health/live": lambda: Response.of_text("live\n"),
+            "health/ready": lambda: _readiness(
+                [] if shown["ready"] else list(shown["problems"].values()) or [shown["role"]]
+            ),
+        }
+        if path in beside:
+            return beside[path]()
         if not is_page:
             # The page asks for what lies beside it.
-            where = (("Location", f"{name}/"),)
+            where = (("Location", f"{quote(name, safe='')}/"),)
             return Response(HTTPStatus.MOVED_PERMANENTLY, None, b"", headers=where)
         return Response(HTTPStatus.OK, _HTML, status_page(), headers=PAGE_HEADERS)
 
@@ -93,8 +99,20 @@ class WorkerPages:
         return "There is no such connector on this worker; / lists those that there are."
 
     def _exposition(self) -> bytes:
-        collector: Any = _AllConnectors(self._view.hosted())
-        return self._process.exposition() + generate_latest(collector)
+        return self._process.exposition() + _metrics_of(self._view.hosted())
+
+
+def _metrics_of(hosted: Mapping[str, HostedConnector]) -> bytes:
+    collector: Any = _AllConnectors(hosted)
+    return generate_latest(collector)
+
+
+def _readiness(problems: Sequence[str]) -> Response:
+    """Ready without problems."""
+    if not problems:
+        return Response.of_text("ready\n")
+    text = f"not ready: {printable('; '.join(problems))}\n"
+    return Response.of_text(text, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
