@@ -104,7 +104,8 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
     directions = [given.direction] if given.direction else sorted(_DIMENSIONS)
     coverage = {direction: Coverage(direction) for direction in directions}
     began, shown, count, failed = _clock(), _clock(), 0, 0
-    for seed, direction in itertools.product(seeds, directions):
+    # Not itertools.product: it would take all seeds before the first is run.
+    for seed, direction in ((seed, direction) for seed in seeds for direction in directions):
         scenario = scenario_of(direction, seed)
         coverage[direction].add(scenario)
         if given.digest:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -39,6 +40,8 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
+# Files of a run are many and small, and need no disk.
+_MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
 
 
 class SimulatedJobs:
@@ -218,7 +221,7 @@ class Environment:
 @contextmanager
 def environment(seed: int) -> Iterator[Environment]:
     """An empty environment, for as long as the block lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="headrace-simulation-"))
+    folder = Path(tempfile.mkdtemp(prefix="headrace-simulation-", dir=_MEMORY))
     made = Environment(seed, folder)
     classes, clients = kafka_clients.CLASSES, s3_client.CLIENTS
     loop_clients = async_clients.CLIENTS

@@ -1,18 +1,19 @@
 """One thing runs at a time, in virtual time, and the seed picks which: threads, locks and sleeps of a run.
 
-Actors are threads of the code under test. Each has a system thread of its own, of which only the one that
-holds the baton runs; it gives the baton on when it waits for anything. When all wait, the clock jumps to
-whatever is due next. So a run is a function of its seed, and an hour of waiting costs nothing.
+Actors are threads of the code under test. Each is a greenlet: all are on one system thread, and one lets the
+next run when it waits for anything. When all wait, the clock jumps to whatever is due next. So a run is a
+function of its seed, an hour of waiting costs nothing, and a turn costs less than a microsecond.
 """
 
-import _thread
-import contextvars
+import asyncio.events
 import heapq
 import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from greenlet import getcurrent, greenlet
 
 _READ_SECONDS: Final = 1e-6
 EPOCH_MS: Final = 1_700_000_000_000
@@ -48,7 +49,7 @@ class Actor:
     name: str
     process: Process
     body: Callable[[], object]
-    baton: Any = None
+    greenlet: Any = None
     thread: Any = None
     is_over: bool = False
     is_parked: bool = False
@@ -69,12 +70,12 @@ class Kernel:
         self.events: list[tuple[float, str]] = []
         self.current: Actor | None = None
         self._most_turns = turns
-        self._actors: list[Actor] = []
+        self._actors: dict[Actor, None] = {}
         self._runnable: list[Actor] = []
         self._timers: list[tuple[float, int, int, Actor]] = []
         self._numbers = itertools.count(1)
-        self._main = _thread.allocate_lock()
-        self._main.acquire()
+        self._main = getcurrent()
+        self._following: Actor | None = None
         self.failures: list[tuple[Actor, BaseException]] = []
         self.stuck: str | None = None
 
@@ -90,11 +91,10 @@ class Kernel:
 
     def spawn(self, process: Process, body: Callable[[], object], name: str) -> Actor:
         """A new thread of a process, which runs when its turn comes."""
-        actor = Actor(name, process, body, baton=_thread.allocate_lock())
-        actor.baton.acquire()
-        self._actors.append(actor)
+        actor = Actor(name, process, body)
+        actor.greenlet = greenlet(lambda: self._live(actor), self._main)
+        self._actors[actor] = None
         self._runnable.append(actor)
-        _run_on_a_thread(lambda: self._live(actor))
         return actor
 
     def kill(self, process: Process) -> None:
@@ -178,12 +178,11 @@ class Kernel:
     def run(self, *, until: float) -> None:
         """Let actors run until all are over, nothing can happen any more, or this time has come."""
         self.end = until
-        first = self._next()
-        if first is None:
-            return
-        self.current = first
-        first.baton.release()
-        self._main.acquire()
+        self._following = self._next()
+        while (actor := self._following) is not None:
+            self.current = actor
+            # It comes back when an actor is over, or when none can run.
+            actor.greenlet.switch()
         self.current = None
 
     def close(self) -> None:
@@ -197,10 +196,9 @@ class Kernel:
         self.run(until=float("inf"))
 
     def _live(self, actor: Actor) -> None:
-        actor.baton.acquire()
         try:
             if not actor.process.is_dead:
-                contextvars.Context().run(actor.body)
+                actor.body()
         except Killed:
             pass
         except BaseException as error:  # noqa: BLE001  # the run's judge looks at it
@@ -209,23 +207,24 @@ class Kernel:
                 self.failures.append((actor, error))
         finally:
             actor.is_over = True
-            self._actors.remove(actor)
+            del self._actors[actor]
             actor.body = _nothing
             waiting = () if actor.thread is None else actor.thread.waiting
             for other in tuple(waiting):
                 self.unpark(other)
-            following = self._next()
-            self.current = following
-            (self._main if following is None else following.baton).release()
+            self._following = self._next()
 
     def _give_on(self, actor: Actor) -> None:
         following = self._next()
         if following is actor:
             self.current = actor
             return
-        self.current = following
-        (self._main if following is None else following.baton).release()
-        actor.baton.acquire()
+        self.current = self._following = following
+        # asyncio keeps its running loop by system thread, and these are one.
+        loop = asyncio.events._get_running_loop()
+        asyncio.events._set_running_loop(None)
+        (self._main if following is None else following.greenlet).switch()
+        asyncio.events._set_running_loop(loop)
         self.current = actor
 
     def _next(self) -> Actor | None:
@@ -281,33 +280,6 @@ class Signal:
         waiting, self._waiting = self._waiting, []
         for actor in waiting:
             self._kernel.unpark(actor)
-
-
-# -- system threads, kept for the next actor -----------------------------------------------------------------
-
-_idle: list[Any] = []
-
-
-def _run_on_a_thread(body: Callable[[], None]) -> None:
-    """Run `body` on a system thread that waits for work, or on a new one."""
-    if _idle:
-        mailbox = _idle.pop()
-        mailbox[1] = body
-        mailbox[0].release()
-        return
-    mailbox = [_thread.allocate_lock(), body]
-    mailbox[0].acquire()
-    _thread.start_new_thread(_serve, (mailbox,))
-
-
-def _serve(mailbox: list[Any]) -> None:
-    while True:
-        body, mailbox[1] = mailbox[1], None
-        body()
-        # A thread that waits for the next run must hold nothing of this one.
-        del body
-        _idle.append(mailbox)
-        mailbox[0].acquire()
 
 
 def _nothing() -> None:
