@@ -17,6 +17,7 @@ from ingest.settings.choices import CsvType, JsonFormat
 from ingest.settings.row_settings import CsvSettings
 from layouts.arrow_text import Pieces, joined
 from spark.formats.arrow_scalars import scalar_pieces
+from spark.formats.csv_rows import are_plain
 from spark.formats.lines import LineBlock
 from spark.rows import Numbers
 
@@ -67,10 +68,9 @@ class FieldReader:
     def read(self, block: LineBlock, rows: Numbers) -> CsvFields:
         """The fields of neighbouring rows of the block (blank ones between them apart)."""
         begin, end = int(block.starts[rows[0]]), int(block.nexts[rows[-1]])
-        quote = self._settings.quote
-        if quote and block.buffer.count(quote, begin, end) % 2:
-            return self._one_by_one(block, rows)  # one is never closed, which Arrow does not mind
-        data = memoryview(block.buffer)[begin:end]
+        data = block.buffer if end - begin == len(block.buffer) else block.buffer[begin:end]
+        if not are_plain(data, self._settings):
+            return self._one_by_one(block, rows)
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(pa.py_buffer(data)),
@@ -137,7 +137,7 @@ def row_fields(row: bytes, settings: CsvSettings) -> list[str] | Fault:
         found = list(reader)
     except csv.Error as error:
         return "not_csv", f"the row is no CSV: {error}"
-    if len(found) > 1:
+    if len(found) > 1 or text.endswith("\r"):
         return "not_csv", "the row is no CSV: a CR stands in it outside quotes"
     return found[0] if found else [""]
 

@@ -108,7 +108,7 @@ class CsvRows:
         if not quote or not len(ends) or quote not in data:
             return ends
         quotes = np.flatnonzero(octets == quote[0])
-        if self._are_regular(octets, quotes):
+        if are_regular(octets, quotes, self._settings):
             outside: Numbers = ends[np.searchsorted(quotes, ends) % 2 == 0]
             return outside
         found: list[int] = []
@@ -118,21 +118,38 @@ class CsvRows:
             found.append(at - 1)
         return np.array(found, np.int64)
 
-    def _are_regular(self, octets: np.ndarray, quotes: Numbers) -> bool:
-        """True when quotes begin fields, end them, or stand doubled within them, and nowhere else."""
-        delimiter, quote = self._settings.delimiter[0], self._settings.quote[0]
-        opens, closes = quotes[0::2], quotes[1::2]
-        before = np.where(opens > 0, octets[np.maximum(opens - 1, 0)], _LF)
-        if not ((before == delimiter) | (before == _LF) | (before == quote)).all():
+
+def are_regular(octets: np.ndarray, quotes: Numbers, settings: CsvSettings) -> bool:
+    """True when quotes begin fields, end them, or stand doubled within them, and nowhere else."""
+    delimiter, quote = settings.delimiter[0], settings.quote[0]
+    opens, closes = quotes[0::2], quotes[1::2]
+    before = np.where(opens > 0, octets[np.maximum(opens - 1, 0)], _LF)
+    if not ((before == delimiter) | (before == _LF) | (before == quote)).all():
+        return False
+    last = len(octets) - 1
+    after = np.where(closes < last, octets[np.minimum(closes + 1, last)], _LF)
+    second = np.where(closes + 1 < last, octets[np.minimum(closes + 2, last)], _LF)
+    return bool(
+        ((after == delimiter) | (after == _LF) | (after == quote) | ((after == _CR) & (second == _LF))).all()
+    )
+
+
+def are_plain(rows: bytes, settings: CsvSettings) -> bool:
+    """True when every reader of CSV sees the same in these rows: regular quotes, and no CR but before LF.
+
+    Arrow takes `"12"34` for 1234, and a CR for an end of a row.
+    """
+    octets = np.frombuffer(rows, np.uint8)
+    quotes = np.zeros(0, np.int64)
+    if settings.quote and settings.quote in rows:
+        quotes = np.flatnonzero(octets == settings.quote[0])
+        if len(quotes) % 2 or not are_regular(octets, quotes, settings):
             return False
-        last = len(octets) - 1
-        after = np.where(closes < last, octets[np.minimum(closes + 1, last)], _LF)
-        second = np.where(closes + 1 < last, octets[np.minimum(closes + 2, last)], _LF)
-        return bool(
-            (
-                (after == delimiter) | (after == _LF) | (after == quote) | ((after == _CR) & (second == _LF))
-            ).all()
-        )
+    if b"\r" not in rows:
+        return True
+    returns = np.flatnonzero(octets == _CR)
+    behind = octets[np.minimum(returns + 1, len(octets) - 1)]
+    return bool(((behind == _LF) | (np.searchsorted(quotes, returns) % 2 == 1)).all())
 
 
 def _row_pattern(settings: CsvSettings) -> "re.Pattern[bytes]":

@@ -23,10 +23,11 @@ _BLANK[list(b" \t\r\n")] = True
 # Blanks before an element that are passed one by one for all elements at once.
 _BLANKS_AT_ONCE: Final = 64
 _SLACK_BYTES: Final = 64
+_END: Final = ord("]")
 
 
 class ArrayError(ValueError):
-    """The stream is no array, or goes on behind its end."""
+    """The stream is no array, ends otherwise than one, or goes on behind its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,10 @@ class _ElementScanner:
             _only_blanks(chunk)
             return
         commas, close = self._scan(chunk)
+        if close is not None and chunk[close] != _END:
+            if len(commas):
+                yield from self._cut(chunk, commas, is_end=False)
+            raise ArrayError("it ends with } where ] belongs")
         cuts = commas if close is None else np.append(commas, close)
         if len(cuts):
             yield from self._cut(chunk, cuts, is_end=close is not None)

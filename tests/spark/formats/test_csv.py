@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import InvalidObject
@@ -88,6 +88,39 @@ def test_bad_rows_stand_where_they_were_found(chunk: int) -> None:
         ("not_csv", b'11,"12'),
     ]
     assert decoded.after == BytePosition(len(content))
+
+
+_ROW = st.sampled_from(
+    [
+        *(b"1,2", b'"1","2"', b'"12"34,5', b'"1" ,2', b'""1,2', b'1,"2""', b'5" pipe,6"', b"1,2\r"),
+        *(b'"1","2"\r', b"1\r2,3", b"1,2\r\r", b"\r", b'"a\r","\r\n"', b'"a""b",c', b'"""",""'),
+        *(b'a"b,"c"', b"", b"x", b"1,\xff"),
+    ]
+)
+
+
+@given(rows=st.lists(_ROW, min_size=1, max_size=6), last=st.sampled_from([b"", b"\n", b"\r\n"]))
+def test_a_row_is_what_it_is_alone(rows: list[bytes], last: bytes) -> None:
+    """Whoever stands beside it: text behind a closing quote, or a CR that no LF follows, is a bad row."""
+    assume(all(row.count(b'"') % 2 == 0 for row in rows))
+    together = decode_all(MemorySource(b"a,b\n" + b"\n".join(rows) + last), CSV)
+    alone = [decode_all(MemorySource(b"a,b\n" + row + b"\n"), CSV) for row in rows[:-1]]
+    alone.append(decode_all(MemorySource(b"a,b\n" + rows[-1] + last), CSV))
+
+    assert together.values == [value for each in alone for value in each.values]
+    assert [(bad.reason, bad.raw) for bad in together.bad] == [
+        (bad.reason, bad.raw) for each in alone for bad in each.bad
+    ]
+
+
+@pytest.mark.parametrize("row", [b'"12"34,5', b"1,2\r\r", b"1,2\r", b"\r\r"])
+def test_such_a_row_is_bad_among_good_ones(row: bytes) -> None:
+    """Its neighbours are read, and nothing of it is lost in silence."""
+    content = b"a,b\n1,2\n" + row + (b"\n" if row.endswith((b"5", b"\r\r")) else b"")
+    decoded = decode_all(MemorySource(content), CSV)
+
+    assert decoded.values == [b'{"a":"1","b":"2"}']
+    assert [bad.reason for bad in decoded.bad] == ["not_csv"]
 
 
 def test_what_types_make_of_fields() -> None:

@@ -12,7 +12,7 @@ from ingest.errors import InvalidObject
 from ingest.model.positions import BytePosition, ElementPosition
 from ingest.settings.choices import Envelope, InputFormat
 from ingest.settings.record_sources import FieldSource
-from spark.formats import SPLITTERS
+from spark.formats import DECODERS, SPLITTERS
 from tests.spark.formats.decode_options import decode_options
 from tests.spark.formats.endless import Endless
 from tests.spark.formats.measured import measure
@@ -90,6 +90,19 @@ def test_what_is_no_array_is_refused(content: bytes, words: str, chunk: int) -> 
 
     assert caught.value.reason == "not_an_array"
     assert "input.format" in str(caught.value)
+
+
+@every_chunk
+@pytest.mark.parametrize("content", [b"[1,2,3}", b'[1, 2, {"a":3]}', b"[1,2,3} \n", b"[1,2,}"])
+def test_an_array_does_not_end_with_a_brace(content: bytes, chunk: int) -> None:
+    """What commas end is read before: it may be an array of which a piece is missing."""
+    batches = DECODERS[InputFormat.JSON](MemorySource(content, chunk=chunk), None, options=JSON)
+    rows: list[bytes | None] = []
+    with pytest.raises(InvalidObject, match="ends with } where ] belongs") as refused:
+        rows.extend(batch.values.get(index) for batch in batches for index in range(len(batch)))
+
+    assert refused.value.reason == "not_an_array"
+    assert rows == [b"1", b"2"]
 
 
 @every_chunk
