@@ -34,6 +34,8 @@ _ASK_AGAIN_SECONDS: Final = 2.0
 _SILENT_SECONDS: Final = 15.0
 # librdkafka repeats what goes on failing; what it has not repeated for so long is over.
 _PROBLEM_SECONDS: Final = 60.0
+# Transactions are shorter; one that is not may be hanging.
+_HELD_SECONDS: Final = 60.0
 
 
 class PartitionReader:
@@ -50,6 +52,7 @@ class PartitionReader:
         budget_bytes: int,
         isolation_level: str = "read_committed",
         new_fetch: NewFetch = best_fetch,
+        held_seconds: float = _HELD_SECONDS,
     ) -> None:
         ours = reader_properties(properties, group_id, budget_bytes, isolation_level)
         self._fetch = new_fetch(
@@ -64,6 +67,9 @@ class PartitionReader:
         self._topics_due: float | None = None
         # Since when nothing has come of partitions, not even that they are at their end.
         self._silent: dict[TopicPartition, float] = {}
+        # Partitions that are read to where the broker gives no more; since when there is more all the same.
+        self._at_end: dict[TopicPartition, float | None] = {}
+        self._held_seconds = held_seconds
         self._events: list[ReaderEvent] = []
         self._problems: dict[str, tuple[float, str]] = {}
 
@@ -77,6 +83,7 @@ class PartitionReader:
         self._silent = dict.fromkeys(starts, time.monotonic())
         self._faulty.clear()
         self._out_of_range.clear()
+        self._at_end.clear()
         self._problems.clear()
 
     def poll(self, max_records: int, seconds: float) -> list[KafkaRecords]:
@@ -103,14 +110,18 @@ class PartitionReader:
     def problems(self) -> dict[str, str]:
         """What fails at the moment and may pass by itself: sentences by `kafka` or topic-partition."""
         now = time.monotonic()
-        return {
+        fails = {
             part: sentence
             for part, (since, sentence) in self._problems.items()
             if now - since < _PROBLEM_SECONDS
         }
+        return {**self._held_back(now), **fails}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Give no records of these until they are resumed; what is fetched of them is fetched again then."""
+        partitions = tuple(partitions)
+        for partition in partitions:
+            self._at_end.pop(partition, None)
         with _translated("pause"):
             self._consumer.pause(self._places(partitions))
 
@@ -134,6 +145,24 @@ class PartitionReader:
             _, end = self._consumer.get_watermark_offsets(place, cached=True)
             if end >= 0:
                 found[partition] = end
+        return found
+
+    def _held_back(self, now: float) -> dict[str, str]:
+        """Partitions that an open transaction has held back for long, a sentence each."""
+        found = {}
+        ends = self.high_watermarks() if self._at_end else {}
+        for partition, since in self._at_end.items():
+            position, end = self._positions[partition], ends.get(partition, 0)
+            if end <= position:
+                self._at_end[partition] = None
+            elif since is None:
+                self._at_end[partition] = now
+            elif now - since >= self._held_seconds:
+                found[str(partition)] = (
+                    f"{partition} is read up to offset {position} of {end}: an open transaction there holds "
+                    f"back what comes after it, for {now - since:.0f} s by now. End its producer, or abort it "
+                    "(kafka-transactions.sh find-hanging shows it)."
+                )
         return found
 
     def close(self) -> None:
@@ -168,6 +197,7 @@ class PartitionReader:
             if not len(records):
                 return None
         self._positions[partition] = records.last_offset + 1
+        self._at_end.pop(partition, None)
         self._forget_problems(partition)
         return records
 
@@ -180,6 +210,8 @@ class PartitionReader:
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  # how the library names its local codes
             # Behind the last record there may be markers of transactions.
             self._positions[partition] = max(position, news.offset)
+            if self._positions[partition] > position or partition not in self._at_end:
+                self._at_end[partition] = None
             self._forget_problems(partition)
         elif code in OFFSET_CODES:
             self._out_of_range[partition] = 0.0

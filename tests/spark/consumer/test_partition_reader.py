@@ -258,6 +258,39 @@ def test_aborted_records_are_not_there_and_markers_are_behind(
         assert made.high_watermarks() == {at: 24}
 
 
+def test_what_an_open_transaction_holds_back_is_a_problem_until_it_ends(
+    topic: TopicFactory, kafka_bootstrap: str, way: NewFetch
+) -> None:
+    """Read committed goes no further; a partition at its end is no problem, however long nothing comes."""
+    name = topic()
+    produce(name, 3)
+    quiet = topic()
+    produce(quiet, 1)
+    writer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("t")})
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(name, b"open", partition=0)
+    assert not writer.flush(30)
+    properties = {"bootstrap.servers": kafka_bootstrap}
+    made = PartitionReader(
+        properties, group_id=unique("g"), budget_bytes=8 * MIB, new_fetch=way, held_seconds=0.5
+    )
+    with closing(made):
+        made.assign({TopicPartition(name, 0): 0, TopicPartition(quiet, 0): 0})
+        read(made, 4)
+
+        def problems() -> dict[str, str]:
+            made.poll(100, 0.1)
+            return made.problems()
+
+        until_sync(problems, what="a problem")
+        (sentence,) = problems().values()
+        assert sentence.startswith(f"{name}-0 is read up to offset 3 of 4: an open transaction")
+        writer.abort_transaction()
+        until_sync(lambda: not problems(), what="its end")
+        assert made.positions() == {TopicPartition(name, 0): 5, TopicPartition(quiet, 0): 1}
+
+
 def test_a_broker_that_is_away_is_a_problem(way: NewFetch) -> None:
     """It is said, and nothing is raised."""
     at = TopicPartition("in", 0)
