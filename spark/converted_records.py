@@ -15,8 +15,6 @@ from layouts.connect import ConnectSchema, Type, plain
 from spark.kafka_records import KafkaRecords
 
 Rows = Numbers | slice
-Change = Literal["wider", "conflict"]
-"""What a value of another type means for an object: that it begins another one, or is in none."""
 
 
 class Form(StrEnum):
@@ -127,13 +125,11 @@ class ConvertedColumn(ABC):
 class Fit(NamedTuple):
     """How many of the next values an object takes, and of which kind it is then.
 
-    `change` is what the value behind them means, None where they are all; `conflict` is where it differs.
+    The value after them is wider, or of another type: it begins an object of its own.
     """
 
     rows: int
     kind: Any
-    change: Change | None = None
-    conflict: str = ""
 
 
 class InferredValues(ConvertedColumn):

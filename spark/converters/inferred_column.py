@@ -192,13 +192,12 @@ class InferredColumn(InferredValues):
                 continue
             try:
                 wider = merged(kind, own)
-            except NotExact:
-                return Fit(row, kind, "wider")
-            except TypesConflict as conflict:
-                return Fit(row, kind, "conflict", str(conflict))
+            except (NotExact, TypesConflict):
+                # Not a bad record: which values were there before it is the clock's choice.
+                return Fit(row, kind)
             if not covers(kind, own):
                 if row >= learning:
-                    return Fit(row, kind, "wider")
+                    return Fit(row, kind)
                 kind, fitting = wider, {}
                 if self._is_covered(kind):
                     return Fit(count, kind)

@@ -58,12 +58,7 @@ class ObjectColumns:
         if not learning and not self._is_settled:
             self._kind, self._is_settled = settled(self._kind), True
         fit = values.fit(self._kind, learning)
-        if fit.change is None:
-            return Taken(fit.rows, fit.kind)
-        if fit.change == "wider":
-            return Taken(fit.rows, fit.kind, NewObject())
-        sentence = f"the type of {fit.conflict} differs from that of the records before it in the same object"
-        return Taken(fit.rows, fit.kind, Refused("schema_conflict", sentence))
+        return Taken(fit.rows, fit.kind, None if fit.rows == len(values) else NewObject())
 
     def widen(self, kind: Any) -> None:
         """Suppose columns of this kind; None: those that it had."""
