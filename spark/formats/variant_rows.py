@@ -79,9 +79,17 @@ class _Shredded:
         if typed is not None:
             texts = self._lists(typed, metadata) if pa.types.is_list(typed.type) else self._scalars(typed)
         return [
-            self._whole(names, value) if text is None and value is not None else text
+            text if value is None else self._only(text, names, value)
             for text, value, names in zip(texts, values, metadata, strict=True)
         ]
+
+    def _only(self, text: str | None, metadata: bytes | None, value: bytes) -> str:
+        """The JSON of a value beside which no other one may stand, but where both are parts of an object."""
+        if text is not None:
+            raise RowFaultError(
+                "a variant of the row has two values: one whole, one in a column", reason="not_parquet"
+            )
+        return self._whole(metadata, value)
 
     def _whole(self, metadata: bytes | None, value: bytes) -> str:
         return self._counted(variant_text(metadata or b"", value, self._style))
@@ -116,12 +124,18 @@ class _Shredded:
     def _objects(self, typed: Any, values: list[bytes | None], metadata: list[bytes | None]) -> Texts:
         """Fields that are columns, and the others, which are in the value of the object."""
         shredded = self._of_valid(typed, metadata, self._columns)
+        shredded_names = {field.name for field in typed.type}
         texts: Texts = []
         for value, names, columns in zip(values, metadata, shredded, strict=True):
             if columns is None:
                 texts.append(None if value is None else self._whole(names, value))
                 continue
             fields = {} if value is None else variant_fields(names or b"", value, self._style)
+            if not shredded_names.isdisjoint(fields):
+                raise RowFaultError(
+                    "a variant of the row has a field twice: in its value and in a column",
+                    reason="not_parquet",
+                )
             texts.append(self._counted(object_text(fields | columns)))
         return texts
 

@@ -196,6 +196,66 @@ def test_a_damaged_variant_is_a_bad_row() -> None:
     assert b'"metadata":"' in (decode_all(MemorySource(content), PARQUET).values[0] or b"")
 
 
+_SEVEN = {"value": None, "typed_value": 7}
+_BOTH = {"value": _primitive(3, b"\x05"), "typed_value": 7}
+_NULL_AND = {"value": b"\x00", "typed_value": 7}
+_A_NUMBER = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
+
+
+def _object(fields: Any, value: Any = None) -> dict[str, Any]:
+    return {"value": None if value is None else VariantUtils.parse_json(json.dumps(value))[0], **fields}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "written_as"),
+    [
+        (pa.int64(), _SEVEN, _BOTH, b"7"),
+        (pa.int64(), _SEVEN, _NULL_AND, b"7"),
+        (
+            pa.list_(_A_NUMBER),
+            {"value": None, "typed_value": [_SEVEN]},
+            {"value": None, "typed_value": [_SEVEN, _BOTH]},
+            b"[7]",
+        ),
+        (
+            pa.list_(_A_NUMBER),
+            {"value": None, "typed_value": [_SEVEN]},
+            {"value": _primitive(3, b"\x05"), "typed_value": []},
+            b"[7]",
+        ),
+        (
+            pa.struct([("a", _A_NUMBER)]),
+            {"value": None, "typed_value": {"a": _SEVEN}},
+            {"value": b"\x00", "typed_value": {"a": {"value": None, "typed_value": None}}},
+            b'{"a":7}',
+        ),
+        (
+            pa.struct([("a", _A_NUMBER)]),
+            {"value": None, "typed_value": {"a": _SEVEN}},
+            _object({"typed_value": {"a": _SEVEN}}, {"a": 8}),
+            b'{"a":7}',
+        ),
+        (
+            pa.struct([("a", _A_NUMBER)]),
+            {"value": None, "typed_value": {"a": _SEVEN}},
+            _object({"typed_value": {"a": {"value": None, "typed_value": None}}}, {"a": 8}),
+            b'{"a":7}',
+        ),
+    ],
+)
+def test_a_variant_with_two_values_is_a_bad_row(kind: Any, good: Any, bad: Any, written_as: bytes) -> None:
+    """One of them would be lost; its neighbours stay."""
+    metadata = VariantUtils.parse_json('{"a":1}')[1]
+    stored = [{"metadata": metadata, **each} for each in (good, bad, good)]
+    shape = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", kind)])
+    content = written(pa.table({"v": pa.array(stored, shape)}))
+
+    decoded = decode_all(MemorySource(refooted(content, annotated_variant("v"))), PARQUET)
+
+    assert decoded.values == [b'{"v":%b}' % written_as] * 2
+    assert [(row.index, row.reason) for row in decoded.bad] == [(1, "not_parquet")]
+
+
 def test_names_that_stand_once_and_come_out_often_stay_within_memory() -> None:
     """Rows are written fewer at a time, and one that is too large alone is a bad row."""
     name = "n" * 50_000
