@@ -19,12 +19,14 @@ _FORMATS: Final = ("JSON", "AVRO", "PARQUET", "CSV", "CSV_WITHHEADERS", "TEXT", 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NAMES: Final = frozenset({TokenKind.WORD, TokenKind.QUOTED, TokenKind.TEXT})
 # Their sink refuses these itself, and names what took their place.
+# Clauses of older versions, which Lenses' sink refuses as well.
 _REPLACED: Final = {
-    "WITH_FLUSH_COUNT": "'flush.count'=..",
-    "WITH_FLUSH_SIZE": "'flush.size'=..",
-    "WITH_FLUSH_INTERVAL": "'flush.interval'=..",
-    "WITHPARTITIONER": "'partition.include.keys'=true or false",
+    "WITH_FLUSH_COUNT": "flush.count",
+    "WITH_FLUSH_SIZE": "flush.size",
+    "WITH_FLUSH_INTERVAL": "flush.interval",
+    "WITHPARTITIONER": "partition.include.keys",
 }
+_PARTITIONERS: Final = {"VALUES": "false", "KEYSANDVALUES": "true"}
 _PARTS: Final = {**{str(part): part for part in FieldPart}, "_headers": FieldPart.HEADER}
 _ALONE: Final = frozenset({FieldPart.TOPIC, FieldPart.PARTITION})
 
@@ -214,8 +216,23 @@ class _Parser:
             return None
         word = self._next.text.upper()
         if word in _REPLACED:
-            raise self._wrong(f"{word} has been replaced; write PROPERTIES({_REPLACED[word]})", self._next)
+            raise self._replaced()
         return word if word in _CLAUSES else None
+
+    def _replaced(self) -> KcqlError:
+        """What to write in the place of this clause, and of those like it behind it."""
+        clauses: list[Token] = []
+        properties = []
+        while (word := self._next.text.upper()) in _REPLACED:
+            clauses.append(self._take())
+            self._skip("=")
+            value = self._take().text if self._next.kind is TokenKind.WORD else ".."
+            properties.append(f"'{_REPLACED[word]}'={_PARTITIONERS.get(value.upper(), value)}")
+        names = " and ".join(token.text for token in clauses)
+        verb = "have" if len(clauses) > 1 else "has"
+        return self._wrong(
+            f"{names} {verb} been replaced; write PROPERTIES({', '.join(properties)})", clauses[0]
+        )
 
     def _adjacent(self, what: str, *, empty: bool = False) -> list[Token]:
         """The tokens of one name, which stand side by side without blanks."""

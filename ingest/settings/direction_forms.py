@@ -6,12 +6,8 @@ from typing import Final
 from ingest.settings.value_types import Form, FormError
 
 AIVEN_SOURCE: Final = "io.aiven.kafka.connect.s3.source.S3SourceConnector"
-SOURCE_CLASSES: Final = (
-    "HeadraceSource",
-    AIVEN_SOURCE,
-    "io.aiven.kafka.connect.s3.S3SourceConnector",
-    "S3SourceConnector",
-)
+AIVEN_SOURCES: Final = (AIVEN_SOURCE, "io.aiven.kafka.connect.s3.S3SourceConnector", "S3SourceConnector")
+SOURCE_CLASSES: Final = ("HeadraceSource", *AIVEN_SOURCES)
 SINK_CLASS: Final = "HeadraceSink"
 CLASSES: Final = (*SOURCE_CLASSES, SINK_CLASS)
 """Our own classes, and those that mean one of them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -10,10 +11,10 @@ from ingest.settings.build import build
 from ingest.settings.checks import check, warnings
 from ingest.settings.client_layers import client_properties, layered
 from ingest.settings.describe import shown_values
-from ingest.settings.direction_forms import Direction
+from ingest.settings.direction_forms import AIVEN_SOURCES, Direction
 from ingest.settings.directions import direction, options_without_meaning
 from ingest.settings.document_text import FileKind, read_text
-from ingest.settings.merge import Gathered, gather
+from ingest.settings.merge import Foreign, Gathered, gather
 from ingest.settings.options.foreign_options import IN_A_SINK
 from ingest.settings.problems import Problems
 from ingest.settings.references import References
@@ -26,8 +27,18 @@ from ingest.settings.transform_checks import check_transforms, transform_warning
 from ingest.settings.transforms.read_chain import read_chain
 from ingest.settings.values import Values
 from ingest.settings.vendors import VENDORS, Translated, Vendor, translate, vendor_of
+from ingest.settings.vendors.leftovers import (
+    TOPIC_CREATION,
+    is_leftover,
+    is_leftover_of_a_source,
+    names_of,
+)
 from ingest.settings.worker_file import connector_defaults
 
+_TOPICS: Final = (
+    "; missing topics are created with topic.creation.default.partitions and .replication.factor, and with "
+    "the brokers' defaults: create those beforehand that need more"
+)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -58,10 +69,18 @@ def load(
     translated = None
     if vendor is not None:
         translated = translate(
-            vendor, {**file, **overrides}, worker=worker or {}, references=references, problems=problems
+            vendor,
+            {**file, **overrides},
+            worker=worker or {},
+            references=references,
+            problems=problems,
+            is_leftover=partial(is_leftover, own=vendor, vendors=vendors),
         )
         file, overrides = dict(translated.options), _NONE
-    gathered = gather(file, overrides, worker_config, references=references, problems=problems)
+    foreign = _foreign(vendor, {**file, **overrides}, vendors)
+    gathered = gather(
+        file, overrides, worker_config, references=references, problems=problems, foreign=foreign
+    )
     if translated is not None:
         _spell(gathered, translated)
     values = Values(gathered.entries, problems, frozenset(gathered.broken))
@@ -103,6 +122,19 @@ def load(
     )
 
 
+def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:
+    """Return what else a configuration may hold that names another maker's connector."""
+    if vendor is not None:
+        return Foreign(owner=vendor.name, names=names_of(vendor))
+    if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
+        return Foreign()
+
+    def decides_nothing(option: str, text: str) -> bool:
+        return is_leftover_of_a_source(option, text, configuration, vendors)
+
+    return Foreign(owner="Aiven's S3 source", is_leftover=decides_nothing)
+
+
 def _spell(gathered: Gathered, translated: Translated) -> None:
     """Have problems name the options that the configuration has."""
     for own, theirs in translated.spelled.items():
@@ -115,4 +147,5 @@ def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:
     if not found:
         return ()
     names = ", ".join(sorted(found))
-    return (f"accepted without a meaning here: {names}",)
+    of_topics = any(name.startswith(TOPIC_CREATION) for name in found)
+    return (f"accepted without a meaning here: {names}{_TOPICS if of_topics else ''}",)

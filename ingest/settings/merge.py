@@ -1,17 +1,18 @@
 """File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
 
 import re
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from ingest.settings import client_names
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import CANONICAL, FAMILIES
-from ingest.settings.options.foreign_options import MEANT, WITHOUT_MEANING
+from ingest.settings.options.foreign_options import WITHOUT_MEANING
 from ingest.settings.problems import Problems
 from ingest.settings.properties import PropertiesError, parse_properties
 from ingest.settings.references import ReferenceMissing, References
+from ingest.settings.suggestions import suggested
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
@@ -23,7 +24,23 @@ _OPEN: Final = tuple(
     for family in FAMILIES
     if family.prefix.endswith((".override.", "spark.", "route.", "transforms.", "predicates."))
 )
-_SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
+SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
+"""All names that are read here, but for those of open families."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """What a configuration of another maker's connector may hold: `names`, and lines that decide nothing.
+
+    `is_leftover` is asked with an option and its text.
+    """
+
+    owner: str = ""
+    names: tuple[str, ...] = ()
+    is_leftover: Callable[[str, str], bool] = lambda _option, _text: False
+
+
+_NOTHING_FOREIGN: Final = Foreign()
 
 
 class Gathered:
@@ -45,12 +62,13 @@ def gather(
     *,
     references: References,
     problems: Problems,
+    foreign: Foreign = _NOTHING_FOREIGN,
 ) -> Gathered:
     """Return what is given: an override wins over the file, the file over the worker's file."""
     gathered = Gathered()
     for layer in (file, overrides):
         found: dict[str, Entry] = {}
-        for entry in _entries(layer, references, gathered, problems):
+        for entry in _entries(layer, references, gathered, problems, foreign):
             _put_unless_other(entry, found, gathered, problems)
         gathered.entries.update(found)
     if worker is not None:
@@ -59,21 +77,26 @@ def gather(
 
 
 def _entries(
-    layer: Mapping[str, str], references: References, gathered: Gathered, problems: Problems
+    layer: Mapping[str, str],
+    references: References,
+    gathered: Gathered,
+    problems: Problems,
+    foreign: Foreign,
 ) -> Iterator[Entry]:
     for spelled, raw in layer.items():
         option = canonical(spelled)
-        if option in WITHOUT_MEANING:
+        if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)
-        elif not _is_known(option):
-            problems.add(spelled, _unknown(option))
+        elif not is_known(option):
+            problems.add(spelled, _unknown(option, foreign))
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
             if entry is not None:
                 yield entry
 
 
-def _is_known(option: str) -> bool:
+def is_known(option: str) -> bool:
+    """Whether an option is read here, by the name under which it is known."""
     return option in CANONICAL or option in client_names.TOP_LEVEL or _in_open_family(option)
 
 
@@ -81,17 +104,14 @@ def _in_open_family(option: str) -> bool:
     return any(option.startswith(prefix) and option != prefix for prefix in _OPEN)
 
 
-def _unknown(option: str) -> str:
+def _unknown(option: str, foreign: Foreign) -> str:
     # The value is not told: it may be the secret of a misspelled option.
-    close = [MEANT[option]] if option in MEANT else get_close_matches(option, _SPELLINGS, n=1)
+    close = suggested(option, (*SPELLINGS, *foreign.names))
     if option.startswith(("producer.", "consumer.", "admin.")):
         role, _, rest = option.partition(".")
-        close = [f"{role}.override.{rest.removeprefix('override.')}"] if rest else close
-    return (
-        f"is no option of Headrace; did you mean {close[0]}?"
-        if close
-        else "is no option of Headrace; remove it"
-    )
+        close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
+    whose = f"{foreign.owner}, and none of Headrace" if foreign.owner else "Headrace"
+    return f"is no option of {whose}; {f'did you mean {close}?' if close else 'remove it'}"
 
 
 def _entry(

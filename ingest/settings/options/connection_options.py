@@ -1,5 +1,6 @@
 """What this ingester is, and what it talks to: identity, Kafka, Spark, its own endpoints."""
 
+from dataclasses import replace
 from typing import Final
 
 from ingest.settings.choices import ExactlyOnce, Partitioner, TracesExporter
@@ -12,6 +13,12 @@ _WORD: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]"
 _MASTER: Final = (
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[[0-9, ]+\]"
     r"|spark://[^\s,/]+:[0-9]+(,[^\s,/]+:[0-9]+)*|k8s://\S+|yarn"
+)
+_ONCE: Final = choice(ExactlyOnce)
+# Kafka Connect's word for what is had here in any case.
+_EXACTLY_ONCE: Final = replace(
+    _ONCE,
+    parse=lambda text: _ONCE.parse("required" if text.strip().lower() == "requested" else text),
 )
 
 NAME = required(
@@ -64,11 +71,12 @@ BOOTSTRAP_SERVERS = required(
 )
 EXACTLY_ONCE = option(
     "exactly.once.support",
-    choice(ExactlyOnce),
+    _EXACTLY_ONCE,
     "required",
     Group.KAFKA,
     "`required`: transactions, nothing lost and nothing twice for a read-committed consumer. `disabled`: an "
-    "idempotent producer, at least once (in a sink: one PUT an object, offsets after it).",
+    "idempotent producer, at least once (in a sink: one PUT an object, offsets after it). Kafka Connect's "
+    "`requested` is `required`.",
 )
 OFFSETS_TOPIC = optional(
     "offsets.storage.topic",

@@ -8,13 +8,20 @@ from ingest.settings.vendors.translation import Translation
 T = TypeVar("T")
 
 
-def class_of(given: Translation, option: str, known: Mapping[str, T], default: T) -> T:
-    """What one of these classes stands for; a problem that lists them for another one."""
+def class_of(
+    given: Translation, option: str, known: Mapping[str, T], default: T, *, otherwise: str = ""
+) -> T:
+    """What one of these classes stands for; a problem that lists them for another one.
+
+    `otherwise` says what else can be written.
+    """
     text = given.text(option)
     if not text:
         return default
     if text not in known:
-        given.refuse(option, f"is a class that is not known here; the known ones are {', '.join(known)}")
+        given.refuse(
+            option, f"is a class that is not known here; the known ones are {', '.join(known)}{otherwise}"
+        )
         return default
     return known[text]
 

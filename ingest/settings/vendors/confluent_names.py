@@ -19,6 +19,11 @@ _EXTRACTOR: Final = f"{_PACKAGE}TimeBasedPartitioner$"
 _OFF: Final = -1
 
 
+_BY_TEMPLATE: Final = (
+    "; or leave it out and write file.name.template, which groups by fields, headers and times"
+)
+
+
 class _Partitioner(StrEnum):
     DEFAULT = "DefaultPartitioner"
     FIELD = "FieldPartitioner"
@@ -53,7 +58,7 @@ class _Delimiters:
 
 def translate_names(given: Translation) -> None:
     """Write prefix, template, times in names, and rotation."""
-    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT)
+    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
     delimiters = _Delimiters(
         given.exact_text("directory.delim", "/").strip(), given.exact_text("file.delim", "+").strip()
     )
@@ -117,7 +122,7 @@ def _fields(given: Translation) -> list[str]:
 
 def _translate_times(given: Translation) -> None:
     """What partitioners by time need, as they do there: missing ones are problems with the line to add."""
-    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT)
+    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
     if partitioner is _Partitioner.TIME:
         _require(given, _DURATION, str(_HOUR_MS))
         _translate_duration(given)

@@ -58,6 +58,14 @@ _S3: Final = (
     _changed("s3.credentials.provider.sts.role.external.id", "`aws.sts.role.external.id`"),
     _changed("s3.credentials.provider.sts.aws.access.key.id", "`aws.access.key.id`, which assumes the role"),
     _changed("s3.credentials.provider.sts.aws.secret.key.id", "`aws.secret.access.key` beside it"),
+    _changed("s3.credentials.provider.access_key_id", "`aws.access.key.id`; of Aiven's platform"),
+    _changed("s3.credentials.provider.secret_access_key", "`aws.secret.access.key`; of Aiven's platform"),
+    VendorOption(
+        name="s3.credentials.provider.*",
+        fate=Fate.REFUSED,
+        note="is read by a class of Java, which does not run here; give aws.access.key.id and "
+        "aws.secret.access.key, or s3.credentials.provider.sts.role.arn",
+    ),
     _kept("aws.access.key.id", "`aws.access.key.id`"),
     _kept("aws.secret.access.key", "`aws.secret.access.key`"),
     _changed("s3.ssea.name", "`aws.s3.sse`; with `s3.sse.customer.key` it is that key's algorithm"),

@@ -16,6 +16,12 @@ _ROLE_KEYS: Final = {
     "s3.credentials.provider.sts.aws.access.key.id": "aws.access.key.id",
     "s3.credentials.provider.sts.aws.secret.key.id": "aws.secret.access.key",
 }
+# Of the class that Aiven's platform brings.
+_PLATFORM_PROVIDER: Final = "io.aiven.kafka.connect.util.AivenAWSCredentialsProvider"
+_PLATFORM_KEYS: Final = {
+    "s3.credentials.provider.access_key_id": "aws.access.key.id",
+    "s3.credentials.provider.secret_access_key": "aws.secret.access.key",
+}
 _ACCELERATED: Final = "https://s3-accelerate.amazonaws.com"
 _PART_BYTES: Final = 25 * 1024 * 1024
 _LEAST_PART: Final = 5 * 1024 * 1024
@@ -56,10 +62,13 @@ def _translate_endpoint(given: Translation) -> None:
 
 
 def _translate_credentials(given: Translation) -> None:
+    for theirs, own in _PLATFORM_KEYS.items():
+        given.rename(theirs, own)
     given.rename("aws.access.key.id", "aws.access.key.id")
     given.rename("aws.secret.access.key", "aws.secret.access.key")
     if given.text(_PROVIDER) != _ROLE_PROVIDER:
-        given.rename(_PROVIDER, "aws.credentials.provider")
+        if given.text(_PROVIDER) != _PLATFORM_PROVIDER:
+            given.rename(_PROVIDER, "aws.credentials.provider")
         for option in (*_ROLE, *_ROLE_KEYS):
             if given.is_given(option):
                 given.refuse(option, f"means nothing without {_PROVIDER}={_ROLE_PROVIDER}")

@@ -6,12 +6,41 @@ What Headrace has under the same name and with the same meaning (`topics`, `task
 
 from typing import Final
 
+from ingest.settings.merge import is_known
 from ingest.settings.vendors.translation import Translation
 from ingest.settings.vendors.vendor import Fate, VendorOption
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _PARTS: Final = ("key", "value", "header")
 _DEFAULT_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 # Of JsonConverter and AvroConverter: what decides only how they write, or how much they remember.
+_JSON_CLASS: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO_CLASS: Final = "io.confluent.connect.avro.AvroConverter"
+_BESIDE: Final = "means nothing without JsonConverter, as in Connect"
+_DEFAULT: Final = "as it is without, which is how it is read here"
+# What AvroConverter reads otherwise with another value than this one, which a sink here does not.
+_AVRO_DEFAULTS: Final = {
+    "enhanced.avro.schema.support": "false",
+    "connect.meta.data": "true",
+    "flatten.unions": "false",
+    "flatten.singleton.unions": "false",
+    "generalized.sum.type.support": "false",
+    "discard.type.doc.default": "false",
+}
+_JSON_DEFAULTS: Final = {"replace.null.with.default": "true"}
+# What decides how it writes, how it asks the registry, or into which Java classes it reads.
+_AVRO_WRITES: Final = _names(
+    """
+    scrub.invalid.names allow.optional.map.keys ignore.default.for.nullables normalize.schemas
+    id.compatibility.strict use.latest.with.metadata use.schema.id specific.avro.reader schema.reflection
+    latest.cache.size latest.cache.ttl.sec propagate.schema.tags schema.registry.request.timeout.ms
+    http.connect.timeout.ms http.read.timeout.ms max.retries retries.wait.ms retries.max.wait.ms
+    """
+)
 _NEEDLESS_SUFFIXES: Final = {
     "schemas.cache.size": "schemas are remembered anyway",
     "schemas.cache.config": "schemas are remembered anyway",
@@ -24,6 +53,30 @@ _NEEDLESS_SUFFIXES: Final = {
     "key.subject.name.strategy": "a sink reads each record by the schema that it names",
     "auto.register.schemas": "a sink registers no schema",
 }
+
+
+def needless_of_converter(converter: str, suffix: str, text: str, *, writes: bool) -> str | None:
+    """Why an option of a converter's decides nothing; None where it may.
+
+    `converter` is the class, empty where the worker's own is meant; `writes`: it is a source's.
+    """
+    value = text.strip().lower()
+    if suffix == "plugin.version":
+        return "there are no other versions of converters here"
+    if suffix == "schemas.enable" and converter != _JSON_CLASS:
+        return _BESIDE
+    if converter not in {_AVRO_CLASS, _JSON_CLASS}:
+        is_other = suffix == "encoding" and value.replace("-", "") != "utf8"
+        return None if is_other else "the converter has no other option"
+    defaults = _AVRO_DEFAULTS if converter == _AVRO_CLASS else _JSON_DEFAULTS
+    if defaults.get(suffix) == value:
+        return _DEFAULT
+    needless = dict(_NEEDLESS_SUFFIXES)
+    if writes:
+        needless = {name: why for name, why in needless.items() if "cache" in name}
+    elif converter == _AVRO_CLASS:
+        needless |= dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
+    return needless.get(suffix)
 
 
 def _converter_options() -> tuple[VendorOption, ...]:
@@ -66,6 +119,11 @@ CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
         note="calls of S3 are repeated as `aws.s3.backoff.*` says",
     ),
     VendorOption(
+        name="topic.creation.*",
+        fate=Fate.NEEDLESS,
+        note="a sink creates no topics that it reads",
+    ),
+    VendorOption(
         name="config.action.reload",
         fate=Fate.NEEDLESS,
         note="values behind references are read at each start",
@@ -83,14 +141,20 @@ def translate_connect(given: Translation) -> None:
 def _translate_converter(given: Translation, converter: str) -> None:
     if given.is_given(converter):
         given.rename(converter, converter)
-        for option in given.family(f"{converter}."):
-            if option.removeprefix(f"{converter}.") not in _NEEDLESS_SUFFIXES:
-                given.rename(option, option)
+        named = given.text(converter)
+        for option, text in given.family(f"{converter}.").items():
+            _translate_option(given, named, converter, option, text)
         return
+    for option in given.family(f"{converter}."):
+        given.note(
+            option, Fate.NEEDLESS, f"means nothing without {converter}, as in Connect: the worker's is used"
+        )
     of_worker = given.worker_family(converter)
     if converter in of_worker:
+        named = of_worker[converter].strip()
         for option, value in of_worker.items():
-            if option.removeprefix(f"{converter}.") not in _NEEDLESS_SUFFIXES:
+            suffix = option.removeprefix(f"{converter}.")
+            if option == converter or not _is_needless(named, suffix, value):
                 given.own(option, value)
     elif converter == "header.converter":
         given.own(converter, _DEFAULT_HEADER)
@@ -100,3 +164,31 @@ def _translate_converter(given: Translation, converter: str) -> None:
             "is missing; name the class that Connect's worker has as its default, such as "
             "org.apache.kafka.connect.storage.StringConverter, or give the worker's file by --worker-config",
         )
+
+
+def _translate_option(given: Translation, named: str, converter: str, option: str, text: str) -> None:
+    suffix = option.removeprefix(f"{converter}.")
+    if suffix in _NEEDLESS_SUFFIXES:
+        return
+    if is_known(option) and suffix != "schemas.enable":
+        given.rename(option, option)
+        return
+    why = needless_of_converter(named, suffix, text, writes=False)
+    if why is not None:
+        given.note(option, Fate.NEEDLESS, why)
+    elif suffix in _AVRO_DEFAULTS and named == _AVRO_CLASS:
+        given.refuse(
+            option,
+            f"reads unions, defaults or documentation in another way than {_AVRO_DEFAULTS[suffix]}, which is "
+            "not done here; remove it",
+        )
+    else:
+        given.rename(option, option)
+
+
+def _is_needless(named: str, suffix: str, text: str) -> bool:
+    """Whether an option of the worker's converter decides nothing."""
+    is_read = suffix != "schemas.enable" and is_known(f"value.converter.{suffix}")
+    return suffix in _NEEDLESS_SUFFIXES or (
+        not is_read and needless_of_converter(named, suffix, text, writes=False) is not None
+    )

@@ -21,10 +21,15 @@ _PADDING_LENGTH: Final = "connect.s3.padding.length"
 _INDEXES: Final = "connect.s3.indexes.name"
 _EXACTLY_ONCE: Final = "connect.s3.exactly.once.enable"
 _MODE: Final = "connect.s3.aws.auth.mode"
+_OLDER_MODE: Final = "aws.auth.mode"
 _KEYS: Final = {
-    "connect.s3.aws.access.key": "aws.access.key.id",
-    "connect.s3.aws.secret.key": "aws.secret.access.key",
+    "connect.s3.aws.access.key": ("aws.access.key", "aws.access.key.id"),
+    "connect.s3.aws.secret.key": ("aws.secret.key", "aws.secret.access.key"),
 }
+_CONNECTION: Final = (
+    ("aws.region", "connect.s3.aws.region", "aws.s3.region"),
+    ("aws.custom.endpoint", "connect.s3.custom.endpoint", "aws.s3.endpoint"),
+)
 _CODECS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ0", "LZ4", "BROTLI", "BZIP2", "ZSTD", "DEFLATE", "XZ")
 _NEED_LEVELS: Final = frozenset({"DEFLATE", "XZ", "ZSTD"})
 _HAVE_LEVELS: Final = frozenset({"DEFLATE", "XZ", "ZSTD", "GZIP", "BZIP2"})
@@ -33,7 +38,7 @@ _CALLS: Final = (
     ("connect.s3.http.max.retries", "aws.s3.backoff.max.retries", "5"),
     ("connect.s3.http.retry.interval", "aws.s3.backoff.delay.ms", "50"),
 )
-_PATH_STYLE: Final = ("connect.s3.path.style.access", "connect.s3.vhost.bucket")
+_PATH_STYLE: Final = ("connect.s3.path.style.access", "connect.s3.vhost.bucket", "aws.vhost.bucket")
 
 
 def translate(given: Translation) -> None:
@@ -64,22 +69,13 @@ _ALWAYS: Final = {
 
 
 def _translate_storage(given: Translation) -> None:
-    given.rename("connect.s3.aws.region", "aws.s3.region")
-    given.rename("connect.s3.custom.endpoint", "aws.s3.endpoint")
+    for older, newer, own in _CONNECTION:
+        given.rename(older, own)
+        given.rename(newer, own)
     given.rename("connect.s3.local.tmp.directory", "buffer.dir")
     for theirs, own, default in _CALLS:
         given.own(own, given.text(theirs, default), by=theirs)
-    if given.choice(_MODE, {"Default": False, "Credentials": True}, default=False):
-        for theirs, own in _KEYS.items():
-            if not given.is_given(theirs):
-                given.refuse(theirs, f"is missing; {_MODE}=Credentials needs it")
-            given.rename(theirs, own)
-    else:
-        ignored = [theirs for theirs in _KEYS if given.is_given(theirs)]
-        for theirs in ignored:
-            given.note(theirs, Fate.NEEDLESS, f"ignored without {_MODE}=Credentials, as by Lenses")
-        if ignored:
-            given.warn(f"without {_MODE}=Credentials these are ignored: {', '.join(ignored)}")
+    _translate_keys(given)
     _translate_addresses(given)
     connections = given.integer("connect.s3.pool.max.connections", -1, low=-1, high=256)
     given.own(
@@ -87,6 +83,25 @@ def _translate_storage(given: Translation) -> None:
         connections if connections > 0 else _POOL,
         by="connect.s3.pool.max.connections",
     )
+
+
+def _translate_keys(given: Translation) -> None:
+    """Write the keys, where the mode is theirs; both have names of older versions."""
+    modes = {"Default": False, "Credentials": True}
+    older = given.choice(_OLDER_MODE, modes, default=False)
+    if given.choice(_MODE, modes, default=older):
+        for theirs, (before, own) in _KEYS.items():
+            if not given.is_given(theirs) and not given.is_given(before):
+                given.refuse(theirs, f"is missing; {_MODE}=Credentials needs it")
+            given.rename(before, own)
+            given.rename(theirs, own)
+    else:
+        names = (*_KEYS, *(before for before, _ in _KEYS.values()))
+        ignored = [theirs for theirs in names if given.is_given(theirs)]
+        for theirs in ignored:
+            given.note(theirs, Fate.NEEDLESS, f"ignored without {_MODE}=Credentials, as by Lenses")
+        if ignored:
+            given.warn(f"without {_MODE}=Credentials these are ignored: {', '.join(ignored)}")
 
 
 def _translate_addresses(given: Translation) -> None:
@@ -149,6 +164,10 @@ def _translate_statements(given: Translation) -> None:
         statements = read_kcql(source)
     except KcqlError as error:
         given.refuse(_KCQL, str(error))
+        # One problem is enough: what a statement would have said is not missing besides.
+        given.own("aws.s3.bucket.name", "unread", by=_KCQL)
+        given.rename("topics", "topics")
+        given.rename("topics.regex", "topics.regex")
         return
     first = next((each for each in statements if each.topic == EVERY_TOPIC), statements[0])
     others = [each for each in statements if each is not first]

@@ -1,6 +1,6 @@
 """From a maker's options to ours: what a translation may read and write, and what comes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
+_LEFTOVER: Final = "the other sink does not know it either"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +179,16 @@ def translate(
     worker: Mapping[str, str],
     references: References,
     problems: Problems,
+    is_leftover: Callable[[str], bool] = lambda _option: False,
 ) -> Translated:
     """The configuration of a maker's sink in our own options.
 
     What the maker's table does not have is passed on as it is: options of ours, which win, and unknown ones.
+    What `is_leftover` says decides nothing is kept back.
     """
     raw, others = _divided(vendor, configuration)
+    leftovers = [name for name in others if is_leftover(name.strip())]
+    others = {name: text for name, text in others.items() if name not in leftovers}
     given = {}
     for name, text in raw.items():
         try:
@@ -197,11 +202,15 @@ def translate(
             problems.add(name, row.note)
     vendor.translate(translation)
     found = translation.result(vendor)
+    lines = (
+        *found.lines,
+        *(TranslatedLine(option=each, fate=Fate.NEEDLESS, note=_LEFTOVER) for each in leftovers),
+    )
     return Translated(
         options={_CLASS: SINK_CLASS, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
-        lines=found.lines,
-        warnings=(*found.warnings, *_overruled(found, others), *_needless(found)),
+        lines=lines,
+        warnings=(*found.warnings, *_overruled(found, others), *_needless(lines)),
     )
 
 
@@ -224,6 +233,6 @@ def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _needless(found: Translated) -> list[str]:
-    names = [line.option for line in found.lines if line.fate is Fate.NEEDLESS]
+def _needless(lines: tuple[TranslatedLine, ...]) -> list[str]:
+    names = [line.option for line in lines if line.fate is Fate.NEEDLESS]
     return [f"accepted though nothing depends on them here: {', '.join(sorted(names))}"] if names else []

@@ -302,7 +302,10 @@ def test_tags_encryption_and_retries_are_kept() -> None:
             {"aws.access.key.id": "${secrets:aws/access-key}", "aws.secret.access.key": "x"},
             "aws.access.key.id:",
         ),
-        ({"flush.sizes": "1"}, "flush.sizes: is no option of Headrace"),
+        (
+            {"flush.sizes": "1"},
+            "flush.sizes: is no option of Confluent's S3 sink, and none of Headrace; did you mean flush.size",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, dict) else str(value).partition(":")[0],
 )

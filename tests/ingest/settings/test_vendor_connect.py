@@ -88,3 +88,55 @@ def test_a_converter_that_nobody_names_is_a_problem(absent: str) -> None:
 def test_the_first_row_that_matches_is_an_options(option: str, fate: Fate) -> None:
     """Rows of single options stand before those of families."""
     assert next(row.fate for row in CONNECT_OPTIONS if row.matches(option)) is fate
+
+
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+
+
+@pytest.mark.parametrize(
+    ("converter", "suffix", "text"),
+    [
+        (_STRING, "schemas.enable", "false"),
+        (_STRING, "enhanced.avro.schema.support", "true"),
+        (_STRING, "encoding", "UTF-8"),
+        (_JSON, "replace.null.with.default", "true"),
+        (_JSON, "decimal.format", "NUMERIC"),
+        (_AVRO, "schemas.enable", "true"),
+        (_AVRO, "enhanced.avro.schema.support", "false"),
+        (_AVRO, "connect.meta.data", "true"),
+        (_AVRO, "scrub.invalid.names", "true"),
+        (_AVRO, "specific.avro.reader", "true"),
+        (_AVRO, "latest.cache.ttl.sec", "60"),
+        (_AVRO, "auto.register.schemas", "false"),
+        (_AVRO, "value.subject.name.strategy", "org.example.Strategy"),
+    ],
+)
+def test_a_converters_option_that_decides_nothing_is_left_out(converter: str, suffix: str, text: str) -> None:
+    """It is accepted, whatever its value, where nothing of what is read depends on it."""
+    given = {**_BOTH, "value.converter": converter, f"value.converter.{suffix}": text}
+
+    options, problems = _translated(given)
+    assert problems == []
+    assert f"value.converter.{suffix}" not in options
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [("enhanced.avro.schema.support", "true"), ("flatten.unions", "true"), ("connect.meta.data", "false")],
+)
+def test_what_would_change_what_is_read_is_refused(suffix: str, text: str) -> None:
+    """Not passed over."""
+    given = {**_BOTH, "value.converter": _AVRO, f"value.converter.{suffix}": text}
+
+    (problem,) = _translated(given)[1]
+    assert problem.startswith(f"value.converter.{suffix} = {text!r}: reads unions, defaults or documentation")
+
+
+def test_options_of_the_workers_converter_are_the_workers() -> None:
+    """As in Connect, which does not ask the connector about a converter that it does not name."""
+    given = {"key.converter": _STRING, "value.converter.schemas.enable": "true"}
+    worker = {"value.converter": _JSON, "value.converter.schemas.enable": "false"}
+
+    options, problems = _translated(given, worker)
+    assert problems == []
+    assert options["value.converter.schemas.enable"] == "false"

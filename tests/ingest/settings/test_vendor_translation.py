@@ -80,7 +80,10 @@ def test_each_option_has_a_line() -> None:
         ({"example.bucket": "s3://no"}, "example.bucket = 's3://no': expected the bare name of a bucket"),
         ({"example.key": None}, "aws.access.key.id: is missing beside aws.secret.access.key"),
         ({"example.secret": "${env:NONE}"}, "example.secret: the environment variable NONE is not set"),
-        ({"unheard.of": "1"}, "unheard.of: is no option of Headrace"),
+        (
+            {"example.buckets": "1"},
+            "example.buckets: is no option of the example's sink, and none of Headrace",
+        ),
     ],
 )
 def test_problems_name_the_makers_option(changes: Mapping[str, str | None], problem: str) -> None:
