@@ -160,8 +160,8 @@ class PartitionReader:
             elif now - since >= self._held_seconds:
                 found[str(partition)] = (
                     f"{partition} is read up to offset {position} of {end}: an open transaction there holds "
-                    f"back what comes after it, for {now - since:.0f} s by now. End its producer, or abort it "
-                    "(kafka-transactions.sh find-hanging shows it)."
+                    f"back what comes after it, for {now - since:.0f} s by now. End its producer, or abort "
+                    "it (kafka-transactions.sh find-hanging shows it)."
                 )
         return found
 
