@@ -22,6 +22,8 @@ Mask = npt.NDArray[np.bool_]
 MAX_ENTRIES: Final = 10_000
 """Above so many entries over its offset a partition closes the open object that holds the offset back."""
 _LETTERS_A_GROUP: Final = 3
+# A checkpoint has room for those of one more fetch.
+_MOST_ENTRIES: Final = MAX_ENTRIES * 5 // 4
 
 
 @dataclass(slots=True)
@@ -159,6 +161,11 @@ class PartitionOffsets:
         # Those that the offset has passed are removed with each commit.
         letters = len(self._dead_letters) + len(self._new_dead_letters)
         return sum(map(len, self._done.values())) + letters // _LETTERS_A_GROUP
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether no more may be read: what holds the offset back is closed, and S3 has not taken it yet."""
+        return self.entries > _MOST_ENTRIES
 
     # -- committing ------------------------------------------------------------------------------------------
 

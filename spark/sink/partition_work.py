@@ -85,6 +85,11 @@ class PartitionWork:
         """True once everything before the record at which it stops is read."""
         return self.stop is not None and self._offsets.position >= self.stop.offset
 
+    @property
+    def is_crowded(self) -> bool:
+        """See `PartitionOffsets.is_crowded`."""
+        return self._offsets.is_crowded
+
     def failure(self) -> str | None:
         """Why the partition has to be read again from its checkpoint; None where it has not."""
         if self._has_written_beyond_stop:

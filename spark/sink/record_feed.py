@@ -1,7 +1,7 @@
 """Gives fetched records to their partitions; what cannot be understood at the moment waits.
 
 A schema registry that is away holds back the records that need it, not what is open already, and not the
-partitions that can go on.
+partitions that can go on. A partition whose checkpoint has no room for more bad records waits as well.
 """
 
 import time
@@ -24,6 +24,9 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
 _CONVERTER: Final = "converter"
+_CROWDED: Final = "checkpoint"
+# A partition that is crowded is so for as long as S3 takes to have one object.
+_LONG_SECONDS: Final = 60.0
 
 # What is no record's fault, and ends the slot: its own errors, memory and disk.
 _NOT_OF_RECORDS: Final = (HeadraceError, SlotRevoked, MemoryError, OSError)
@@ -54,6 +57,7 @@ class RecordFeed:
         self._now = now
         self._waiting: dict[TopicPartition, deque[KafkaRecords]] = {}
         self._why: dict[TopicPartition, str] = {}
+        self._crowded: dict[TopicPartition, float] = {}
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
 
@@ -83,42 +87,61 @@ class RecordFeed:
         """What waits is fetched again."""
         self._waiting.clear()
         self._why.clear()
+        self._crowded.clear()
 
     def problems(self) -> dict[str, str]:
         """Why records wait."""
-        if not self._why:
-            return {}
-        held = ", ".join(sorted(map(str, self._waiting)))
-        return {
-            _CONVERTER: f"{next(iter(self._why.values()))} Until then nothing more of {held} is archived."
-        }
+        found = {}
+        if self._why:
+            held = ", ".join(sorted(map(str, self._why)))
+            why = next(iter(self._why.values()))
+            found[_CONVERTER] = f"{why} Until then nothing more of {held} is archived."
+        now = self._now()
+        long = sorted(str(one) for one, since in self._crowded.items() if now - since > _LONG_SECONDS)
+        if long:
+            found[_CROWDED] = (
+                f"{', '.join(long)} has as many bad records above an object that S3 does not have yet as its "
+                "checkpoint can list, and waits for it: see what the log and `problems` say of S3."
+            )
+        return found
 
     def _give(self, partition: TopicPartition, waiting: deque[KafkaRecords], now_ms: int) -> bool:
         """Write what can be; False when the rest has to wait."""
         work = self._works.get(partition)
         while waiting and work is not None:
+            if work.is_crowded:
+                # It says nothing of the others that wait.
+                self._wait(partition, waiting)
+                self._crowded.setdefault(partition, self._now())
+                return True
+            self._crowded.pop(partition, None)
             try:
                 add_records(work, waiting[0], now_ms)
             except (SourceUnavailable, AccessDenied) as error:
                 self._hold(partition, waiting, str(error))
                 return False
             waiting.popleft()
+        self._crowded.pop(partition, None)
         if self._waiting.pop(partition, None) is not None:
-            self._why.pop(partition)
+            self._why.pop(partition, None)
             self._pause = _FIRST_PAUSE
             if work is not None and not work.is_at_stop:
                 self._reader.resume([partition])
         return True
 
     def _hold(self, partition: TopicPartition, waiting: deque[KafkaRecords], why: str) -> None:
-        if partition not in self._waiting:
-            self._waiting[partition] = waiting
-            self._reader.pause([partition])
+        if partition not in self._why:
+            self._wait(partition, waiting)
             _log.warning("records_held_back", partition=str(partition), error=why, detail="it is tried again")
         else:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         self._why[partition] = why
         self._retry_at = self._now() + self._pause
+
+    def _wait(self, partition: TopicPartition, waiting: deque[KafkaRecords]) -> None:
+        if partition not in self._waiting:
+            self._waiting[partition] = waiting
+            self._reader.pause([partition])
 
 
 def add_records(work: PartitionWork, records: KafkaRecords, now_ms: int) -> None:

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -41,6 +43,8 @@ class MemoryS3:
         self.objects: dict[str, StoredObject] = {}
         self._uploads: dict[str, _Upload] = {}
         self._lock = threading.Lock()
+        self._takes_parts = threading.Event()
+        self._takes_parts.set()
         self.puts = 0
         """Requests that put a whole object."""
 
@@ -48,6 +52,15 @@ class MemoryS3:
     def open_uploads(self) -> list[str]:
         """The keys of uploads that are neither completed nor aborted."""
         return [upload.key for upload in self._uploads.values()]
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Parts are not answered meanwhile."""
+        self._takes_parts.clear()
+        try:
+            yield
+        finally:
+            self._takes_parts.set()
 
     def create_multipart_upload(self, **given: Any) -> dict[str, Any]:
         """A new upload."""
@@ -58,6 +71,7 @@ class MemoryS3:
 
     def upload_part(self, **given: Any) -> dict[str, Any]:
         """One part."""
+        self._takes_parts.wait()
         body = given["Body"] if isinstance(given["Body"], bytes) else given["Body"].read()
         with self._lock:
             self._upload(given["UploadId"], "UploadPart").parts[given["PartNumber"]] = body

@@ -286,3 +286,40 @@ def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Ca
     assert largest < 300 * 1024
     assert largest > 100 * 1024
     assert one.close() == [0]
+
+
+def test_a_flood_of_bad_records_waits_while_s3_has_not_what_holds_them_back(
+    slot: Callable[..., _Slot],
+) -> None:
+    """Else the checkpoint outgrew the ledger's records, which counted as a dead letter that is refused."""
+    one = slot(
+        lambda _offsets: None,
+        **{
+            "errors.tolerance": "all",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "rotate.age.ms": "0",
+        },
+    )
+    work = one.works[P0]
+    with one.s3.silent():
+        one.read(_records(0, 1))
+        for begin in range(1, 100_001, 10_000):
+            bad = _records(begin, begin + 10_000)
+            if P0 not in one.reader.paused:
+                one.read(replace(bad, values=column_of([b"{"] * len(bad))))
+            one.feed.retry(NOON_MS)
+            work.objects.close_due(NOON_MS)
+            commit = work.transaction(NOON_MS)
+            if commit is not None:
+                work.committed(commit)
+        assert P0 in one.reader.paused
+        assert len(encode_sink_entry(work._offsets.commit().checkpoint)) < 500_000
+        assert one.feed.problems() == {}
+        one.now += 61
+        assert "t-0 has as many bad records" in one.feed.problems()["checkpoint"]
+    until_sync(one._commit, what="the object that holds them back is committed")
+    one.feed.retry(NOON_MS)
+    assert P0 not in one.reader.paused
+    assert one.feed.problems() == {}
+    assert one.close() == [0]
