@@ -1,8 +1,10 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import control_records
@@ -16,6 +18,9 @@ from ingest.settings import Settings
 from ingest.template import KeyTemplate
 from ingest.text_formatting import counted
 from layouts.key_names import ArchiveNames
+
+# Of more changes of the prefix than anybody makes the oldest are forgotten: the record has to stay small.
+_MAX_EARLIER: Final = 100
 
 ReadRoute = Callable[[str], Route | None]
 IsInternal = Callable[[str], bool]
@@ -78,9 +83,20 @@ def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> B
     """What the first start left to the past; where there was none yet, what it would leave if it were now."""
     discovery = settings.discovery
     found = None if cache is None else first_start_of(cache, settings.s3.bucket)
-    if found is None:
-        found = control_records.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
+    if found is None or not found.covers(settings.s3.prefix):
+        now = control_records.FirstStart(at_ms=now_ms, start_key=discovery.native_start_key)
+        found = begun_again(now, found, settings.s3.prefix)
     return baseline_from(settings, found)
+
+
+def begun_again(
+    now: control_records.FirstStart, before: control_records.FirstStart | None, prefix: str
+) -> control_records.FirstStart:
+    """This first start of a prefix: keys that an earlier one could see keep theirs."""
+    if before is None:
+        return replace(now, prefix=prefix)
+    earlier = [replace(one, earlier=msgspec.UNSET, moved_to=()) for one in before.all[:_MAX_EARLIER]]
+    return replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
 
 
 def first_start_of(cache: LedgerCache, bucket: str) -> control_records.FirstStart | None:
@@ -112,12 +128,14 @@ def _knows_others_only(cache: LedgerCache, bucket: str) -> bool:
 
 
 def baseline_from(settings: Settings, first: control_records.FirstStart) -> Baseline:
-    """What this first start left to the past."""
+    """What this first start, and those before it, left to the past."""
     return Baseline(
         existing_before_ms=None if settings.discovery.include_existing else first.at_ms,
         start_key=first.start_key,
         uploads={} if first.uploads is msgspec.UNSET else first.uploads,
         moved_to=tuple(each for each in first.moved_to if not settings.s3.prefix.startswith(each)),
+        prefix=first.below,
+        earlier=tuple(baseline_from(settings, each) for each in first.all[1:]),
     )
 
 

@@ -34,13 +34,37 @@ class Baseline:
     `native.start.key`, itself left out. `uploads` are the multipart uploads that were under way at the first
     start, by key, with the ms they began at: completed later they are new, though S3 dates them back to then.
     `moved_to` are prefixes that `post.action` has moved objects to, now or under an earlier configuration:
-    what lies there was read before, whatever announces it.
+    what lies there was read before, whatever announces it. All but this is of keys below `prefix`; `earlier`
+    are those of prefixes that had their first start before, the last of these first.
     """
 
     existing_before_ms: int | None = None
     start_key: str | None = None
     uploads: Mapping[str, int] = field(default_factory=dict)
     moved_to: tuple[str, ...] = ()
+    prefix: str = ""
+    earlier: tuple["Baseline", ...] = ()
+
+    def of_key(self, key: str) -> "Baseline | None":
+        """The one that counts for a key: that of the first start which could see it."""
+        return next((one for one in (*reversed(self.earlier), self) if key.startswith(one.prefix)), None)
+
+    def leaves_out(self, listed: S3Object) -> ExclusionReason | None:
+        """Why an object that only a listing knows is left to the past, None where it is not."""
+        past = self if not self.earlier else self.of_key(listed.id.key)
+        if past is None:
+            return None
+        if past.start_key is not None and listed.id.key <= past.start_key:
+            return ExclusionReason.START_KEY
+        return ExclusionReason.EXISTING if past.is_existing(listed) else None
+
+    def is_existing(self, listed: S3Object) -> bool:
+        """True for what was there at the first start, and is to be left out for that."""
+        if self.existing_before_ms is None or listed.last_modified_ms >= self.existing_before_ms:
+            return False
+        begun_ms = self.uploads.get(listed.id.key)
+        # Listings know whole seconds. What was under the key before is older than the upload.
+        return begun_ms is None or listed.last_modified_ms < begun_ms // 1000 * 1000
 
 
 class ObjectFilter:
@@ -68,9 +92,7 @@ class ObjectFilter:
         self._is_internal = is_internal
         self._include = _any_of(include)
         self._exclude = _any_of(exclude)
-        self._existing_before_ms = baseline.existing_before_ms
-        self._start_key = baseline.start_key
-        self._uploads = baseline.uploads
+        self._baseline = baseline
 
     def route_or_reason(self, key: str) -> Route | ExclusionReason:
         """The route of an announced key, or why it is left out."""
@@ -89,19 +111,7 @@ class ObjectFilter:
 
     def listed_route_or_reason(self, listed: S3Object) -> Route | ExclusionReason:
         """The same for an object that only a listing knows: the baseline counts too."""
-        if self._start_key is not None and listed.id.key <= self._start_key:
-            return ExclusionReason.START_KEY
-        if self._is_existing(listed):
-            return ExclusionReason.EXISTING
-        return self.route_or_reason(listed.id.key)
-
-    def _is_existing(self, listed: S3Object) -> bool:
-        """True for what was there at the first start, and is to be left out for that."""
-        if self._existing_before_ms is None or listed.last_modified_ms >= self._existing_before_ms:
-            return False
-        begun_ms = self._uploads.get(listed.id.key)
-        # Listings know whole seconds. What was under the key before is older than the upload.
-        return begun_ms is None or listed.last_modified_ms < begun_ms // 1000 * 1000
+        return self._baseline.leaves_out(listed) or self.route_or_reason(listed.id.key)
 
 
 def _any_of(globs: Sequence[str]) -> Callable[[str], object] | None:

@@ -38,7 +38,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
 
     `uploads` are the multipart uploads that were under way then, with the times they began at: S3 gives these
     to the completed objects as LastModified. `moved_to` are the prefixes of this bucket that `post.action`
-    has moved objects to since: what lies there was read before.
+    has moved objects to since: what lies there was read before. It is of keys below `prefix`; those below the
+    prefixes of `earlier` starts, the last of these first, had theirs.
     """
 
     v: int = VERSION
@@ -46,6 +47,22 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     start_key: str | None = None
     uploads: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     moved_to: tuple[str, ...] = ()
+    prefix: str | msgspec.UnsetType = msgspec.UNSET
+    earlier: tuple["FirstStart", ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def below(self) -> str:
+        """The beginning of the keys that it is of; an older version wrote none."""
+        return "" if self.prefix is msgspec.UNSET else self.prefix
+
+    @property
+    def all(self) -> tuple["FirstStart", ...]:
+        """This one and those before it."""
+        return (self, *(() if self.earlier is msgspec.UNSET else self.earlier))
+
+    def covers(self, prefix: str) -> bool:
+        """Whether all keys below a prefix were below one that has had its first start."""
+        return any(prefix.startswith(one.below) for one in self.all)
 
 
 class TargetState(StrEnum):

@@ -25,6 +25,7 @@ from ingest.model.objects import ObjectId, Route
 from ingest.model.post_action import OwedAction
 from ingest.object_selection import (
     baseline_from,
+    begun_again,
     first_start_of,
     moved_to,
     other_buckets,
@@ -109,9 +110,9 @@ class SourceLeader:
         settings = self._settings
         bucket = settings.s3.bucket
         found = first_start_of(ledger.cache, bucket)
-        if found is None:
+        if found is None or not found.covers(settings.s3.prefix):
             others = other_buckets(ledger.cache, bucket)
-            if others:
+            if found is None and others:
                 _log.warning(
                     "bucket_changed",
                     bucket=bucket,
@@ -119,11 +120,28 @@ class SourceLeader:
                     detail="this is the first start with this bucket: include.existing and native.start.key "
                     "count from now on",
                 )
+            elif found is not None:
+                _log.warning(
+                    "prefix_changed",
+                    prefix=settings.s3.prefix,
+                    earlier=found.below,
+                    detail="this is the first start with this prefix: include.existing and native.start.key "
+                    "count from now on for keys that were outside the earlier one",
+                )
             known = self._process.found
-            found = control_records.FirstStart(
+            now = control_records.FirstStart(
                 at_ms=known.now_by_s3_ms,
                 start_key=settings.discovery.native_start_key,
                 uploads=msgspec.UNSET if known.uploads is None else known.uploads,
+            )
+            found = begun_again(now, found, settings.s3.prefix)
+        elif settings.discovery.native_start_key not in {None, *(one.start_key for one in found.all)}:
+            _log.warning(
+                "start_key_not_taken",
+                native_start_key=settings.discovery.native_start_key,
+                earlier=found.start_key,
+                detail="native.start.key counts at the first start with a bucket and a prefix, which was "
+                "before; use object.include or object.exclude, or another name",
             )
         target = moved_to(settings)
         if target is not None and target not in found.moved_to:
@@ -211,7 +229,8 @@ class SourceLeader:
             writes=writes,
             watch=LedgerMonitor(ledger, self._inbox.put),
             listeners=listeners,
-            skip_through=baseline.start_key,
+            # With several only the filter knows which key is of which.
+            skip_through=None if baseline.earlier else baseline.start_key,
         )
 
     def _listing_deadline(self) -> float:

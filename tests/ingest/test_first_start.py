@@ -6,7 +6,13 @@ import pytest
 
 from ingest.catalogue import ExclusionReason
 from ingest.kafka.cache_directory import CacheDirectory
-from ingest.kafka.control_records import FIRST_START, FirstStart, encode_control, first_start_key
+from ingest.kafka.control_records import (
+    FIRST_START,
+    FirstStart,
+    decode_control,
+    encode_control,
+    first_start_key,
+)
 from ingest.kafka.ledger_cache import LedgerCache
 from ingest.kafka.ledger_rows import LedgerRows, collect_rows
 from ingest.kafka.ledger_topic import LedgerIdentity
@@ -15,10 +21,12 @@ from ingest.model.objects import ObjectId
 from ingest.object_selection import (
     baseline_from,
     baseline_of,
+    begun_again,
     first_start_of,
     object_filter_of,
     other_buckets,
 )
+from tests.ingest.catalogue.desk import listed
 from tests.ingest.settings.loading import load_with
 
 _FIRST = FirstStart(at_ms=5, start_key="c")
@@ -84,3 +92,42 @@ def test_a_prefix_that_lies_where_objects_were_moved_is_read() -> None:
     found = object_filter_of(settings, baseline_from(settings, FirstStart(at_ms=5, moved_to=("in/done/",))))
 
     assert found.route_or_reason("in/done/a") is not ExclusionReason.MOVED
+
+
+def test_another_prefix_is_another_first_start_of_the_keys_outside_the_first_one() -> None:
+    """The start key of the first prefix left out all keys of one that comes before it in the alphabet."""
+    first = begun_again(FirstStart(at_ms=5_000, start_key="z/5"), None, "z/")
+    assert first.covers("z/")
+    assert first.covers("z/y/")
+    assert not first.covers("a/")
+    then = begun_again(FirstStart(at_ms=90_000), first, "")
+    assert then.covers("")
+    assert decode_control(first_start_key("one"), encode_control(then)) == then
+
+    settings = load_with({"include.existing": "false"})
+    found = object_filter_of(settings, baseline_from(settings, then))
+
+    def reason(key: str, at_ms: int) -> object:
+        return found.listed_route_or_reason(listed(key, last_modified_ms=at_ms))
+
+    assert reason("z/4", 99_000) is ExclusionReason.START_KEY
+    assert reason("z/6", 4_000) is ExclusionReason.EXISTING
+    assert not isinstance(reason("z/6", 6_000), ExclusionReason), "uploaded while the change was made"
+    assert reason("a/1", 6_000) is ExclusionReason.EXISTING
+    assert not isinstance(reason("a/1", 99_000), ExclusionReason)
+
+
+def test_back_at_a_prefix_its_own_first_start_counts() -> None:
+    """And what was moved away stays moved, whatever the prefix is."""
+    first = begun_again(FirstStart(at_ms=5, start_key="a/5", moved_to=("done/",)), None, "a/")
+    then = begun_again(FirstStart(at_ms=9, start_key="b/5"), first, "b/")
+
+    assert then.covers("a/x/")
+    assert then.moved_to == ("done/",)
+    assert [one.below for one in then.all] == ["b/", "a/"]
+    settings = load_with({})
+    found = object_filter_of(settings, baseline_from(settings, then))
+    for key in ("a/4", "b/4"):
+        assert found.listed_route_or_reason(listed(key)) is ExclusionReason.START_KEY
+    for key in ("a/6", "b/6", "c/1"):
+        assert not isinstance(found.listed_route_or_reason(listed(key)), ExclusionReason)

@@ -132,3 +132,19 @@ def test_another_bucket_is_another_first_start(tmp_path: Path) -> None:
 def _tags(route: Route, key: str) -> dict[str, str]:
     answer = aws.s3().get_object_tagging(Bucket=route.bucket, Key=key)
     return {each["Key"]: each["Value"] for each in answer["TagSet"]}
+
+
+def test_another_prefix_is_another_first_start(tmp_path: Path) -> None:
+    """The start key of the first one leaves nothing of the second one out; listings began there."""
+    route = new_route(tmp_path)
+    route.upload("z/5.jsonl", rows("left", 3), counts=False)
+    route.upload("z/6.jsonl", rows("z", 3))
+    route.upload("a/1.jsonl", rows("a", 3))
+    first = {"native__start__key": "z/5.jsonl", "aws__s3__prefix": "z/", "sqs__queue__url": None}
+    assert _run_until_idle(route, **first)[0] == 0
+
+    code, log = _run_until_idle(route, aws__s3__prefix="a/", sqs__queue__url=None)
+
+    assert code == 0, log[-2000:]
+    assert route.account() == (0, 0)
+    assert "prefix_changed" in log

@@ -288,7 +288,7 @@ NATIVE_START_KEY = optional(
     "native.start.key",
     KEY,
     Group.DISCOVERY,
-    "The first start ignores in listings keys up to and including this one.",
+    "The first start with a bucket and a prefix ignores in listings keys up to and including this one.",
 )
 OBJECT_INCLUDE = option(
     "object.include",
