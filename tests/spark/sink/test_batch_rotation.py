@@ -220,7 +220,7 @@ def test_what_lies_below_a_refused_record_is_written_in_all_groups(together: str
         b'{"g":"a","x":1}',
         b'{"g":"b","x":1}',
         b'{"g":"b","x":2}',
-        b'{"g":"a","x":{"y":1}}',
+        b'{"g":"a","x":[1,"y"]}',
         b'{"g":"b","x":1}',
     ]
     records = [Record("t", 0, offset, 0, None, value, ()) for offset, value in enumerate(values)]
