@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["FileSink", "JSONFormat", "ParquetFormat", "S3Destination"]
 
 FormatName = Literal["json", "parquet"]
-ParquetCompression = Literal["none", "snappy", "gzip", "lz4", "zstd"]
+ParquetCompression = Literal["none", "snappy", "gzip", "lz4", "zstd", "brotli"]
 
 _NAME: Final = "{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}"
-_COMPRESSIONS: Final = ("none", "snappy", "gzip", "lz4", "zstd")
+_COMPRESSIONS: Final = ("none", "snappy", "gzip", "lz4", "zstd", "brotli")
 _NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 # What boto3's client takes, and the option that it is here.
 _CLIENT: Final = {

@@ -39,6 +39,7 @@ def shown_values(
     }
     found[connection_options.OFFSETS_TOPIC.name] = f"{values[connection_options.NAME]}-offsets"
     found[connection_options.STATE_DIR.name] = str(state_dir(None, environment))
+    found[reading_options.REGION.name] = values[reading_options.REGION]
     queue_url = values[reading_options.QUEUE]
     if queue_url is not None:
         found[reading_options.SQS_REGION.name] = queue_region(queue_url) or values[reading_options.REGION]

@@ -27,6 +27,7 @@ _OF_SINKS: Final = tuple(
 _REMOVE: Final = "has no meaning for a sink; remove it"
 _TOPICS: Final = "is a source's; use topics or topics.regex for the topics that a sink archives"
 _VALUES: Final = "is a source's; use value.converter, output.format and output.fields"
+_SCHEMAS: Final = "is a source's; a sink reads each record by the schema that it names, and registers none"
 _ENDLESS: Final = (
     "is a source's; a sink repeats calls as aws.s3.backoff.* says, and goes on trying while S3 is away"
 )
@@ -61,6 +62,13 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     connection_options.TOPIC_PARTITIONS: "is a source's; a sink creates no topics that it reads",
     connection_options.TOPIC_REPLICATION: "is a source's; a sink creates no topics that it reads",
     record_options.BOUNDARY_RECORDS: "is a source's; rotate.records closes objects",
+    record_options.BOUNDARY_INTERVAL: "is a source's; rotate.age.ms closes objects",
+    record_options.RECORD_MAX_BYTES: (
+        "is a source's; a sink reads records as large as the brokers have them, and "
+        "producer.override.message.max.bytes bounds its dead letters"
+    ),
+    record_options.REGISTRY_AUTO_REGISTER: _SCHEMAS,
+    record_options.REGISTRY_SUBJECT: _SCHEMAS,
     record_options.MAX_ATTEMPTS: _ENDLESS,
     record_options.RETRY_DELAY: _ENDLESS,
     record_options.RETRY_DELAY_MAX: _ENDLESS,

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from ingest.settings.aws_region import machine_region
 from ingest.settings.build import build
 from ingest.settings.checks import check, warnings
 from ingest.settings.client_layers import client_properties, layered
@@ -15,6 +16,7 @@ from ingest.settings.direction_forms import AIVEN_SOURCES, Direction
 from ingest.settings.directions import direction, options_without_meaning
 from ingest.settings.document_text import FileKind, read_text
 from ingest.settings.merge import Foreign, Gathered, gather
+from ingest.settings.options import reading_options
 from ingest.settings.options.foreign_options import IN_A_SINK
 from ingest.settings.problems import Problems
 from ingest.settings.references import References
@@ -33,6 +35,7 @@ from ingest.settings.vendors.leftovers import (
     is_leftover_of_a_source,
     names_of,
 )
+from ingest.settings.vendors.quix import is_quix, with_our_names
 from ingest.settings.worker_file import connector_defaults
 
 _TOPICS: Final = (
@@ -57,9 +60,9 @@ def load(
 
     `overrides` (`--set`) win over the text, the text over `worker_config`, the text of a Connect worker's
     file. `read_file` and `read_bytes` are asked for the files that `${file:..}` and a PKCS12 trust store
-    name, and may raise OSError; nothing else is read. A configuration of another maker's sink (`vendors`) is
-    translated first. Raises SettingsError with all problems, and nothing
-    else.
+    name, and may raise OSError; where no region is given, for those of AWS's profiles; nothing else is read.
+    A configuration of another maker's sink (`vendors`) is translated first. Raises SettingsError with all
+    problems, and nothing else.
     """
     problems = Problems()
     references = References(environment=environment, read_file=read_file)
@@ -77,13 +80,18 @@ def load(
             is_leftover=partial(is_leftover, own=vendor, vendors=vendors),
         )
         file, overrides = dict(translated.options), _NONE
+    elif is_quix({**file, **overrides}):
+        file = with_our_names(file, references, problems)
+        overrides = with_our_names(overrides, references, problems)
     foreign = _foreign(vendor, {**file, **overrides}, vendors)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
     if translated is not None:
         _spell(gathered, translated)
-    values = Values(gathered.entries, problems, frozenset(gathered.broken))
+    values = Values(
+        gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
+    )
     is_sink = direction(values) is Direction.SINK
     clients = client_properties(gathered, values, is_sink=is_sink, read_bytes=read_bytes, problems=problems)
     given = layered("consumer", gathered) if is_sink else {}
@@ -120,6 +128,15 @@ def load(
         reading=reading,
         translated=translated,
     )
+
+
+def _machines(
+    gathered: Gathered, environment: Mapping[str, str], read_file: Callable[[str], str]
+) -> dict[str, str]:
+    """Return the defaults that are this machine's."""
+    name = reading_options.REGION.name
+    region = None if name in gathered.entries else machine_region(environment, read_file)
+    return {} if region is None else {name: region}
 
 
 def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:

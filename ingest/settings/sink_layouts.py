@@ -91,6 +91,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
                 Compression.GZIP,
                 Compression.LZ4,
                 Compression.ZSTD,
+                Compression.BROTLI,
             ),
         },
         fields=_QUIX_FIELDS,

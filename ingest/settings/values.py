@@ -1,7 +1,8 @@
 """The options of a configuration, parsed one by one; what one means beside another is for `checks`."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
 
 from ingest.settings.given import Entry, canonical
 from ingest.settings.options import OPTIONS
@@ -10,17 +11,28 @@ from ingest.settings.problems import Problems
 from ingest.settings.value_types import FormError
 
 T = TypeVar("T")
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Values:
     """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
 
-    __slots__ = ("_bad", "_given", "_lost", "_parsed", "problems")
+    __slots__ = ("_bad", "_defaults", "_given", "_lost", "_parsed", "problems")
 
-    def __init__(self, given: Mapping[str, Entry], problems: Problems, broken: frozenset[str]) -> None:
-        """Parse all options; `broken` names those that have a problem before parsing."""
+    def __init__(
+        self,
+        given: Mapping[str, Entry],
+        problems: Problems,
+        broken: frozenset[str],
+        defaults: Mapping[str, str] = _NONE,
+    ) -> None:
+        """Parse all options; `broken` names those that have a problem before parsing.
+
+        `defaults` are those that this machine has, in the place of the options' own.
+        """
         self.problems = problems
         self._given = given
+        self._defaults = defaults
         self._lost = broken
         self._bad = set(broken)
         self._parsed: dict[str, object] = {}
@@ -71,8 +83,17 @@ class Values:
         if option.required:
             self._bad.add(option.name)
             self.problems.add(option.name, f"is missing; expected {option.form.expected}")
+        elif option.name in self._defaults:
+            self._parse_machines(option, self._defaults[option.name])
         else:
             self._parsed[option.name] = None if option.default is None else option.form.parse(option.default)
+
+    def _parse_machines(self, option: Option[Any], text: str) -> None:
+        try:
+            self._parsed[option.name] = option.form.parse(text)
+        except FormError:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is {text!r} on this machine; set it to {option.form.expected}")
 
     def _refuse_entry(self, entry: Entry, message: str) -> None:
         self._bad.add(entry.option)

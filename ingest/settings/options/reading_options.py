@@ -44,7 +44,8 @@ REGION = option(
     _REGION,
     "us-east-1",
     Group.S3,
-    "The bucket's region.",
+    "The bucket's region. Where it is not given: AWS_REGION, AWS_DEFAULT_REGION, or that of the profile in "
+    "AWS's files, before this default.",
     importance="HIGH",
     aliases=("aws_s3_region",),
 )

@@ -20,6 +20,21 @@ _DEFAULT_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter
 # Of JsonConverter and AvroConverter: what decides only how they write, or how much they remember.
 _JSON_CLASS: Final = "org.apache.kafka.connect.json.JsonConverter"
 _AVRO_CLASS: Final = "io.confluent.connect.avro.AvroConverter"
+# Converters that have no options but `encoding`.
+_PLAIN: Final = tuple(
+    f".{kind}Converter"
+    for kind in (
+        "String",
+        "ByteArray",
+        "SimpleHeader",
+        "Short",
+        "Integer",
+        "Long",
+        "Float",
+        "Double",
+        "Boolean",
+    )
+)
 _BESIDE: Final = "means nothing without JsonConverter, as in Connect"
 _DEFAULT: Final = "as it is without, which is how it is read here"
 # What AvroConverter reads otherwise with another value than this one, which a sink here does not.
@@ -65,16 +80,16 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
         return "there are no other versions of converters here"
     if suffix == "schemas.enable" and converter != _JSON_CLASS:
         return _BESIDE
-    if converter not in {_AVRO_CLASS, _JSON_CLASS}:
+    if converter.endswith(_PLAIN):
         is_other = suffix == "encoding" and value.replace("-", "") != "utf8"
         return None if is_other else "the converter has no other option"
-    defaults = _AVRO_DEFAULTS if converter == _AVRO_CLASS else _JSON_DEFAULTS
+    defaults = {_AVRO_CLASS: _AVRO_DEFAULTS, _JSON_CLASS: _JSON_DEFAULTS}.get(converter, {})
     if defaults.get(suffix) == value:
         return _DEFAULT
     needless = dict(_NEEDLESS_SUFFIXES)
     if writes:
         needless = {name: why for name, why in needless.items() if "cache" in name}
-    elif converter == _AVRO_CLASS:
+    elif converter != _JSON_CLASS:
         needless |= dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
     return needless.get(suffix)
 
@@ -123,6 +138,7 @@ CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
         fate=Fate.NEEDLESS,
         note="a sink creates no topics that it reads",
     ),
+    VendorOption(name="transaction.boundary*", fate=Fate.NEEDLESS, note="is of Connect's sources"),
     VendorOption(
         name="config.action.reload",
         fate=Fate.NEEDLESS,

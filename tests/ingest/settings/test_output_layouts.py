@@ -147,16 +147,35 @@ def test_quix_closes_objects_by_commits() -> None:
     assert sink_with({"output.layout": "quix", "rotate.age.ms": "7"}).rotation.age_ms == 7
 
 
+def test_quixs_own_names_say_what_ours_do() -> None:
+    """`commit.interval` is in seconds, as there."""
+    named = {"directory": "/data/raw/", "commit.interval": "2.5", "commit.every": "7"}
+    text = json.dumps({**_COMPLETE, "output.layout": "quix", "output.format": "json", **named})
+    settings = load(text, kind="json", environment={"HOME": "/home/me"}, read_file=no_file)
+
+    assert settings.sink is not None
+    rotation = settings.sink.rotation
+    assert (settings.s3.prefix, rotation.age_ms, rotation.records) == ("data/raw/", 2500, 7)
+
+
 @pytest.mark.parametrize(
-    ("theirs", "own"),
+    ("changes", "problem"),
     [
-        ("directory", "aws.s3.prefix"),
-        ("commit.interval", "rotate.age.ms"),
-        ("commit.every", "rotate.records"),
+        ({"commit.interval": "soon"}, "commit.interval = 'soon': expected a number of seconds"),
+        ({"commit.interval": "0"}, "commit.interval = '0': expected a number of seconds above 0"),
+        ({"commit.interval": "nan"}, "commit.interval = 'nan': expected a number of seconds"),
+        ({"commit.every": "-1"}, "commit.every = '-1': expected a whole number of records"),
+        ({"commit.every": "${env:NONE}"}, "commit.every: the environment variable NONE is not set"),
+        ({"directory": "a", "aws.s3.prefix": "b/"}, "directory = 'a': says what aws.s3.prefix says"),
     ],
 )
-def test_quixs_own_words_lead_to_ours(theirs: str, own: str) -> None:
-    """Its parameters are no options here."""
-    (problem,) = sink_problems({"output.layout": "quix", theirs: "1"})
+def test_quixs_names_that_say_nothing(changes: Mapping[str, str], problem: str) -> None:
+    """In the words of the configuration."""
+    (found,) = sink_problems({"output.layout": "quix", "output.format": "json", **changes})
+    assert str(found).startswith(problem)
 
-    assert own in problem.message
+
+def test_quixs_names_are_its_layouts_alone() -> None:
+    """Elsewhere they are unknown, with a hint."""
+    (found,) = sink_problems({"directory": "a"})
+    assert str(found) == "directory: is no option of Headrace; did you mean aws.s3.prefix?"

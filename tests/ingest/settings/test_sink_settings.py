@@ -276,6 +276,18 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
             },
             "behavior.on.null.values=ignore",
         ),
+        ("record.max.bytes", {"record.max.bytes": "1000"}, "producer.override.message.max.bytes"),
+        ("transaction.boundary.interval.ms", {"transaction.boundary.interval.ms": "500"}, "rotate.age.ms"),
+        (
+            "schema.registry.auto.register.schemas",
+            {"schema.registry.auto.register.schemas": "false"},
+            "registers none",
+        ),
+        (
+            "schema.registry.subject.name.strategy",
+            {"schema.registry.subject.name.strategy": "record"},
+            "by the schema that it names",
+        ),
         ("file.name.template", {"file.name.template": "{{topic}}-{{partition}}"}, "{{start_offset}}"),
         ("file.name.template", {"file.name.template": "{{partition}}-{{start_offset}}"}, "{{topic}}"),
         ("file.name.template", {"file.name.template": "{{topic}}-{{start_offset}}"}, "{{partition}}"),
