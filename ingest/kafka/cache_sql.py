@@ -57,6 +57,7 @@ ORDER BY bucket, key, etag LIMIT ?
 DONE: Final = """
 SELECT bucket, key, etag, state, value FROM entries WHERE state = 'done' AND begin = -1 LIMIT ?
 """
+BY_STATE_IN: Final = BY_STATE.replace("begin = -1", "begin = -1 AND bucket = ?")
 STATE: Final = """
 SELECT state FROM entries WHERE bucket = ? AND key = ? AND etag = ? AND begin = ? AND "end" = ?
 """
@@ -65,3 +66,5 @@ COUNTS: Final = """
 SELECT state, count(*) FROM entries WHERE state <> 'done' AND begin = -1 GROUP BY state
 """
 COUNT_ALL: Final = "SELECT count(*) FROM entries WHERE begin = -1"
+COUNTS_IN: Final = COUNTS.replace("begin = -1", "begin = -1 AND bucket = ?")
+COUNT_ALL_IN: Final = f"{COUNT_ALL} AND bucket = ?"

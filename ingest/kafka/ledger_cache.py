@@ -63,6 +63,7 @@ class LedgerCache:
         self._is_whole = True
         self._is_damaged = False
         self._counts: dict[State, int] | None = None
+        self._counted: str | None = None
         self._database = self._opened()
 
     # -- where reading goes on -----------------------------------------------------------------------------
@@ -166,10 +167,15 @@ class LedgerCache:
                 return
             key, etag = rows[-1][1], rows[-1][2]
 
-    def by_state(self, state: State, limit: int) -> list[CachedEntry]:
-        """Up to `limit` objects in this state, in key order for `done`, in no order else."""
+    def by_state(self, state: State, limit: int, *, bucket: str | None = None) -> list[CachedEntry]:
+        """Up to `limit` objects in this state, in key order for `done`, in no order else.
+
+        Of one bucket only those that are not done.
+        """
         if state is State.DONE:
             return _known(self._select(sql.DONE, (limit,)))
+        if bucket is not None:
+            return _known(self._select(sql.BY_STATE_IN, (state.value, bucket, limit)))
         return _known(self._select(sql.BY_STATE, (state.value, limit)))
 
     def unfinished(self, after: ObjectId | None = None) -> Iterator[CachedEntry]:
@@ -191,14 +197,21 @@ class LedgerCache:
             ControlKey(name): value for name, value in self._select("SELECT name, value FROM controls", ())
         }
 
-    def counts(self) -> dict[State, int]:
-        """How many objects are in each state; counted once (0.1 s a million), then kept."""
+    def counts(self, bucket: str | None = None) -> dict[State, int]:
+        """How many objects, of all buckets or of one, are in each state.
+
+        Counted once (0.1 s a million), then kept for who asks for the same again.
+        """
         with self._lock:
-            if self._counts is None:
+            if self._counts is None or self._counted != bucket:
+                of_bucket = () if bucket is None else (bucket,)
+                each, every = (
+                    (sql.COUNTS, sql.COUNT_ALL) if bucket is None else (sql.COUNTS_IN, sql.COUNT_ALL_IN)
+                )
                 counts = dict.fromkeys(State, 0)
-                counts.update({State(state): int(n) for state, n in self._select(sql.COUNTS, ())})
-                counts[State.DONE] = int(self._select(sql.COUNT_ALL, ())[0][0]) - sum(counts.values())
-                self._counts = counts
+                counts.update({State(state): int(n) for state, n in self._select(each, of_bucket)})
+                counts[State.DONE] = int(self._select(every, of_bucket)[0][0]) - sum(counts.values())
+                self._counts, self._counted = counts, bucket
             return dict(self._counts)
 
     # -- inside --------------------------------------------------------------------------------------------
@@ -259,7 +272,7 @@ class LedgerCache:
             return
         for raw_key, value in ordered:
             key = row_key(raw_key)
-            if key[3] != WHOLE:
+            if key[3] != WHOLE or self._counted not in {None, key[0]}:
                 continue
             found = self._database.execute(sql.STATE, key).fetchone()
             if found is not None:

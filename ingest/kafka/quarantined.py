@@ -15,15 +15,14 @@ _READ: Final = 1000
 class EntriesByState(Protocol):
     """What is asked of the ledger's cache."""
 
-    def by_state(self, state: State, limit: int, /) -> list[CachedEntry]:
-        """Up to `limit` objects in this state."""
+    def by_state(self, state: State, limit: int, /, *, bucket: str | None) -> list[CachedEntry]:
+        """Up to `limit` objects of the bucket in this state."""
 
 
-def newest_quarantined(ledger: EntriesByState) -> tuple[QuarantinedObject, ...]:
-    """Up to fifty, the newest first."""
-    known = sorted(
-        ledger.by_state(State.QUARANTINED, _READ), key=lambda one: one.entry.updated_ms, reverse=True
-    )
+def newest_quarantined(ledger: EntriesByState, bucket: str) -> tuple[QuarantinedObject, ...]:
+    """Up to fifty of the bucket, the newest first."""
+    found = ledger.by_state(State.QUARANTINED, _READ, bucket=bucket)
+    known = sorted(found, key=lambda one: one.entry.updated_ms, reverse=True)
     return tuple(_quarantined(one) for one in known[:_SHOWN])
 
 

@@ -72,7 +72,8 @@ class StatusReader:
         admin = KafkaAdmin(client_properties(self._settings).admin)
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
-        counts = {} if cache is None else cache.counts()
+        bucket = self._settings.s3.bucket
+        counts = {} if cache is None else cache.counts(bucket)
         if self._settings.sink is not None:
             return self._sink_from_ledger(role, cache)
         snapshot = Snapshot(
@@ -82,9 +83,11 @@ class StatusReader:
             at_ms=wall_ms(),
             objects={str(state): count for state, count in counts.items()},
             pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
-            pending_bytes=0 if cache is None else sum(known.entry.size for known in cache.unfinished()),
-            last_error=_last_error(cache),
-            quarantined=() if cache is None else newest_quarantined(cache),
+            pending_bytes=0
+            if cache is None
+            else sum(known.entry.size for known in cache.unfinished() if known.id.bucket == bucket),
+            last_error=_last_error(cache, bucket),
+            quarantined=() if cache is None else newest_quarantined(cache, bucket),
         )
         return snapshot.as_dict()
 
@@ -160,12 +163,14 @@ def _chosen(
     yield from sorted(found, key=lambda known: known.id)
 
 
-def _last_error(cache: LedgerCache | None) -> str | None:
-    """What the object that failed last failed with."""
+def _last_error(cache: LedgerCache | None, bucket: str) -> str | None:
+    """What the object of the bucket that failed last failed with."""
     if cache is None:
         return None
     failed = [
-        known.entry for state in (State.FAILED, State.QUARANTINED) for known in cache.by_state(state, -1)
+        known.entry
+        for state in (State.FAILED, State.QUARANTINED)
+        for known in cache.by_state(state, -1, bucket=bucket)
     ]
     newest = max(failed, key=lambda entry: entry.updated_ms, default=None)
     return None if newest is None else newest.error or newest.reason

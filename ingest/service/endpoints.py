@@ -58,11 +58,12 @@ def build_snapshot(
     statistics: Statistics,
     metrics: Metrics,
     known: EntriesByState,
+    bucket: str,
     now: Instant,
 ) -> Snapshot:
     """How things are now, as the leader; for the service's thread only, which owns what is looked at.
 
-    `known` is the ledger's cache, asked which objects are quarantined.
+    `known` is the ledger's cache, asked which objects of the bucket are quarantined.
     """
     oldest_ms = catalogue.oldest_pending_ms
     oldest = 0.0 if oldest_ms is None else (now.steady_ms - oldest_ms) / 1000
@@ -104,7 +105,9 @@ def build_snapshot(
         last_error=statistics.last_error,
         reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
-        quarantined=statistics.quarantine.newest(known, count=quarantined, ended=statistics.quarantined),
+        quarantined=statistics.quarantine.newest(
+            known, bucket, count=quarantined, ended=statistics.quarantined
+        ),
     )
 
 

@@ -19,16 +19,19 @@ class QuarantineList:
         self._looked = 0.0
         self._newest: tuple[QuarantinedObject, ...] = ()
 
-    def newest(self, ledger: EntriesByState, *, count: int, ended: int) -> tuple[QuarantinedObject, ...]:
-        """Up to fifty, the newest first. `count` is how many there are, `ended` how many were added here.
+    def newest(
+        self, ledger: EntriesByState, bucket: str, *, count: int, ended: int
+    ) -> tuple[QuarantinedObject, ...]:
+        """Up to fifty of the bucket, the newest first.
 
-        The ledger is read when one of the two has changed, and every ten seconds; not at all without any.
+        `count` is how many there are, `ended` how many were added here. The ledger is read when one of them
+        has changed, and every ten seconds; not at all without any.
         """
         now = self._clock()
         if not count:
             self._newest = ()
         elif self._seen != (count, ended) or now - self._looked >= _LOOK_AGAIN_SECONDS:
-            self._newest = newest_quarantined(ledger)
+            self._newest = newest_quarantined(ledger, bucket)
             self._looked = now
         self._seen = (count, ended)
         return self._newest

@@ -340,9 +340,7 @@ class SourceLeader:
 
     def _has_quarantined(self, running: _Running) -> bool:
         """Whether an object of this bucket is: what another bucket has left is no news of this one."""
-        cache, bucket = running.ledger.cache, self._settings.s3.bucket
-        count = cache.counts()[State.QUARANTINED]
-        return any(known.id.bucket == bucket for known in cache.by_state(State.QUARANTINED, count))
+        return bool(running.ledger.cache.counts(self._settings.s3.bucket)[State.QUARANTINED])
 
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
@@ -354,11 +352,12 @@ class SourceLeader:
             replace(process.snapshot_holder.snapshot, target=target),
             catalogue=running.catalogue,
             planner=running.planner,
-            ledger=running.ledger.cache.counts(),
+            ledger=running.ledger.cache.counts(self._settings.s3.bucket),
             slots=slots,
             statistics=process.statistics,
             metrics=process.metrics,
             known=running.ledger.cache,
+            bucket=self._settings.s3.bucket,
             now=clock.now(),
         ).with_problems(login_problem(self._settings.kafka))
         process.snapshot_holder.show(shown)

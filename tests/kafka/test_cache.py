@@ -160,7 +160,9 @@ def test_the_cache_is_the_ledger_compacted(steps: list[list[tuple[str, int, Stat
             objects = {key: found for key, found in model.items() if isinstance(key, ObjectId)}
             assert {known.id: known.entry for known in cache.scan("b")} == objects
             states = [found.state for found in objects.values()]
-            assert cache.counts() == {state: states.count(state) for state in State}
+            # Kept for one bucket at a time, whichever is asked for.
+            for bucket in (None, "b") if number % 2 else ("b", None):
+                assert cache.counts(bucket) == {state: states.count(state) for state in State}
             for key in "abc":
                 slices = {k: v for k, v in model.items() if isinstance(k, SplitKey) and k.id == thing(key)}
                 assert cache.splits(thing(key)) == slices
@@ -361,3 +363,17 @@ def test_the_identity_of_no_file_is_unknown(home: CacheDirectory) -> None:
         database.execute("CREATE TABLE meta (name TEXT, value TEXT)")
     database.close()
     assert found_identity(home) is None
+
+
+def test_what_another_bucket_has_left_is_not_counted_with_this_one() -> None:
+    """A connector that was given another bucket showed the quarantined objects of the first one for ever."""
+    other = ObjectId("other", "k", "e")
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), OURS) as cache:
+        cache.apply(rows((thing("a"), entry()), (other, entry(State.QUARANTINED))), 1)
+        assert cache.counts("b") == {**dict.fromkeys(State, 0), State.DONE: 1}
+        cache.apply(rows((thing("c"), entry(State.QUARANTINED)), (other, entry())), 2)
+        assert cache.counts("b")[State.QUARANTINED] == cache.counts("b")[State.DONE] == 1
+        assert cache.counts("other") == {**dict.fromkeys(State, 0), State.DONE: 1}
+        assert cache.counts()[State.DONE] == 2
+        assert [known.id for known in cache.by_state(State.QUARANTINED, 9, bucket="b")] == [thing("c")]
+        assert cache.by_state(State.QUARANTINED, 9, bucket="other") == []

@@ -30,9 +30,9 @@ class Ledger:
     known: list[CachedEntry] = field(default_factory=list)
     asked: int = 0
 
-    def by_state(self, state: State, limit: int) -> list[CachedEntry]:
+    def by_state(self, state: State, limit: int, *, bucket: str | None) -> list[CachedEntry]:
         """As the cache answers."""
-        assert state is State.QUARANTINED
+        assert (state, bucket) == (State.QUARANTINED, "b")
         self.asked += 1
         return self.known[:limit]
 
@@ -92,7 +92,7 @@ def test_the_newest_fifty_come_first() -> None:
     """In whatever order the ledger has them."""
     ledger = Ledger([known(number) for number in (*range(0, 80, 2), *range(1, 80, 2))])
 
-    newest = QuarantineList(Clock()).newest(ledger, count=80, ended=0)
+    newest = QuarantineList(Clock()).newest(ledger, "b", count=80, ended=0)
 
     assert [one.bytes for one in newest] == list(range(79, 29, -1))
 
@@ -102,26 +102,26 @@ def test_the_ledger_is_read_when_something_may_have_changed() -> None:
     clock, ledger = Clock(), Ledger([known(1)])
     quarantine = QuarantineList(clock)
 
-    assert quarantine.newest(ledger, count=0, ended=0) == ()
+    assert quarantine.newest(ledger, "b", count=0, ended=0) == ()
     assert ledger.asked == 0
-    first = quarantine.newest(ledger, count=1, ended=0)
+    first = quarantine.newest(ledger, "b", count=1, ended=0)
     for _ in range(100):
-        assert quarantine.newest(ledger, count=1, ended=0) == first
+        assert quarantine.newest(ledger, "b", count=1, ended=0) == first
     assert ledger.asked == 1
     # One was replayed, and another one came: as many as before.
     ledger.known = [known(2)]
-    assert [one.bytes for one in quarantine.newest(ledger, count=1, ended=1)] == [2]
+    assert [one.bytes for one in quarantine.newest(ledger, "b", count=1, ended=1)] == [2]
     # What changes unseen is seen a little later.
     ledger.known = [known(3)]
     clock.now = 10
-    assert [one.bytes for one in quarantine.newest(ledger, count=1, ended=1)] == [3]
-    assert quarantine.newest(ledger, count=0, ended=1) == ()
+    assert [one.bytes for one in quarantine.newest(ledger, "b", count=1, ended=1)] == [3]
+    assert quarantine.newest(ledger, "b", count=0, ended=1) == ()
 
 
 def test_keys_and_errors_can_be_shown() -> None:
     """They come from outside."""
     ledger = Ledger([known(1, key="a\nb\x1b[31m", error="\u202egpj.exe")])
 
-    (shown,) = QuarantineList(Clock()).newest(ledger, count=1, ended=0)
+    (shown,) = QuarantineList(Clock()).newest(ledger, "b", count=1, ended=0)
 
     assert (shown.key, shown.error) == ("a\\nb\\x1b[31m", "\\u202egpj.exe")
