@@ -3,6 +3,7 @@
 import resource
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -117,6 +118,37 @@ def test_a_clean_stop_says_what_s3_has_not_completed(archive: Archive, proxy: Pr
     assert code == Exit.UNUSABLE
     assert any("stop_unfinished" in line for line in sink.log.read_text().splitlines()), sink.tail()
     settled(archive, archive.service(name, rotate__records=50))
+
+
+def test_a_key_goes_on_once_the_leader_has_completed_what_its_slot_could_not(
+    archive: Archive, proxy: Proxy
+) -> None:
+    """S3 denies the upload once; the slot that leaves the object to the leader holds the partition still."""
+    gone = Answer(status=404, body=b"<Error><Code>NoSuchUpload</Code></Error>")
+    proxy.on(gone, when=is_completion, times=1)
+    sink = archive.service(
+        aws.unique("sink"),
+        aws__s3__endpoint=proxy.url,
+        file__name__template="{{key}}.jsonl",
+        file__compression__type="none",
+        output__envelope="false",
+        output__fields="value",
+        rotate__records=1,
+    )
+
+    def has(number: int) -> bool:
+        return bool(archive.keys()) and archive.content("k.jsonl") == b'{"n":%d}\n' % number
+
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        for number in range(3):
+            archive.produce([{"key": b"k", "value": b'{"n":%d}' % number, "partition": 0}])
+            until_sync(partial(has, number), seconds=60, what=f"record {number}")
+        assert sink.status()["problems"] == {}
+    finally:
+        code = sink.stop()
+    assert code == Exit.DONE
+    assert "slot_lost" not in sink.log.read_text()
 
 
 def test_instances_that_are_restarted_in_turn_lose_nothing(archive: Archive, tmp_path: Path) -> None:
