@@ -117,7 +117,7 @@ def _without_records(scenario: Scenario, begin: int, end: int) -> Scenario:
 
     steps = []
     for step in scenario.steps:
-        if step.act not in DATA:
+        if step.act not in DATA or "begin" not in step.given:
             steps.append(step)
             continue
         first, behind = moved(step.given["begin"]), moved(step.given["end"])

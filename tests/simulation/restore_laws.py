@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.simulation.laws import Finding, sanity
-from tests.simulation.restore_run import RestoreOutcome, number_of
+from tests.simulation.restore_run import RestoreOutcome, number_of, numbered
 from tests.simulation.scenario import Scenario
 
 
@@ -20,14 +20,15 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     """Every record of the archive is in Kafka once, in its partition, or the end says that it is not."""
     is_exact = scenario.options.get("exactly.once.support") != "disabled"
     seen: Counter[int] = Counter()
+    meant = numbered(scenario)
     for partition, records in enumerate(outcome.restored):
         for record in records:
             number = number_of(record, scenario)
-            if number is None or number >= len(scenario.records):
+            if number is None or number not in meant:
                 yield Finding("once", f"{record.key!r}: {record.value!r} is restored, and was never archived")
                 continue
             seen[number] += 1
-            given = scenario.records[number]
+            given = meant[number]
             if given.partition != partition:
                 yield Finding("once", f"record {number} is in partition {partition}")
             if record.key is not None and record.key != given.key:
@@ -42,7 +43,7 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     missing = [
         number
         for number in sorted(archived)
-        if number not in seen and not (ignores and scenario.records[number].value is None)
+        if number not in seen and not (ignores and meant[number].value is None)
     ]
     if missing:
         yield Finding(
