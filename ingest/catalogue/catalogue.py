@@ -122,7 +122,8 @@ class Catalogue:
             if seen is None:
                 assert object_id is not None
                 assert entry is not None
-                self._expiry.absent(object_id, entry, now.wall_ms)
+                if not states.tombstones.needs(entry):
+                    self._expiry.absent(object_id, entry, now.wall_ms)
                 continue
             if entry is not None:
                 self._expiry.listed()

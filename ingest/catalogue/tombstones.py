@@ -95,6 +95,19 @@ class Tombstones:
         self._folders: dict[str, _Folder] = {}
         self._ends: list[SideEnd] = []
 
+    def needs(self, entry: LedgerEntry) -> bool:
+        """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
+
+        Without it the tombstone would seem to stand behind all values, and could delete a key that was
+        written again.
+        """
+        return (
+            False
+            and self._mode is RestoreTombstones.PROVEN
+            and bool(entry.sides)
+            and entry.position is not None
+        )
+
     # What may be worked on
 
     def admit(self, pending: PendingObject) -> bool:

@@ -11,7 +11,7 @@ from ingest.catalogue.object_commands import Replay, Selection
 from ingest.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.positions import BytePosition, JoinedPosition
-from ingest.model.side_objects import RowPlace
+from ingest.model.side_objects import RowPlace, SideObject
 from ingest.object_selection import object_filter_of
 from ingest.planner import BatchLimits
 from ingest.settings.choices import Ordering
@@ -305,3 +305,23 @@ def test_a_value_object_that_ends_and_goes_during_a_search_is_searched_for_again
     entry = desk.entry(_gone(1))
     assert entry is not None
     assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
+
+
+@pytest.mark.parametrize(("mode", "is_kept"), [("proven", True), ("ignore", False)])
+def test_what_proves_the_place_of_a_late_tombstone_is_not_forgotten(mode: str, *, is_kept: bool) -> None:
+    """After `ledger.retention.ms` the tombstone seemed to stand behind all values, and deleted a live key."""
+    keys = SideObject(_value(0, ".keys"), "1", 10)
+    position = JoinedPosition(BytePosition(9), 3)
+    done = LedgerEntry(state=State.DONE, position=position, records=3, sides=(keys,), size=10)
+    ledger = FakeLedger()
+    ledger.commit(object_id(_value(0)), replace(done, updated_ms=_OLD))
+    # Most of the ledger is still there: what looks like a wrong listing removes nothing.
+    others = [_value(start) for start in range(10, 20)]
+    for key in others:
+        ledger.commit(object_id(key), replace(done, sides=()))
+    desk = _Desk(ledger, mode=mode)
+    for number in range(2, 5):
+        desk.now_ms += 40 * 86_400_000
+        desk.show(*others, listing_id=number)
+
+    assert (desk.entry(_value(0)) is not None) is is_kept
