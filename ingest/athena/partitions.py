@@ -1,8 +1,8 @@
 """The directories of names as partition columns: which there are, and how Athena works them out."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest.athena.columns import NotQueryable
@@ -90,13 +90,16 @@ def partitions_of(
     has_other_topics: bool,
     partition_count: int | None = None,
     taken: Iterable[str] = (),
+    in_directories: bool = False,
 ) -> Partitions:
     """The partitions of a topic's table; `taken` are the names of its other columns.
+
+    With `in_directories` a date that goes through several directories has a column for each.
 
     NotQueryable where a topic has no directory of its own, and others are beside it.
     """
     template = read_name_template(names.template)
-    segments = _segments(template.tokens)
+    segments = _segments(_apart(template.tokens) if in_directories else template.tokens)
     has_topic = any(
         isinstance(token, NameVariable) and token.field is NameField.TOPIC
         for segment in segments
@@ -221,6 +224,34 @@ def _segments(tokens: Iterable[NameToken]) -> list[list[NameToken]]:
             if text:
                 found[-1].append(text)
     return found[:-1]
+
+
+def _apart(tokens: Iterable[NameToken]) -> Iterator[NameToken]:
+    """The tokens, dates cut at the slashes in them, and from the text around them."""
+    for token in tokens:
+        if isinstance(token, str) or token.date is None:
+            yield token
+            continue
+        part: list[DateField | str] = []
+        for each in token.date.parts:
+            if isinstance(each, DateField) or "/" not in each:
+                part.append(each)
+                continue
+            before, slash, after = each.rpartition("/")
+            yield from _labelled(token, (*part, before))
+            yield slash
+            part = [after] if after else []
+        yield from _labelled(token, tuple(part))
+
+
+def _labelled(variable: NameVariable, parts: tuple[DateField | str, ...]) -> Iterator[NameToken]:
+    """The text that a part of a date begins and ends with apart from it, which names its column."""
+    fields = [index for index, part in enumerate(parts) if isinstance(part, DateField)]
+    first, last = (fields[0], fields[-1] + 1) if fields else (len(parts), len(parts))
+    yield from (part for part in parts[:first] if isinstance(part, str) and part)
+    if fields:
+        yield replace(variable, date=DatePattern(parts[first:last]))
+    yield from (part for part in parts[last:] if isinstance(part, str) and part)
 
 
 def _is_hive(text: str, columns: Sequence[PartitionColumn]) -> bool:

@@ -26,7 +26,7 @@ def policies(settings: Settings) -> dict[str, Any]:
         }
     return {
         "run": _document(_sink_run(settings, settings.sink)),
-        "check": _document([_on_bucket(settings, "check", "s3:GetLifecycleConfiguration")]),
+        "check": _document([]),
         "setup": _document(
             [_on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")]
         ),
@@ -49,7 +49,13 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
         actions.append("s3:PutObjectTagging")
     if upload.acl is not None:
         actions.append("s3:PutObjectAcl")
-    found = [_listing(settings), _on_objects(settings, "uploads", *actions), *_takeover(settings, sink)]
+    found = [
+        _listing(settings),
+        # When the bucket itself ends uploads decides which ones that are gone count as ended by others.
+        _on_bucket(settings, "lifecycle", "s3:GetLifecycleConfiguration"),
+        _on_objects(settings, "uploads", *actions),
+        *_takeover(settings, sink),
+    ]
     if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
         key = upload.kms_key_id or ""
         found.append(

@@ -118,6 +118,7 @@ def table_of(
             has_other_topics=own.sink.topics.pattern is not None or _shares(settings, topic),
             partition_count=partition_count,
             taken=[column.name for column in form.columns],
+            in_directories=is_repaired,
         ),
         is_repaired=is_repaired,
     )

@@ -53,4 +53,7 @@ def policy(
         typer.echo(json_text(found))
     else:
         for name, document in found.items():
+            if document.get("Statement") == []:
+                typer.echo(f"# {_TITLES[Part(name)]}: nothing")
+                continue
             typer.echo(f"# {_TITLES[Part(name)]}\n{json.dumps(document, indent=2)}")

@@ -44,6 +44,10 @@ class NameTooLong(HeadraceError):
     """The key has more bytes than S3 takes."""
 
 
+# librdkafka shows ids in plain base64, Kafka's own tools in the one for URLs, which has no slashes.
+_PLAIN_ID: Final = str.maketrans("/+", "_-")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFacts:
     """What a name is made of. `group` is one of `Grouping`'s.
@@ -128,7 +132,7 @@ class ObjectNames:
 
     def key(self, facts: ObjectFacts) -> str:
         """The object's key; NameTooLong when S3 would not take it."""
-        again = "" if facts.topic_id is None else f"topic_id={facts.topic_id}/"
+        again = "" if facts.topic_id is None else f"topic_id={facts.topic_id.translate(_PLAIN_ID)}/"
         key = "".join([self._prefix, again, *self._texts(facts)])
         if len(key.encode()) > self._max_bytes:
             raise NameTooLong(

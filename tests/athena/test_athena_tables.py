@@ -275,6 +275,37 @@ def test_repair_wants_directories_of_hive() -> None:
         _table({"file.name.template": flat}, is_repaired=True)
 
 
+@pytest.mark.parametrize(
+    ("path", "columns"),
+    [
+        (
+            "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
+            {"year": "string", "month": "int", "day": "int", "hour": "int"},
+        ),
+        ("'dt'=YYYY-MM-dd/'hour'=HH", {"dt": "string", "hour": "int"}),
+        ("'year'=YYYY", {"year": "string"}),
+        ("'raw'/'year'=YYYY", {"year": "string"}),
+    ],
+)
+def test_directories_of_a_date_are_columns_of_their_own(path: str, columns: dict[str, str]) -> None:
+    """Confluent's example goes through four of them; MSCK REPAIR finds each by its name."""
+    template = f"{{{{topic}}}}/{{{{joda:{path}}}}}/{{{{partition}}}}+{{{{start_offset}}}}{{{{extension}}}}"
+    table = _table({"file.name.template": template, "value.converter": _JSON}, is_repaired=True)
+
+    assert {each.name: each.type for each in table.partitions.columns} == columns
+    assert table.partitions.location.startswith("s3://lake/orders/")
+
+
+def test_a_directory_of_a_date_without_a_name_is_not_found() -> None:
+    """Nor one that has more than its date."""
+    for path in ("YYYY/MM", "'year'=YYYY'x'/'month'=MM"):
+        template = (
+            f"{{{{topic}}}}/{{{{joda:{path}}}}}/{{{{partition}}}}+{{{{start_offset}}}}{{{{extension}}}}"
+        )
+        with pytest.raises(NotQueryable, match="not all name=value"):
+            _table({"file.name.template": template, "value.converter": _JSON}, is_repaired=True)
+
+
 def test_values_that_differ_are_wider_columns() -> None:
     """What several records have is merged, and names that no type takes make a string of the object."""
     table = _table(

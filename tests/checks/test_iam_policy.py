@@ -1,10 +1,14 @@
 """The least policy of a configuration: what is in it, and what is only where an option asks for it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ingest.checks.iam_policy import policies
+from ingest.cli.app import app
 from tests.checks.configured import configured
 
 _SINK: dict[str, str | None] = {
@@ -30,13 +34,32 @@ def test_a_sink_puts_and_ends_uploads() -> None:
         "s3:AbortMultipartUpload",
         "s3:ListMultipartUploadParts",
         "s3:GetObject",
+        "s3:GetLifecycleConfiguration",
     }
-    listing, uploads = found["run"]["Statement"]
+    listing, lifecycle, uploads = found["run"]["Statement"]
+    assert lifecycle["Resource"] == "arn:aws:s3:::bucket"
     assert listing["Resource"] == "arn:aws:s3:::bucket"
     assert listing["Condition"] == {"StringLike": {"s3:prefix": "in/*"}}
     assert uploads["Resource"] == "arn:aws:s3:::bucket/in/*"
     assert _actions(found["setup"]) == {"s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"}
+    assert found["check"]["Statement"] == []
     assert found["lifecycle"]["Rules"][0]["Filter"] == {"Prefix": "in/"}
+
+
+def test_a_document_without_a_statement_is_none_for_iam(tmp_path: Path) -> None:
+    """IAM refuses an empty one: the command says that there is nothing to allow."""
+    config = {
+        "name": "a",
+        "bootstrap.servers": "b:1",
+        "aws.s3.bucket.name": "bucket",
+        "topics": "orders",
+        "aws.s3.region": "eu-west-1",
+    }
+    (tmp_path / "sink.json").write_text(json.dumps(config))
+
+    result = CliRunner().invoke(app, ["policy", str(tmp_path / "sink.json")])
+    assert "# for `headrace check`, beside that of run: nothing\n" in result.output
+    assert '"Statement": []' not in result.output
 
 
 @pytest.mark.parametrize(

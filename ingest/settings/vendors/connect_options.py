@@ -46,6 +46,24 @@ _AVRO_DEFAULTS: Final = {
     "generalized.sum.type.support": "false",
     "discard.type.doc.default": "false",
 }
+_JSON_SCHEMA_DEFAULTS: Final = {
+    "json.fail.invalid.schema": "false",
+    "use.optional.for.nonrequired": "false",
+    "generalized.sum.type.support": "false",
+    "flatten.singleton.unions": "false",
+}
+_PROTOBUF_DEFAULTS: Final = {
+    "enhanced.protobuf.schema.support": "false",
+    "generate.index.for.unions": "true",
+    "generate.struct.for.nulls": "false",
+    "int.for.enums": "false",
+    "optional.for.nullables": "false",
+    "optional.for.proto2": "true",
+    "wrapper.for.nullables": "false",
+    "wrapper.for.raw.primitives": "true",
+    "flatten.unions": "false",
+    "generalized.sum.type.support": "false",
+}
 _JSON_DEFAULTS: Final = {"replace.null.with.default": "true"}
 # What decides how it writes, how it asks the registry, or into which Java classes it reads.
 _AVRO_WRITES: Final = _names(
@@ -56,6 +74,12 @@ _AVRO_WRITES: Final = _names(
     http.connect.timeout.ms http.read.timeout.ms max.retries retries.wait.ms retries.max.wait.ms
     """
 )
+_DEFAULTS: Final[dict[str, dict[str, str]]] = {
+    _AVRO_CLASS: _AVRO_DEFAULTS,
+    _JSON_CLASS: _JSON_DEFAULTS,
+    "io.confluent.connect.json.JsonSchemaConverter": _JSON_SCHEMA_DEFAULTS,
+    "io.confluent.connect.protobuf.ProtobufConverter": _PROTOBUF_DEFAULTS,
+}
 _NEEDLESS_SUFFIXES: Final = {
     "schemas.cache.size": "schemas are remembered anyway",
     "schemas.cache.config": "schemas are remembered anyway",
@@ -80,11 +104,10 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
         return "there are no other versions of converters here"
     if suffix == "schemas.enable" and converter != _JSON_CLASS:
         return _BESIDE
-    if converter.endswith(_PLAIN):
+    if not converter or converter.endswith(_PLAIN):
         is_other = suffix == "encoding" and value.replace("-", "") != "utf8"
         return None if is_other else "the converter has no other option"
-    defaults = {_AVRO_CLASS: _AVRO_DEFAULTS, _JSON_CLASS: _JSON_DEFAULTS}.get(converter, {})
-    if defaults.get(suffix) == value:
+    if _DEFAULTS.get(converter, {}).get(suffix) == value:
         return _DEFAULT
     needless = dict(_NEEDLESS_SUFFIXES)
     if writes:

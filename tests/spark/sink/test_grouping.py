@@ -48,6 +48,8 @@ def test_a_topic_made_again_has_a_directory_of_its_own() -> None:
 
     assert names.key(_facts()) == "p/t/3/42.jsonl"
     assert names.key(_facts(topic_id="s0meUuid")) == "p/topic_id=s0meUuid/t/3/42.jsonl"
+    # One directory, whatever the id is.
+    assert names.key(_facts(topic_id="a/b+c")) == "p/topic_id=a_b-c/t/3/42.jsonl"
 
 
 def test_fields_group_by_their_text() -> None:
