@@ -10,37 +10,83 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.flights import ROWS
-from bench.stage import Service, Stage, StageError
+from bench.progress import bars
+from bench.stage import Stage
+from bench.worker import Worker
 from localstack.steps import step
 
 _RESTORED = "flights-restored"
 _SECONDS = 180
 
 
-def play_back(on_stage: Stage, *, bucket: str, topic: str) -> bool:
+def play_back(on_stage: Stage, worker: Worker, *, bucket: str, topic: str) -> bool:
     """Archive the topic twice, count one archive and restore the other; True when both are exact."""
     began = time.monotonic()
-    _run(on_stage, "by-day", "headrace run: the topic as Parquet, by day", **_parquet(bucket, topic))
-    by_day, objects = _rows_by_day(on_stage, bucket)
+    sinks = {"by-day": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
+    with step("demo", "two connectors back to S3: the topic as Parquet by day, and as a backup"):
+        for name, own in sinks.items():
+            shared = {
+                "topics": topic,
+                "aws__s3__bucket__name": bucket,
+                "tasks__max": 2,
+                "rotate__age__ms": 3000,
+            }
+            worker.put(name, on_stage.configuration(**shared, **own) | {"connector.class": "HeadraceSink"})
+        _await_archives(on_stage, worker, list(sinks), topic)
     archived = time.monotonic() - began
-    _run(on_stage, "backup", "headrace run: the topic as a backup", **_backup(bucket, topic))
-    _run(on_stage, "restore", "headrace run: the backup into another topic", **_restore(bucket))
-    original, restored = _records(on_stage, topic), _records(on_stage, _RESTORED)
+    with step("demo", "counting the rows in Parquet"):
+        by_day, objects = _rows_by_day(on_stage, bucket)
+    with step("demo", "a connector that restores the backup into another topic"):
+        worker.put(
+            "restore", on_stage.configuration(**_restore(bucket)) | {"connector.class": "HeadraceSource"}
+        )
+        _await_restore(worker)
+    with step("demo", "comparing both topics"):
+        original, restored = _records(on_stage, topic), _records(on_stage, _RESTORED)
     is_exact = sum(by_day.values()) == ROWS and original == restored
     table = Table(title="And back", show_header=False)
     table.add_row("rows in Parquet", f"{sum(by_day.values()):,} of {len(by_day)} days in {objects:,} objects")
-    table.add_row("topic to Parquet, start and stop included", f"{archived:.1f} s")
+    table.add_row("topic to Parquet and to a backup", f"{archived:.1f} s")
     same = "equal, keys, values, times and order" if original == restored else "DIFFERENT"
     table.add_row("backup restored", f"{sum(map(len, restored.values())):,} records, {same}")
     Console().print(table)
     return is_exact
 
 
-def _parquet(bucket: str, topic: str) -> dict[str, object]:
+def _await_archives(on_stage: Stage, worker: Worker, names: list[str], topic: str) -> None:
+    """Return when every sink has committed all of the topic: it is in objects that can be seen."""
+    ends = on_stage.ends(topic)
+    with bars(dict.fromkeys(names, sum(ends.values()))) as shown:
+
+        def are_archived() -> bool:
+            counts = [_archived(worker.status(name)) for name in names]
+            shown(*counts)
+            return all(count >= sum(ends.values()) for count in counts)
+
+        worker.until(are_archived, "archive of the whole topic", _SECONDS)
+
+
+def _archived(status: Any) -> int:
+    """What a sink has committed; a connector that is starting has none of it yet."""
+    partitions = ((status or {}).get("sink") or {}).get("partitions", ())
+    return sum(one["offset"] or 0 for one in partitions)
+
+
+def _await_restore(worker: Worker) -> None:
+    with bars({"records restored": ROWS}) as shown:
+
+        def is_restored() -> bool:
+            status = worker.status("restore")
+            count = 0 if status is None else int(status.get("records_total", 0))
+            shown(count)
+            return count >= ROWS
+
+        worker.until(is_restored, "restore of all records", _SECONDS)
+
+
+def _parquet() -> dict[str, object]:
     folder = "year={{value:year}}/month={{value:month}}/day={{value:day}}"
     return {
-        "topics": topic,
-        "aws__s3__bucket__name": bucket,
         "aws__s3__prefix": "by-day/",
         "file__name__template": folder + "/{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
         "output__format": "parquet",
@@ -51,31 +97,17 @@ def _parquet(bucket: str, topic: str) -> dict[str, object]:
     }
 
 
-def _backup(bucket: str, topic: str) -> dict[str, object]:
-    return {"topics": topic, "aws__s3__bucket__name": bucket, "aws__s3__prefix": "backup/"}
-
-
 def _restore(bucket: str) -> dict[str, object]:
     return {
         "aws__s3__bucket__name": bucket,
         "aws__s3__prefix": "backup/",
         "input__layout": "headrace",
         "ordering": "partition",
+        "tasks__max": 4,
         "topic": _RESTORED,
         "topic__creation__default__partitions": 4,
         "topic__creation__default__replication__factor": 1,
     }
-
-
-def _run(on_stage: Stage, name: str, what: str, **options: object) -> None:
-    """Run until nothing is left to do; StageError with the log when it ends otherwise."""
-    service: Service = on_stage.service(name, on_stage.configuration(**options))
-    with step("demo", what):
-        service.start("--until-idle")
-        code = service.wait(_SECONDS)
-        service.stop()
-    if code != 0:
-        raise StageError(f"headrace ended with {code}:\n{service.tail()}")
 
 
 def _rows_by_day(on_stage: Stage, bucket: str) -> tuple[Counter[str], int]:

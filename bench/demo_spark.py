@@ -1,8 +1,10 @@
 """The end of `make demo`: the flights once more, as a stream of Spark with columns, counted by carrier."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +24,8 @@ def play_spark(on_stage: Stage, *, bucket: str, prefix: str = "flights/") -> boo
     given = {
         name: str(value) for name, value in options.items() if name.startswith(("aws.", "rows", "state.path"))
     }
+    # Its warnings of itself are no part of the show.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with step("demo", "Spark: readStream of the flights"):
         spark = build_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}, name="demo")
         try:

@@ -6,21 +6,17 @@ CPU and memory are those of the whole process tree (driver, JVM, Python workers)
 
 import argparse
 import json
-import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from bench import processes
-from bench.stage import Stage, StageError, says_ready, stage
-from localstack.ports import free_port
+from bench.stage import Stage, StageError, stage
+from bench.worker import Worker
 from localstack.steps import say
 
 _BUCKET: Final = "headrace-limits"
@@ -29,78 +25,34 @@ _ROWS: Final = 200
 _START_SECONDS: Final = 900.0
 
 
-@dataclass(slots=True)
-class Worker:
-    """A `headrace worker` and its connectors."""
+def create(on_stage: Stage, worker: Worker, name: str, *, is_sink: bool, topic: str) -> None:
+    """A connector, there when this returns."""
+    config = on_stage.configuration(tasks__max=1)
+    if is_sink:
+        config |= {"connector.class": "HeadraceSink", "topics": topic, "aws.s3.bucket.name": _ARCHIVE}
+        config |= {"rotate.age.ms": "5000"}
+    else:
+        config |= {"connector.class": "HeadraceSource", "topic": topic, "aws.s3.bucket.name": _BUCKET}
+        config |= {"aws.s3.prefix": f"{name}/", "file.name.template": ".*", "input.format": "jsonl"}
+        config |= {"poll.interval.ms": "10000", "poll.listing": "full"}
+    worker.put(name, config)
 
-    on_stage: Stage
-    port: int
-    http_port: int
-    process: "subprocess.Popen[bytes]"
 
-    def ask(self, method: str, path: str, body: Any = None) -> int:
-        """The status of a request."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310 - our own server
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise StageError(f"{method} {path}: {error.code} {error.read().decode()}") from error
-
-    def is_ready(self) -> bool:
-        """Whether it says so."""
-        return says_ready(self.http_port, timeout=10)
-
-    def roles(self) -> list[str]:
-        """What each of its connectors is at."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/status", timeout=60) as answer:
-            return [one["role"] for one in json.load(answer)["connectors"].values()]
-
-    def create(self, name: str, *, is_sink: bool, topic: str) -> None:
-        """A connector, there when this returns."""
-        config = self.on_stage.configuration(tasks__max=1)
-        del config["bootstrap.servers"], config["state.dir"]
-        if is_sink:
-            config |= {"connector.class": "HeadraceSink", "topics": topic, "aws.s3.bucket.name": _ARCHIVE}
-            config |= {"rotate.age.ms": "5000"}
-        else:
-            config |= {"connector.class": "HeadraceSource", "topic": topic, "aws.s3.bucket.name": _BUCKET}
-            config |= {"aws.s3.prefix": f"{name}/", "file.name.template": ".*", "input.format": "jsonl"}
-            config |= {"poll.interval.ms": "10000", "poll.listing": "full"}
-        self.ask("PUT", f"/connectors/{name}/config", {option: str(text) for option, text in config.items()})
+def roles(worker: Worker) -> list[str]:
+    """What each connector of a worker is at."""
+    return [one["role"] for one in worker.connectors().values()]
 
 
 @contextmanager
 def running(on_stage: Stage, cores: int) -> Iterator[Worker]:
     """A worker, ended at the end."""
-    port, http_port = free_port(), free_port()
-    file = on_stage.folder / "worker.properties"
-    options = {
-        "bootstrap.servers": on_stage.bootstrap,
-        "group.id": "limits",
-        "config.storage.replication.factor": 1,
-        "listeners": f"http://127.0.0.1:{port}",
-        "http.listen": f"127.0.0.1:{http_port}",
-        "state.dir": on_stage.folder / "state",
-        "spark.master": f"local[{cores}]",
-    }
-    file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
-    argv = [str(Path(sys.executable).with_name("headrace")), "worker", str(file)]
-    with (on_stage.folder / "worker.log").open("ab") as output:
-        process = subprocess.Popen(argv, stdout=output, stderr=output)
+    worker = Worker(on_stage, "limits", spark__master=f"local[{cores}]")
+    worker.launch()
     try:
-        worker = Worker(on_stage, port, http_port, process)
-        until(worker.is_ready, "a ready worker")
+        worker.await_ready(_START_SECONDS)
         yield worker
     finally:
-        process.terminate()
-        process.wait(90)
+        worker.stop()
 
 
 def until(condition: Any, what: str) -> float:
@@ -115,14 +67,15 @@ def until(condition: Any, what: str) -> float:
 
 def are_led(worker: Worker, count: int) -> bool:
     """Whether so many connectors are led."""
-    return worker.roles().count("leader") == count
+    return roles(worker).count("leader") == count
 
 
-def created(worker: Worker, stem: str, count: int) -> dict[str, float]:
+def created(on_stage: Stage, worker: Worker, stem: str, count: int) -> dict[str, float]:
     """So many connectors, half of them sinks: how long until they exist, and until all are led."""
-    before, began = len(worker.roles()), time.monotonic()
+    before, began = len(roles(worker)), time.monotonic()
     for number in range(count):
-        worker.create(f"{stem}-{number}", is_sink=number % 2 == 1, topic=f"{stem}-{number // 2}")
+        name, topic = f"{stem}-{number}", f"{stem}-{number // 2}"
+        create(on_stage, worker, name, is_sink=number % 2 == 1, topic=topic)
     exist = round(time.monotonic() - began, 1)
     until(lambda: are_led(worker, before + count), "connectors that are led")
     return {"created_seconds": exist, "led_seconds": round(time.monotonic() - began, 1)}
@@ -130,7 +83,7 @@ def created(worker: Worker, stem: str, count: int) -> dict[str, float]:
 
 def measured(worker: Worker, seconds: float) -> dict[str, Any]:
     """Memory, threads and CPU over so many seconds."""
-    pid = worker.process.pid
+    pid = worker.pid
     cpu, began = processes.cpu_seconds(pid), time.monotonic()
     time.sleep(seconds)
     took, used = time.monotonic() - began, processes.cpu_seconds(pid)
@@ -194,11 +147,11 @@ def main() -> int:
         with running(on_stage, asked.cores) as worker:
             found["empty"] = measured(worker, min(asked.seconds, 20))
             say("limits", f"{asked.idle} idle connectors ...")
-            found["start"] = created(worker, "idle", asked.idle)
+            found["start"] = created(on_stage, worker, "idle", asked.idle)
             time.sleep(asked.seconds)
             found["idle"] = measured(worker, asked.seconds)
             say("limits", f"{asked.loaded} loaded ones ...")
-            found["start_loaded"] = created(worker, "loaded", asked.loaded)
+            found["start_loaded"] = created(on_stage, worker, "loaded", asked.loaded)
             load = Load(on_stage, asked.loaded // 2)
             found["loaded"] = measured(worker, asked.seconds)
             load.stop()

@@ -126,4 +126,5 @@ def _listening_host() -> str:
 def _run(argv: list[str]) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise PartError(f"{' '.join(argv[:4])} ... failed:\n{done.stdout}{done.stderr}")
+        # The script's own sentence is its last; of what else fails the last line says most.
+        raise PartError(f"{done.stdout}{done.stderr}".strip().rpartition("\n")[2] or f"{argv[0]} failed")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from localstack.broker import Broker  # noqa: E402 - as above
 from localstack.daemon import Daemon  # noqa: E402 - as above
 from localstack.emulator import Emulator  # noqa: E402 - as above
 from localstack.ports import free_port  # noqa: E402 - as above
-from localstack.steps import PartError, say  # noqa: E402 - as above
+from localstack.steps import PartError, full_disk, say  # noqa: E402 - as above
 
 CACHE = _ROOT / ".cache"
 JAR_FOLDER = CACHE / "kafka-jars"
@@ -40,12 +41,15 @@ class Parts:
         self.emulator = Emulator(folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port)
 
     def up(self, *, keep: bool) -> None:
-        """Start what is not running; a broker begins empty unless `keep`, as LocalStack always does."""
-        with self._one_at_a_time():
+        """Start what is not running; a broker begins empty unless `keep`, as LocalStack always does.
+
+        Both are fetched and started side by side: they wait for a network and for a disk.
+        """
+        with self._one_at_a_time(), ThreadPoolExecutor() as pool:
             if self.broker.daemon.pid is None and not keep:
                 self.broker.wipe()
-            self.broker.start()
-            self.emulator.start()
+            for started in [pool.submit(part.start) for part in (self.broker, self.emulator)]:
+                started.result()
 
     def down(self) -> None:
         """Stop what runs and was started from this state folder; nothing else is touched."""
@@ -157,6 +161,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parts.down()
     except PartError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(full_disk(error), file=sys.stderr)
         return 1
     return 0
 

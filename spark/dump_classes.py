@@ -7,8 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
+
+import structlog
 
 from ingest.errors import Unavailable
 from spark.class_archive import (
@@ -38,12 +41,28 @@ def main() -> int:
         _say("Spark's classes are archived already")
         return 0
     _say("archiving Spark's classes, for quicker starts ...")
+    said = _Said()
+    structlog.configure(processors=[said])
     try:
         size = dump(archive)
     except (Unavailable, OSError, subprocess.SubprocessError) as error:
-        return _failed(str(error))
+        return _failed(f"{str(error).partition('; its words')[0]}{said.cause}")
     _say(f"Spark's classes are archived: {size >> 20} MiB, {time.monotonic() - began:.0f} s")
     return 0
+
+
+class _Said:
+    """What Spark logs: sixty lines of Java where it does not start, of which one says why."""
+
+    def __init__(self) -> None:
+        self.cause = ""
+
+    def __call__(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> NoReturn:
+        """Keep the innermost cause, and show nothing."""
+        text = str(event.get("text", ""))
+        if text.startswith(("Caused by: ", "Exception in ")):
+            self.cause = f" ({text.removeprefix('Caused by: ')})"
+        raise structlog.DropEvent
 
 
 def dump(archive: ClassArchive) -> int:

@@ -1,13 +1,19 @@
 """The command line of the parts: what `run` starts it also stops, and what was there stays."""
 
+import errno
+import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from localstack.daemon import Daemon
+from localstack.parts import Parts
 from localstack.ports import is_listening
+from localstack.steps import full_disk
 from tests.support.until import until_sync
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "localstack" / "parts.py"
@@ -69,3 +75,45 @@ def test_a_part_that_cannot_start_takes_the_started_one_with_it(tmp_path: Path) 
     assert f"localstack: port {port} is in use" in done.stderr
     assert "Traceback" not in done.stderr
     assert Daemon("kafka", tmp_path / "kafka").pid is None
+
+
+def test_both_are_started_side_by_side(tmp_path: Path) -> None:
+    """Each waits until the other has begun, which one after the other never would."""
+    meeting = threading.Barrier(2, timeout=20)
+
+    class Part:
+        daemon = Daemon("part", tmp_path)
+
+        def start(self) -> None:
+            meeting.wait()
+
+        def wipe(self) -> None:
+            """It has no data."""
+
+    parts = Parts(state=tmp_path, kafka_port=1, localstack_port=2)
+    parts.broker = parts.emulator = Part()  # type: ignore[assignment]
+
+    parts.up(keep=False)
+
+    assert not meeting.broken
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    """Any other error of the system is not taken for one."""
+    full = full_disk(OSError(errno.ENOSPC, "No space left on device", "/x/data"))
+    assert full == "The disk is full (/x/data); free 3 GB, then repeat."
+    with pytest.raises(PermissionError):
+        full_disk(PermissionError(errno.EACCES, "Permission denied"))
+
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        return
+    inside = (
+        f"mount -t tmpfs -o nr_inodes=1 tmpfs {tmp_path}"
+        f" && {sys.executable} {_SCRIPT} --state {tmp_path}/state down"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", inside], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("The disk is full")
+    assert "Traceback" not in done.stderr

@@ -288,6 +288,27 @@ def test_a_session_takes_its_classes_from_the_archive(prefix: Path, tmp_path: Pa
     assert read < all_read / 10
 
 
+def test_what_java_says_of_a_failure_is_one_line(tmp_path: Path) -> None:
+    """Sixty lines of Java where Spark does not start, in a build of an image above all; one says why."""
+    code = (
+        f"import sys; sys.prefix = {str(tmp_path)!r}; from spark.dump_classes import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        ["env", "SPARK_LOCAL_IP=unknown.invalid", sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+    assert done.returncode == 1
+    assert done.stdout == "setup:      archiving Spark's classes, for quicker starts ...\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("setup:      Spark's classes are not archived: Spark did not start with ")
+    assert "java.net.UnknownHostException: unknown.invalid" in line
+
+
 def test_the_order_on_disk_does_not_matter(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An image is unpacked elsewhere: what follows our class path may stand in any order."""
     archive, file = made(prefix, monkeypatch)
