@@ -9,7 +9,10 @@ from ingest.model.sink_entries import ObjectState, SealedObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """A partition as status shows it. `slot` holds it; `detail` is the sentence of what stops it."""
+    """A partition as status shows it. `slot` holds it; `detail` is the sentence of what stops it.
+
+    `is_gone`: Kafka does not have it, and not only for the moment.
+    """
 
     topic: str
     partition: int
@@ -22,6 +25,7 @@ class PartitionStatus:
     pending_objects: int
     quarantined_objects: int
     detail: str | None
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ def status_of(state: PartitionState) -> PartitionStatus:
         pending_objects=of_state.count(ObjectState.PENDING),
         quarantined_objects=of_state.count(ObjectState.QUARANTINED),
         detail=_detail(state),
+        is_gone=state.is_gone,
     )
 
 

@@ -78,7 +78,7 @@ class PartitionState:
 
     def lost_with_topic(self) -> LostOffsets | None:
         """What was not archived of a topic that is gone, once, when that is certain."""
-        if self.times_missing < _TIMES_MISSING or not self.is_free or self.checkpoint is None:
+        if not self.is_gone or not self.is_free or self.checkpoint is None:
             return None
         first, end = self.checkpoint.offset, self.last_end
         self.last_end = None
@@ -86,6 +86,11 @@ class PartitionState:
             return None
         topic, partition = self.partition
         return LostOffsets(topic=topic, partition=partition, first=first, end=end, with_topic=True)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether Kafka does not have it, for certain."""
+        return self.times_missing >= _TIMES_MISSING
 
     def release(self, request: int) -> None:
         """No slot holds it any more; `request` is the last description that was asked for."""

@@ -347,7 +347,9 @@ class TestGone:
         assert effects.slots_to_end == ()
         assert one.archive._states[P0].condition.value == "missing"
         assert one.archive.problems(0) == ()
+        assert [each.is_gone for each in one.archive.partitions()] == [False, False]
         (lost,) = one.topics(*there).lost_offsets
+        assert [each.is_gone for each in one.archive.partitions()] == [True, False]
         assert (lost.topic, lost.first, lost.end, lost.with_topic) == ("t", 7, 9, True)
         assert one.topics(*there).lost_offsets == ()
         effects = one.apply(one.archive.on_released(PartitionReleased(batch=1, topic="u", partition=0)))

@@ -50,6 +50,7 @@ class Archive:
 
 def _read(archive: Archive, *, closes_on_stop: bool = True) -> UntilArchived:
     until = UntilArchived(archive, closes_on_stop=closes_on_stop)
+    until.surveyed(())
     archive.position, archive.offset = 100, 40
     for now in (10.0, 11.0):
         until.advance(now)
@@ -61,6 +62,7 @@ def test_nothing_is_closed_before_all_is_read_and_quiet() -> None:
     """A second without news, so that a burst has come whole."""
     archive = Archive(position=99)
     until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(())
 
     until.advance(0.0)
     archive.position = 100
@@ -132,7 +134,13 @@ def test_a_topic_that_only_the_ledger_knows_is_not_waited_for() -> None:
     archive = Archive()
     (known,) = archive.partitions()
     archive.gone = replace(
-        known, topic="old", condition=PartitionCondition.MISSING, offset=7, position=None, end=None
+        known,
+        topic="old",
+        condition=PartitionCondition.MISSING,
+        offset=7,
+        position=None,
+        end=None,
+        is_gone=True,
     )
     until = _read(archive)
     archive.is_idle, archive.offset = True, 100
@@ -141,10 +149,38 @@ def test_a_topic_that_only_the_ledger_knows_is_not_waited_for() -> None:
     assert until.is_over
 
 
+def test_a_topic_that_is_not_there_is_asked_for_twice() -> None:
+    """A run that begins just behind a new controller was a success, and had read nothing."""
+    archive = Archive(position=100, offset=100, is_idle=True)
+    until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(["u"])
+    for now in (10.0, 11.0, 12.0):
+        assert until.advance(now) is None
+    until.surveyed(["u"])
+    for now in (15.0, 16.0):
+        until.advance(now)
+
+    assert archive.asked == ["pause"]
+
+
+def test_a_topic_that_a_broker_does_not_know_for_the_moment_is_waited_for() -> None:
+    """Its records were passed over, and the run was a success."""
+    archive = Archive(position=100, offset=100, is_idle=True)
+    (known,) = archive.partitions()
+    archive.gone = replace(known, topic="u", condition=PartitionCondition.MISSING, position=None, end=None)
+    until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(())
+    for now in (10.0, 11.0, 12.0):
+        until.advance(now)
+
+    assert (archive.asked, until.is_over) == ([], False)
+
+
 def test_what_an_open_transaction_holds_back_is_named() -> None:
     """Read committed goes no further: it is waited for, but not without a word."""
     archive = Archive(position=40, offset=40)
     until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(())
 
     assert "t-0 is read up to offset 40 of 100" in (until.held_back() or "")
     archive.position = 100

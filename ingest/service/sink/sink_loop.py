@@ -80,7 +80,6 @@ class SinkLoop:
         self._until = until
         self._patience = Patience(patience_seconds)
         self._tick_at = self._survey_at = 0.0
-        self._has_surveyed = False
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
         self.slots: SinkSlots | None = None
         """Set before `run`: they need `apply`."""
@@ -136,13 +135,8 @@ class SinkLoop:
         match event:
             case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._slots().on_event(event)
-            case TopicsSurveyed(topics):
-                self._has_surveyed = True
-                self._parts.missing.surveyed(
-                    event.missing, {one.topic for one in topics.partitions}.union(event.empty)
-                )
-                self._parts.statistics.trouble(_NO_DATA, self._parts.missing.no_data(event.left_out))
-                self.apply(archive.on_topics(topics))
+            case TopicsSurveyed():
+                self._surveyed(event)
             case LivesFound(lives):
                 self.apply(archive.on_lives(lives))
             case SinkWritten(writes):
@@ -164,6 +158,14 @@ class SinkLoop:
             case _:
                 # Records of the ledger as they are read back: what they say was told by whoever wrote them.
                 pass
+
+    def _surveyed(self, found: TopicsSurveyed) -> None:
+        there = {one.topic for one in found.topics.partitions}.union(found.empty)
+        self._parts.missing.surveyed(found.missing, there)
+        self._parts.statistics.trouble(_NO_DATA, self._parts.missing.no_data(found.left_out))
+        if self._until is not None:
+            self._until.surveyed(found.missing)
+        self.apply(self._parts.archive.on_topics(found.topics))
 
     # -- what follows ----------------------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class SinkLoop:
                 f"--until-idle: the sink is {self.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it go on"
             )
-        if self._has_surveyed and (effects := until.advance(now)) is not None:
+        if (effects := until.advance(now)) is not None:
             self.apply(effects)
         has_problem = bool(parts.archive.problems(clock.wall_ms()) or parts.statistics.problems)
         held_back = until.held_back()

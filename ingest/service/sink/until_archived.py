@@ -1,6 +1,6 @@
 """`--until-idle` of a sink: everything is read, then closed, committed and completed, and then it is over."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 import structlog
@@ -37,13 +37,25 @@ class UntilArchived:
     def __init__(self, archive: AskedArchive, *, closes_on_stop: bool) -> None:
         self._archive = archive
         self._closes_on_stop = closes_on_stop
+        self._surveys = 0
+        self._knows_topics = False
         self._read_since: float | None = None
         self._ends: Mapping[tuple[str, int], int] | None = None
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten because it is told to."""
 
+    def surveyed(self, missing: Collection[str]) -> None:
+        """The topics were described, and these were not there.
+
+        A broker that has just become the controller may not know one for a moment: it is asked twice.
+        """
+        self._surveys += 1
+        self._knows_topics = self._surveys > 1 or not missing
+
     def advance(self, now: float) -> SinkEffects | None:
-        """What is to be done next, at a monotonic time; call it when the topics are known."""
+        """What is to be done next, at a monotonic time; nothing before the topics are known."""
+        if not self._knows_topics:
+            return None
         if self._ends is not None:
             return self._closing()
         if not self._has_read_all():
@@ -87,9 +99,10 @@ class UntilArchived:
         """Whether every partition is read to its end, or was archived to it before.
 
         Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
+        One that a broker does not know for the moment is waited for.
         """
         return all(
-            one.condition is PartitionCondition.MISSING
+            (one.condition is PartitionCondition.MISSING and one.is_gone)
             or (one.end is not None and max(one.position or 0, one.offset or 0) >= one.end)
             for one in self._archive.partitions()
         )
