@@ -216,17 +216,23 @@ class Service:
 
     def start(self, *arguments: str, ready_seconds: float = 150) -> None:
         """Start `headrace run`, wait until it is ready; not in time, it is killed (NotReadyError)."""
-        argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
-        self._output = self.log.open("ab")
-        self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
+        process = self.launch(*arguments)
         deadline = time.monotonic() + ready_seconds
         while not self.is_ready():
-            if self._process.poll() is not None:
-                raise StageError(f"headrace ended with {self._process.returncode}:\n{self.tail()}")
+            if process.poll() is not None:
+                raise StageError(f"headrace ended with {process.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise NotReadyError(f"headrace is not ready after {ready_seconds:.0f} s:\n{self.tail()}")
             time.sleep(0.05)
+
+    def launch(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start `headrace run`, and wait for nothing."""
+        argv = [str(Path(sys.executable).with_name("headrace")), "run", str(self.file), *arguments]
+        if self._output is None:
+            self._output = self.log.open("ab")
+        self._process = subprocess.Popen(argv, stderr=self._output, stdout=self._output)
+        return self._process
 
     def is_ready(self) -> bool:
         """True when the readiness endpoint says so."""

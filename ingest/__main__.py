@@ -13,10 +13,14 @@ def main() -> NoReturn:
             "run it with a newer one.\n"
         )
         sys.exit(2)
-    # What this imports is written for 3.11.
+    # What these import is written for 3.11, and takes time: a signal is answered before.
+    from ingest.cli.interrupts import Interrupts
+
+    interrupts = Interrupts(sys.argv[1:])
+    interrupts.install()
     from ingest.cli.app import main as run_command_line
 
-    run_command_line()
+    run_command_line(interrupts)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ingest.settings.choices import RestoreSidecars, RestoreTombstones
 from ingest.settings.settings import JoiningSettings
 from ingest.template import KeyTemplate
 from layouts.detect import Detection
-from layouts.key_names import ArchiveNames
+from layouts.key_names import ArchiveNames, name_in
 from layouts.names import ArchiveName, Inexact, LayoutName, NamePart, ObjectKind
 
 _log = structlog.get_logger(__name__)
@@ -163,11 +163,3 @@ def _archive_place(name: ArchiveName) -> ArchivePlace | None:
     if name.tombstones and name.kind is ObjectKind.KEYS:
         side = None
     return ArchivePlace(name.stem, name.folder, side, name.tombstones)
-
-
-def name_in(found: Detection) -> ArchiveName | None:
-    """The name, or what all candidates agree on: which of them it is decides the content, when it is read."""
-    if found.name is not None or not found.needs_content:
-        return found.name
-    places = {(name.topic, name.partition, name.offset, name.kind) for name in found.candidates}
-    return found.candidates[0] if len(places) == 1 else None

@@ -1,23 +1,24 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ingest.catalogue import Baseline, ObjectFilter
 from ingest.kafka import control_records
-from ingest.kafka.ledger_cache import LedgerCache
 from ingest.key_routes import ArchiveRoutes, KeyRoutes
 from ingest.model.ledger_entry import State
 from ingest.model.objects import Route
 from ingest.model.post_action import PostActionKind
 from ingest.sanitize import printable
 from ingest.settings import Settings
-from ingest.template import KeyTemplate
 from ingest.text_formatting import counted
 from layouts.key_names import ArchiveNames
+
+if TYPE_CHECKING:
+    from ingest.kafka.ledger_cache import LedgerCache
 
 # Of more changes of the prefix than anybody makes the oldest are forgotten: the record has to stay small.
 _MAX_EARLIER: Final = 100
@@ -53,7 +54,7 @@ def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
             joining=settings.joining,
         )
         return archive.route, archive.is_internal
-    return KeyRoutes(key_template(settings), topic=routing.topic).route, None
+    return KeyRoutes(settings.key_template(), topic=routing.topic).route, None
 
 
 def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | None:
@@ -72,14 +73,7 @@ def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | 
     )
 
 
-def key_template(settings: Settings) -> KeyTemplate:
-    """`file.name.template` of settings without a layout."""
-    template = settings.routing.file_name_template
-    assert template is not None, "without input.layout a template is required"
-    return KeyTemplate.compile(template, match=settings.routing.file_name_match, prefix=settings.s3.prefix)
-
-
-def baseline_of(settings: Settings, cache: LedgerCache | None, now_ms: int) -> Baseline:
+def baseline_of(settings: Settings, cache: "LedgerCache | None", now_ms: int) -> Baseline:
     """What the first start left to the past; where there was none yet, what it would leave if it were now."""
     discovery = settings.discovery
     found = None if cache is None else first_start_of(cache, settings.s3.bucket)
@@ -99,7 +93,7 @@ def begun_again(
     return replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
 
 
-def first_start_of(cache: LedgerCache, bucket: str) -> control_records.FirstStart | None:
+def first_start_of(cache: "LedgerCache", bucket: str) -> control_records.FirstStart | None:
     """What the ledger remembers of the first start with this bucket; None where there was none yet.
 
     A record of an older version names no bucket: it is this one's unless the ledger knows others only.
@@ -114,7 +108,7 @@ def first_start_of(cache: LedgerCache, bucket: str) -> control_records.FirstStar
     return None
 
 
-def other_buckets(cache: LedgerCache, bucket: str) -> tuple[str, ...]:
+def other_buckets(cache: "LedgerCache", bucket: str) -> tuple[str, ...]:
     """The buckets, other than this one, with which the ingester of this ledger has started before."""
     controls = cache.controls()
     found = {name for key in controls if (name := control_records.first_start_bucket(key)) is not None}
@@ -123,7 +117,7 @@ def other_buckets(cache: LedgerCache, bucket: str) -> tuple[str, ...]:
     return tuple(sorted(found - {bucket}))
 
 
-def _knows_others_only(cache: LedgerCache, bucket: str) -> bool:
+def _knows_others_only(cache: "LedgerCache", bucket: str) -> bool:
     return any(cache.counts().values()) and next(cache.scan(bucket), None) is None
 
 

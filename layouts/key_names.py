@@ -58,3 +58,11 @@ class ArchiveNames:
                 last_offset=name.start_offset,
             )
         return replace(name, layout=layout, extension=extension)
+
+
+def name_in(found: Detection) -> ArchiveName | None:
+    """The name, or what all candidates agree on: which of them it is decides the content, when it is read."""
+    if found.name is not None or not found.needs_content:
+        return found.name
+    places = {(name.topic, name.partition, name.offset, name.kind) for name in found.candidates}
+    return found.candidates[0] if len(places) == 1 else None

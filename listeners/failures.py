@@ -1,10 +1,10 @@
 """What S3's and SQS's errors mean: by class and error code, never by text."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import aiohttp
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
@@ -17,7 +17,6 @@ _UNREACHED: Final = (
     boto.IncompleteReadError,
     boto.ResponseStreamingError,
     ResponseParserError,
-    aiohttp.ClientError,
     OSError,
 )
 
@@ -36,8 +35,14 @@ def translated_errors(subject: str) -> Iterator[None]:
         raise refusal(
             error_code(error), _status(error), error.operation_name, what=subject, message=message
         ) from error
-    except _UNREACHED as error:
+    except _unreached() as error:
         raise SourceUnavailable(f"{subject} cannot be reached: {_short(error)}") from error
+
+
+def _unreached() -> tuple[type[Exception], ...]:
+    """Errors of the network; a library that was not loaded, as in most commands, has raised none."""
+    aiohttp = sys.modules.get("aiohttp")
+    return _UNREACHED if aiohttp is None else (*_UNREACHED, aiohttp.ClientError)
 
 
 def is_lasting(error: HeadraceError) -> bool:

@@ -16,7 +16,6 @@ from ingest.checks.machine import machine_findings
 from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import environment, read_settings
-from ingest.cli.sink_check import sink_findings
 from ingest.errors import HeadraceError, InvalidConfiguration
 from ingest.exits import Exit
 from ingest.object_selection import object_filter_of
@@ -89,6 +88,9 @@ def lines_of(finding: Finding) -> Iterator[str]:
 
 def _findings(settings: Settings) -> Iterator[Finding]:
     if settings.sink is not None:
+        # A source has no use for it.
+        from ingest.cli.sink_check import sink_findings
+
         yield from sink_findings(settings)
         yield from kafka_findings(settings, probe_kafka(settings, {}))
         return

@@ -10,12 +10,10 @@ import typer
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 from ingest.errors import InvalidConfiguration
-from ingest.key_routes import name_in
-from ingest.object_selection import key_template
 from ingest.sanitize import json_text, printable
 from ingest.settings import Settings
 from ingest.template import Explanation
-from layouts.key_names import ArchiveNames
+from layouts.key_names import ArchiveNames, name_in
 
 Keys = Annotated[
     list[str] | None,
@@ -70,7 +68,7 @@ def explain(
 def _reader(settings: Settings) -> Callable[[str], Explanation]:
     restore = settings.format.restore
     if restore is None:
-        return key_template(settings).explain
+        return settings.key_template().explain
     names = ArchiveNames(restore.layout, restore.names, restore.template)
     topics = dict(restore.topic_map)
 

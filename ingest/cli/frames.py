@@ -12,8 +12,6 @@ from ingest.sanitize import json_text, printable
 from ingest.settings.document_text import read_text as read_options
 from ingest.settings.problems import Problems, SettingsError
 from ingest.text_formatting import bytes_text, counted
-from spark.frames.log_report import log_plan, log_status, settings_of
-from spark.s3 import new_s3_calls
 
 Shape = dict[str, Any]
 
@@ -34,12 +32,19 @@ def frames_options(config: Path, sets: Sequence[str]) -> dict[str, str] | None:
 
 def frames_status(options: dict[str, str], *, as_json: bool) -> None:
     """Print what the discovery log says."""
+    # Spark is loaded with them.
+    from spark.frames.log_report import log_status, settings_of
+
     shape = log_status(settings_of(options))
     typer.echo(json_text(shape) if as_json else "\n".join(_status_lines(shape)))
 
 
 def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
     """Print what the next batches would have."""
+    # Spark is loaded with them.
+    from spark.frames.log_report import log_plan, settings_of
+    from spark.s3 import new_s3_calls
+
     settings = settings_of(options)
     s3 = settings.shared.s3
     shape = log_plan(settings, new_s3_calls(s3).listed(s3.bucket, s3.prefix))

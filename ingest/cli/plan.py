@@ -21,7 +21,6 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import read_settings
 from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
-from ingest.cli.sink_plan import sink_plan
 from ingest.clock import wall_ms
 from ingest.exits import Exit
 from ingest.kafka.ledger_cache import LedgerCache
@@ -29,7 +28,6 @@ from ingest.model.ledger_entry import LedgerEntry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.object_selection import baseline_of, object_filter_of, unread_problem
 from ingest.probes.archive_preview import ArchivePreview
-from ingest.probes.archive_samples import ArchiveSampler
 from ingest.probes.aws_clients import AwsClients, aws_clients
 from ingest.probes.bucket_keys import KeysPage, list_pages
 from ingest.probes.ledger_reader import open_ledger_reader
@@ -83,6 +81,9 @@ def plan(
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     logs.configure(level=log_level.value, style=log_format.value)
     if settings.sink is not None:
+        # A source has no use for it.
+        from ingest.cli.sink_plan import sink_plan
+
         sink_plan(settings, as_json=as_json, startup_timeout=startup_timeout)
         return
     reading = open_ledger_reader(settings, timeout=startup_timeout)
@@ -126,6 +127,9 @@ def forecasts_of(
                 archive.add(page.objects)
             report_progress(forecast.listed.objects, known)
     if archive is not None:
+        # All decoders are loaded with it.
+        from ingest.probes.archive_samples import ArchiveSampler
+
         sampler = ArchiveSampler(clients.s3, settings)
         archive.look_into(sampler.sample, sampler.tags)
     return forecast, archive

@@ -11,7 +11,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ingest.errors import InvalidConfiguration
-from ingest.kafka.tokens import token_callback
 from ingest.settings.sasl import KERBEROS
 from ingest.settings.token_logins import CONFIG
 
@@ -149,11 +148,15 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
 def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:
     """All properties of a client; AccessDenied where it needs a token, and there is none."""
     merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
-    callback = token_callback(merged)
-    if callback is not None:
-        # With the secrets in it; a callback has them from elsewhere.
-        del merged[CONFIG]
-        merged["oauth_cb"] = callback
+    if CONFIG in merged:
+        # It signs with botocore, which takes a quarter of a second to load.
+        from ingest.kafka.tokens import token_callback
+
+        callback = token_callback(merged)
+        if callback is not None:
+            # With the secrets in it; a callback has them from elsewhere.
+            del merged[CONFIG]
+            merged["oauth_cb"] = callback
     if on_error is not None:
         merged["error_cb"] = on_error
     return merged

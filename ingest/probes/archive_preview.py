@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from ingest.catalogue import ExclusionReason, ObjectFilter
 from ingest.checks.archive_findings import ArchiveSample
-from ingest.key_routes import name_in
 from ingest.model.objects import Route, S3Object
 from ingest.probes.archive_offsets import Extent, offsets_of
 from ingest.probes.preview import Amount
 from layouts.exactness import Exactness, worst
-from layouts.key_names import ArchiveNames
+from layouts.key_names import ArchiveNames, name_in
 from layouts.names import ArchiveName, LayoutName, ObjectKind
 
 # Layouts whose sinks can tag their objects with offsets and numbers of records.

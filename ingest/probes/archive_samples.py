@@ -5,14 +5,13 @@ from typing import Any, Final
 
 from ingest.checks.archive_findings import ArchiveSample
 from ingest.errors import AccessDenied, HeadraceError, ObjectError
-from ingest.key_routes import name_in
 from ingest.model.objects import S3Object
 from ingest.settings import Settings
 from ingest.settings.choices import RestoreSidecars
 from ingest.settings.settings import S3Settings
 from layouts.detect import layout_of_content
 from layouts.exactness import ContentFacts, exactness
-from layouts.key_names import ArchiveNames
+from layouts.key_names import ArchiveNames, name_in
 from layouts.names import ObjectKind
 from listeners.failures import translated_errors
 from spark.formats.archives import ArchiveDecoder, plain_head

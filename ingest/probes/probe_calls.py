@@ -26,7 +26,6 @@ from ingest.kafka.kafka_errors import translate
 from ingest.kafka.leadership import group_id
 from ingest.kafka.ledger_identity import read_remembered_ledgers, refuse_other_members
 from ingest.model.objects import S3Object
-from ingest.probes.archive_samples import read_archive_samples
 from ingest.probes.aws_clients import AwsClients
 from ingest.probes.bucket_keys import answered_ms, list_pages
 from ingest.probes.ledger_reader import client_properties
@@ -68,6 +67,9 @@ def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectF
         if settings.format.restore is None:
             samples = list(read_samples(clients.s3, s3, survey.to_sample))
         else:
+            # All decoders are loaded with it.
+            from ingest.probes.archive_samples import read_archive_samples
+
             archive = list(read_archive_samples(clients.s3, settings, survey.to_sample, survey.all_keys))
     return BucketFacts(
         region=region,

@@ -13,11 +13,11 @@ from ingest.threads import Waking, start_thread
 
 _log = structlog.get_logger(__name__)
 
-_ANSWERED: Final = (signal.SIGTERM, signal.SIGINT)
+_ANSWERED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Stop(Waking):
-    """Set by SIGTERM and SIGINT; `at_once` by a second one of them."""
+    """Set by SIGTERM, SIGINT and SIGHUP; `at_once` by a second one of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,12 @@ class Stop(Waking):
         self._before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         # Referenced for as long as the descriptor is: the kernel knows a number only.
         self._writing = writing
-        self._handlers = {number: signal.signal(number, _written_to_the_socket) for number in _ANSWERED}
+        self._handlers = {
+            number: signal.signal(number, _written_to_the_socket)
+            for number in _ANSWERED
+            # As `nohup` has it: the terminal may go.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        }
         start_thread(partial(self._follow, reading), name="signals")
 
     def uninstall(self) -> None:

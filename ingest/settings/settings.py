@@ -35,6 +35,7 @@ from ingest.settings.sink_settings import SinkRoute, SinkSettings
 from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
 from ingest.settings.value_types import HostPort
 from ingest.settings.vendors.translation import Translated
+from ingest.template import KeyTemplate
 from layouts.names import LayoutName
 from layouts.options import NameOptions, RestoreOptions
 
@@ -405,6 +406,12 @@ class Settings:
         """The settings in force for a topic of a sink."""
         route = None if self.sink is None else self.sink.route(topic)
         return self if route is None else self._for_route(route)
+
+    def key_template(self) -> KeyTemplate:
+        """`file.name.template`, compiled, of settings without a layout."""
+        template = self.routing.file_name_template
+        assert template is not None, "without input.layout a template is required"
+        return KeyTemplate.compile(template, match=self.routing.file_name_match, prefix=self.s3.prefix)
 
     def by_place(self) -> tuple["Settings", ...]:
         """The settings of each bucket and prefix that a sink writes to; for a source these alone."""

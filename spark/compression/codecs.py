@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 import cramjam
-import pyarrow as pa
 from isal import igzip_lib
 
 from ingest.errors import HeadraceError, InvalidObject, ObjectCorrupt
@@ -169,6 +168,9 @@ def _arrow(name: str) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
     """All frames of what Arrow calls `name`. Arrow, because it notices a frame that was cut short."""
 
     def decompress(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        # A tenth of a second to load, which `check` and `plan` need not wait for.
+        import pyarrow as pa
+
         reader = _Reader(chunks)
         stream: Any = pa.CompressedInputStream(pa.PythonFile(reader, mode="r"), name)
         try:

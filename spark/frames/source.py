@@ -24,7 +24,7 @@ from ingest.catalogue.object_filter import ExclusionReason
 from ingest.clock import wall_ms
 from ingest.errors import FrameRefused, HeadraceError
 from ingest.model.objects import S3Object
-from ingest.object_selection import key_template, object_filter_of
+from ingest.object_selection import object_filter_of
 from ingest.settings.choices import Tolerance
 from spark.frames.admission import NO_LIMITS
 from spark.frames.inference import (
@@ -104,7 +104,7 @@ def template_names(settings: FramesSettings) -> frozenset[str]:
     """The names that the template reads from keys; none of an archive, whose layout does."""
     if settings.shared.format.restore is not None:
         return frozenset()
-    return key_template(settings.shared).names
+    return settings.shared.key_template().names
 
 
 def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructType:

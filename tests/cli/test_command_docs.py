@@ -27,7 +27,7 @@ from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.model.objects import ObjectId, S3Object
 from ingest.model.positions import BytePosition
 from ingest.model.snapshot import ReadingObject, RecentObject, Snapshot
-from ingest.object_selection import key_template, object_filter_of
+from ingest.object_selection import object_filter_of
 from ingest.probes.archive_preview import ArchivePreview
 from ingest.probes.preview import Preview
 from ingest.probes.sink_topics import Backlog
@@ -107,7 +107,7 @@ def _replay() -> Any:
 
 def _explain() -> Any:
     settings = configured({"topic": None, "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}"})
-    return explained(key_template(settings).explain, settings, "orders-3-42").as_dict()
+    return explained(settings.key_template().explain, settings, "orders-3-42").as_dict()
 
 
 def _sink_plan() -> Any:

@@ -77,7 +77,7 @@ def test_a_stop_of_all_processes_in_the_middle_of_the_load(
     assert route.account() == (0, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_stop_while_spark_starts(start: Callable[..., Run], number: signal.Signals) -> None:
     """It is acknowledged at once, and over soon; what was started is gone."""
     run = start()

@@ -1,0 +1,99 @@
+"""SIGINT, SIGTERM and SIGHUP where no service answers them: one line, the exit code, never a traceback.
+
+Until the command's own code runs, and once it is done, nothing has to be undone: a signal ends the process
+at once, from a thread, because the main thread may be busy in a library's import for a second. While the
+command runs a signal is raised in the main thread, so that what was opened is closed; if that takes too long
+(a client waits for a broker), or a second signal comes, the process ends all the same.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Final
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a process is asked to end by."""
+
+_GRACE_SECONDS: Final = 3.0
+# A signal is how these are ended: nothing went wrong.
+_SERVICES: Final = frozenset({"run", "worker"})
+_SHELLS_BASE: Final = 128
+_STDERR: Final = 2
+
+
+class Interrupts:
+    """Answers signals from `install` on, until a service's `Stop` does. Of the main thread."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        verb = next((word for word in arguments if not word.startswith("-")), "")
+        self._is_service = verb in _SERVICES
+        self._received: int | None = None
+        self._has_something_to_undo = False
+        self._is_said = False
+        self._saying = threading.Lock()
+
+    def install(self) -> None:
+        """Answer from now on what this process was not started to ignore, as `nohup` does."""
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._raise)
+        threading.Thread(target=self._follow, args=[reading], name="interrupts", daemon=True).start()
+
+    def begin(self) -> None:
+        """The command's own code follows, which has something to undo."""
+        self._has_something_to_undo = True
+
+    def run(self, command: Callable[[], None]) -> None:
+        """Run the command line; SystemExit where it was interrupted, whatever became of it by that."""
+        try:
+            command()
+        except BaseException as error:
+            self._has_something_to_undo = False
+            # `status --watch` ends well by Ctrl-C.
+            if self._received is None or (isinstance(error, SystemExit) and not error.code):
+                raise
+            self._say(self._received)
+            raise SystemExit(self._code(self._received)) from None
+        finally:
+            self._has_something_to_undo = False
+
+    def _raise(self, number: int, _frame: FrameType | None) -> None:
+        """Python calls it in the main thread, once that returns from C."""
+        if self._has_something_to_undo:
+            self._received = number
+            # What is raised in a destructor only ends that, with a traceback on stderr; other threads fail by
+            # what this one closes.
+            sys.unraisablehook = threading.excepthook = _keep_silent
+            raise KeyboardInterrupt
+
+    def _follow(self, reading: int) -> None:
+        while numbers := os.read(reading, 16):
+            number = next((one for one in numbers if one in ENDING), None)
+            if number is None:
+                continue
+            if self._has_something_to_undo and len(numbers) == 1:
+                select.select([reading], [], [], _GRACE_SECONDS)
+            self._say(number)
+            os._exit(self._code(number))
+
+    def _say(self, number: int) -> None:
+        # Both threads come here, and the first to leave ends the process: not before it is written.
+        with self._saying:
+            if not self._is_said:
+                # Past Python's stream, whose lock the main thread may hold.
+                os.write(_STDERR, f"headrace: ended by {signal.Signals(number).name}.\n".encode())
+            self._is_said = True
+
+    def _code(self, number: int) -> int:
+        return 0 if self._is_service else _SHELLS_BASE + number
+
+
+def _keep_silent(_failure: Any) -> None:
+    """It follows from the signal."""
