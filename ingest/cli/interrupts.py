@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What a process is asked to end by."""
@@ -34,7 +34,7 @@ class Interrupts:
         self._received: int | None = None
         self._has_something_to_undo = False
         self._is_said = False
-        self._saying = threading.Lock()
+        self._saying = threading.RLock()
 
     def install(self) -> None:
         """Answer from now on what this process was not started to ignore, as `nohup` does."""
@@ -66,12 +66,13 @@ class Interrupts:
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
         """Python calls it in the main thread, once that returns from C."""
-        if self._has_something_to_undo:
-            self._received = number
-            # What is raised in a destructor only ends that, with a traceback on stderr; other threads fail by
-            # what this one closes.
-            sys.unraisablehook = threading.excepthook = _keep_silent
-            raise KeyboardInterrupt
+        if not self._has_something_to_undo:
+            self._end(number)
+        self._received = number
+        # What is raised in a destructor only ends that, with a traceback on stderr; other threads fail by
+        # what this one closes.
+        sys.unraisablehook = threading.excepthook = _keep_silent
+        raise KeyboardInterrupt
 
     def _follow(self, reading: int) -> None:
         while numbers := os.read(reading, 16):
@@ -80,16 +81,19 @@ class Interrupts:
                 continue
             if self._has_something_to_undo and len(numbers) == 1:
                 select.select([reading], [], [], _GRACE_SECONDS)
-            self._say(number)
-            os._exit(self._code(number))
+            self._end(number)
+
+    def _end(self, number: int) -> NoReturn:
+        self._say(number)
+        os._exit(self._code(number))
 
     def _say(self, number: int) -> None:
         # Both threads come here, and the first to leave ends the process: not before it is written.
         with self._saying:
             if not self._is_said:
+                self._is_said = True
                 # Past Python's stream, whose lock the main thread may hold.
                 os.write(_STDERR, f"headrace: ended by {signal.Signals(number).name}.\n".encode())
-            self._is_said = True
 
     def _code(self, number: int) -> int:
         return 0 if self._is_service else _SHELLS_BASE + number
