@@ -25,7 +25,7 @@ def _proxy_url(text: str) -> Secret:
     return Secret(stripped.rstrip("/"))
 
 
-PROXY_URL: Final = Form(kind="PASSWORD", expected=_EXPECTED, parse=_proxy_url)
+PROXY_URL: Final = Form(kind="STRING", expected=_EXPECTED, parse=_proxy_url)
 
 
 def proxy_of(url: Secret | None, user: str | None, password: Secret | None) -> Secret | None:
