@@ -33,9 +33,15 @@ _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says
 
 
 def run_server(
-    listen: HostPort, settings: Settings, port: SourcePort | SinkPort, *, host_name: str, version: str
+    listen: HostPort,
+    settings: Settings,
+    port: SourcePort | SinkPort,
+    *,
+    host_name: str,
+    version: str,
+    auth: AuthFile | None,
 ) -> HttpServer:
-    """A server of `headrace run`'s connector, not started. AddressTaken, InvalidAuthFile.
+    """A server of `headrace run`'s connector, not started; with `auth` for its users. AddressTaken.
 
     `host_name` names this machine in `worker_id` when every address is listened on.
     """
@@ -50,8 +56,6 @@ def run_server(
         settings, ServedConnector(identity=identity, port=port, offsets=offsets_port(settings, port))
     )
     routes = RestRoutes(only, Loggers(LEVELS), version=version, changing={}, refused=only.refused())
-    path = settings.http.rest_auth_file
-    auth = None if path is None else AuthFile(path)
     return rest_server(listen, routes.answer, auth, host_name=host_name)
 
 

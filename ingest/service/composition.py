@@ -11,6 +11,7 @@ from ingest.exits import Exit
 from ingest.http import StatusEndpoints
 from ingest.model.snapshot import Snapshot
 from ingest.process_metrics import ProcessMetrics
+from ingest.rest.auth import AuthFile
 from ingest.rest.server import run_server
 from ingest.service.connector import Connector, RunOptions
 from ingest.service.endpoints import endpoints
@@ -81,10 +82,13 @@ def _log_start(settings: Settings, connector: Connector) -> None:
 
 def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None:
     """Answer over HTTP; what it makes is unmade by `closing`, the newest first."""
-    listen = settings.http.listen
+    listen, auth_file = settings.http.listen, settings.http.rest_auth_file
+    auth = None if auth_file is None or settings.http.rest_listen is None else AuthFile(auth_file)
     if listen is not None:
         process = ProcessMetrics("source" if settings.sink is None else "sink")
-        routes = endpoints(connector.snapshot_holder, connector.metrics, process)
+        routes = endpoints(
+            connector.snapshot_holder, connector.metrics, process, problems=lambda: _problems_of(auth)
+        )
         server = StatusEndpoints(listen.host, listen.port, routes)
         server.start()
         closing.callback(server.close)
@@ -96,7 +100,13 @@ def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None
             connector.port,
             host_name=socket.gethostname(),
             version=version("headrace"),
+            auth=auth,
         )
         rest.start()
         closing.callback(connector.close)
         closing.callback(rest.close)
+
+
+def _problems_of(auth: AuthFile | None) -> dict[str, str]:
+    problem = None if auth is None else auth.problem
+    return {} if problem is None else {"rest": problem}

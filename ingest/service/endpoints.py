@@ -1,6 +1,6 @@
 """What the endpoints show of the service, and how a snapshot of it is taken."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -20,19 +20,26 @@ from ingest.service.statistics import Statistics
 
 
 def endpoints(
-    snapshot_holder: SnapshotHolder, metrics: Metrics, process: ProcessMetrics
+    snapshot_holder: SnapshotHolder,
+    metrics: Metrics,
+    process: ProcessMetrics,
+    *,
+    problems: Callable[[], Mapping[str, str]] = dict,
 ) -> Mapping[str, Route]:
-    """The routes of `http.listen` (docs/commands.md)."""
+    """The routes of `http.listen` (docs/commands.md); `problems` are the process's own."""
+
+    def now() -> Snapshot:
+        return snapshot_holder.snapshot.with_problems(problems())
 
     def ready() -> Response:
-        shown = snapshot_holder.snapshot
+        shown = now()
         if shown.ready:
             return Response.of_text(f"ready: {shown.role}\n")
         reasons = "; ".join(shown.problems.values()) or shown.role
         return Response.of_text(f"not ready: {printable(reasons)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def exposition() -> Response:
-        metrics.ready.set(snapshot_holder.snapshot.ready)
+        metrics.ready.set(now().ready)
         text = process.exposition() + metrics.exposition()
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text)
 
@@ -44,7 +51,7 @@ def endpoints(
         "/health/live": lambda: Response.of_text("live\n"),
         "/health/ready": ready,
         "/metrics": exposition,
-        "/status": lambda: Response.of_json(snapshot_holder.snapshot.as_dict()),
+        "/status": lambda: Response.of_json(now().as_dict()),
     }
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from http import HTTPStatus
 
@@ -22,6 +23,21 @@ def test_the_page_is_served_at_the_root() -> None:
     assert response.content_type == "text/html; charset=utf-8"
     assert response.body == status_page()
     assert ("X-Frame-Options", "DENY") in response.headers
+
+
+def test_problems_of_the_process_are_among_those_of_its_connector() -> None:
+    """A password file that cannot be read is none of the connector's, and would end a restart."""
+    leads = Snapshot(name="orders", version="1.0.0", role="leader", ready=True, problems={"bucket": "403"})
+    found: dict[str, str] = {}
+    routes = endpoints(SnapshotHolder(leads), Metrics(dict), ProcessMetrics("source"), problems=lambda: found)
+    assert routes["/health/ready"]().status is HTTPStatus.OK
+
+    found["rest"] = "rest.auth.file cannot be read"
+    assert routes["/health/ready"]().status is HTTPStatus.SERVICE_UNAVAILABLE
+    shown = json.loads(routes["/status"]().body)
+    assert shown["problems"] == {"bucket": "403", "rest": "rest.auth.file cannot be read"}
+    assert not shown["ready"]
+    assert b"headrace_ready 0.0" in routes["/metrics"]().body
 
 
 def test_the_policy_names_the_very_script_and_style_that_are_served() -> None:

@@ -36,7 +36,9 @@ def settings() -> Settings:
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
     """A running one."""
-    made = run_server(HostPort("127.0.0.1", 0), settings(), FakeConnector(), host_name="host", version="9.9")
+    made = run_server(
+        HostPort("127.0.0.1", 0), settings(), FakeConnector(), host_name="host", version="9.9", auth=None
+    )
     made.start()
     yield made
     made.close()

@@ -12,6 +12,7 @@ import pytest
 
 from ingest import http as endpoints
 from ingest.http import AddressTaken, HttpServer
+from ingest.rest.auth import AuthFile
 from ingest.rest.server import run_server
 from ingest.settings import Settings, load
 from ingest.settings.value_types import HostPort
@@ -45,7 +46,9 @@ _SINK = {"topic": None, "sqs.queue.url": None, "file.name.template": None, "topi
 
 def serve(connector: FakeConnector, made: Settings) -> HttpServer:
     """A server, not started."""
-    return run_server(LOCAL, made, connector, host_name="host", version="9.9")
+    path = made.http.rest_auth_file
+    auth = None if path is None else AuthFile(path)
+    return run_server(LOCAL, made, connector, host_name="host", version="9.9", auth=auth)
 
 
 @pytest.fixture
@@ -113,7 +116,8 @@ def test_a_sink_is_shown_as_one() -> None:
 
 def test_who_listens_everywhere_says_its_name() -> None:
     """`worker_id` is for people to find the machine."""
-    made = run_server(HostPort("0.0.0.0", 0), settings(), FakeConnector(), host_name="host", version="1")  # noqa: S104 - the point of it
+    any_address = HostPort("0.0.0.0", 0)  # noqa: S104 - the point of it
+    made = run_server(any_address, settings(), FakeConnector(), host_name="host", version="1", auth=None)
     made.start()
     try:
         status = ask(made, "GET", "/connectors/uploads/status")[1]
@@ -187,5 +191,10 @@ def test_a_taken_address_names_the_option(server: HttpServer) -> None:
     """A configuration error."""
     with pytest.raises(AddressTaken, match=r"rest\.listen: cannot listen on"):
         run_server(
-            HostPort("127.0.0.1", server.port), settings(), FakeConnector(), host_name="host", version="1"
+            HostPort("127.0.0.1", server.port),
+            settings(),
+            FakeConnector(),
+            host_name="host",
+            version="1",
+            auth=None,
         )
