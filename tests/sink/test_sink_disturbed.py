@@ -255,7 +255,7 @@ def test_a_topic_that_is_deleted_holds_back_no_other_and_what_was_read_of_it_is_
         until_sync(lambda: len(archive.keys()) == 2, seconds=40, what="its open object")
         produced(archive, 100, first=20)
         until_sync(lambda: len(archive.keys()) == 4, seconds=20, what="objects of the other topic")
-        assert sink.status()["problems"] == {}
+        until_sync(lambda: sink.status()["problems"] == {}, seconds=60, what="no problem that stays")
     finally:
         code = sink.stop()
     assert code == Exit.DONE
