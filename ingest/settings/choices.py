@@ -91,6 +91,8 @@ class ValueFormat(StrEnum):
     RAW = "raw"
     JSON = "json"
     AVRO = "avro"
+    JSON_SCHEMA = "json-schema"
+    PROTOBUF = "protobuf"
 
 
 class JsonFormat(StrEnum):

@@ -11,18 +11,15 @@ _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
 
-_KEEP: Final = "ByteArrayConverter keeps the bytes as they are"
-_NOT_CARRIED: Final = {
-    "io.confluent.connect.json.JsonSchemaConverter": f"no library here reads JSON Schema; {_KEEP}",
-    "io.confluent.connect.protobuf.ProtobufConverter": f"no library here reads Protobuf; {_KEEP}",
-}
+_JSON_SCHEMA: Final = "io.confluent.connect.json.JsonSchemaConverter"
+_PROTOBUF: Final = "io.confluent.connect.protobuf.ProtobufConverter"
 
 
 def _converter(formats: dict[str, ValueFormat]) -> Form[ValueFormat]:
     def parse(text: str) -> ValueFormat:
         found = formats.get(text.strip())
         if found is None:
-            raise FormError(_NOT_CARRIED.get(text.strip(), "other converters have no counterpart here"))
+            raise FormError("other converters have no counterpart here")
         return found
 
     return Form(kind="CLASS", expected=f"one of {', '.join(formats)}", parse=parse, values=tuple(formats))
@@ -49,6 +46,8 @@ VALUE_CONVERTER: Final = _converter(
         _STRING: ValueFormat.AUTO,
         _JSON: ValueFormat.JSON,
         _AVRO: ValueFormat.AVRO,
+        _JSON_SCHEMA: ValueFormat.JSON_SCHEMA,
+        _PROTOBUF: ValueFormat.PROTOBUF,
         **_OF_SINKS,
     }
 )
@@ -59,6 +58,8 @@ KEY_CONVERTER: Final = _converter(
         _STRING: ValueFormat.AUTO,
         _JSON: ValueFormat.JSON,
         _AVRO: ValueFormat.AVRO,
+        _JSON_SCHEMA: ValueFormat.JSON_SCHEMA,
+        _PROTOBUF: ValueFormat.PROTOBUF,
         **_OF_SINKS,
     }
 )
@@ -78,6 +79,8 @@ KINDS: Final = {
     _STRING: ConverterKind.STRING,
     _JSON: ConverterKind.JSON,
     _AVRO: ConverterKind.AVRO,
+    _JSON_SCHEMA: ConverterKind.JSON_SCHEMA,
+    _PROTOBUF: ConverterKind.PROTOBUF,
     _SIMPLE_HEADER: ConverterKind.SIMPLE,
     **_PRIMITIVES,
 }

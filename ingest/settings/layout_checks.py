@@ -6,7 +6,7 @@ from ingest.settings.converter_forms import KINDS
 from ingest.settings.options import layout_options, record_options
 from ingest.settings.options import sink_options as sink
 from ingest.settings.sink_layouts import FORMS, LayoutForm
-from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat
+from ingest.settings.sink_settings import WITH_MEMBERS, ConverterKind, OutputField, OutputFormat
 from ingest.settings.values import Values
 from layouts.names import LayoutName
 
@@ -94,7 +94,7 @@ def _check_lenses(values: Values, chosen: OutputFormat) -> None:
     kind = KINDS.get((values.text(option) or "").strip(), ConverterKind.BYTES)
     needs_members = chosen is OutputFormat.CSV
     is_bare = chosen is OutputFormat.JSONL and values.are_good(sink.ENVELOPE) and not values[sink.ENVELOPE]
-    if needs_members and kind not in {ConverterKind.JSON, ConverterKind.AVRO}:
+    if needs_members and kind not in WITH_MEMBERS:
         values.refuse(option, "must be JsonConverter's or AvroConverter's class: rows of csv have members")
     elif is_bare and kind is ConverterKind.BYTES:
         values.refuse(

@@ -10,6 +10,7 @@ from ingest.settings.options.option import Option
 from ingest.settings.sidecar_checks import tombstone_template
 from ingest.settings.sink_settings import (
     NUMBER_KINDS,
+    OF_REGISTRIES,
     ConverterKind,
     NameTimeSource,
     NameValues,
@@ -184,7 +185,7 @@ def _has_schemas(values: Values) -> bool:
     kind = converter_kind(values, record_options.VALUE_CONVERTER_CLASS)
     if not values.are_good(sink.FORMAT):
         return True
-    return kind is ConverterKind.AVRO or (kind is ConverterKind.JSON and values[sink.FORMAT] in _OF_COLUMNS)
+    return kind in OF_REGISTRIES or (kind is ConverterKind.JSON and values[sink.FORMAT] in _OF_COLUMNS)
 
 
 def _check_dates(values: Values, template: NameTemplate) -> None:

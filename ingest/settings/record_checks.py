@@ -20,6 +20,8 @@ IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
     (InputFormat.CSV, ValueFormat.AVRO): "a CSV row has no schema; use auto, raw or json",
     (InputFormat.TEXT, ValueFormat.AVRO): "a line of text has no schema; use auto, raw or json",
 }
+_FORMAT: Final = record_options.VALUE_FORMAT
+_OF_SINKS: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 # Formats whose rows are no JSON, by what a row is called.
 _WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
 
@@ -152,6 +154,9 @@ def _check_converters(values: Values) -> None:
                 converter,
                 "reads numbers in a sink; a source writes rows and fields as they are, or as JSON or Avro",
             )
+    for option in (record_options.KEY_CONVERTER_CLASS, record_options.VALUE_CONVERTER_CLASS, _FORMAT):
+        if values.are_good(option) and values[option] in _OF_SINKS:
+            values.refuse(option, f"{values[option]} is read by sinks; a source writes Avro or JSON")
     for converter, schemas in (
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
         (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),

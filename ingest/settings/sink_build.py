@@ -17,6 +17,7 @@ from ingest.settings.sink_checks import (
     output_fields,
 )
 from ingest.settings.sink_settings import (
+    OF_REGISTRIES,
     BufferSettings,
     ConverterKind,
     Converters,
@@ -86,7 +87,7 @@ def _converters(values: Values, registry: RegistrySettings | None) -> Converters
         return ConverterSettings(
             kind=kind,
             schemas_enable=schemas if kind is ConverterKind.JSON else None,
-            registry=registry if kind is ConverterKind.AVRO else None,
+            registry=registry if kind in OF_REGISTRIES else None,
         )
 
     key, value = record_options.KEY_SCHEMAS, record_options.VALUE_SCHEMAS

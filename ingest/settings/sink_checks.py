@@ -9,7 +9,7 @@ from ingest.settings.options import connection_options, format_options, record_o
 from ingest.settings.options import sink_options as sink
 from ingest.settings.rotation_checks import check_rotation
 from ingest.settings.sidecar_checks import check_sidecars, side_fields
-from ingest.settings.sink_settings import ConverterKind, OutputField, OutputFormat
+from ingest.settings.sink_settings import OF_REGISTRIES, ConverterKind, OutputField, OutputFormat
 from ingest.settings.values import Values
 
 _CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
@@ -142,7 +142,7 @@ def _check_converters(values: Values) -> None:
         kind = converter_kind(values, converter)
         if values.is_given(schemas) and kind is not ConverterKind.JSON:
             values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
-        if kind is ConverterKind.AVRO and not values.is_given(record_options.REGISTRY_URL):
+        if kind in OF_REGISTRIES and not values.is_given(record_options.REGISTRY_URL):
             values.refuse(converter, "needs schema.registry.url")
 
 

@@ -54,6 +54,8 @@ class ConverterKind(StrEnum):
     STRING = "string"
     JSON = "json"
     AVRO = "avro"
+    JSON_SCHEMA = "json-schema"
+    PROTOBUF = "protobuf"
     SIMPLE = "simple"
     SHORT = "short"
     INTEGER = "integer"
@@ -135,12 +137,18 @@ class TopicSelection:
         )
 
 
+OF_REGISTRIES: Final = frozenset({ConverterKind.AVRO, ConverterKind.JSON_SCHEMA, ConverterKind.PROTOBUF})
+"""Whose values name their schema in a registry."""
+WITH_MEMBERS: Final = OF_REGISTRIES | {ConverterKind.JSON}
+"""Whose values may have members."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConverterSettings:
     """How one part of a record is read.
 
     `schemas_enable` is for JSON: True, each text is an envelope of schema and payload; False, none is; None,
-    each text's own shape decides. `encoding` is for strings. `registry` is there with Avro.
+    each text's own shape decides. `encoding` is for strings. `registry` is there with those that need one.
     """
 
     kind: ConverterKind = ConverterKind.BYTES

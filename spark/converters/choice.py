@@ -10,10 +10,15 @@ from ingest.settings.sink_settings import (
     OutputSettings,
 )
 from layouts.names import LayoutName
-from spark.converters.avro_converter import AvroConverter, AvroUse
 from spark.converters.json_converter import JsonConverter
 from spark.converters.number_converter import NumberConverter
 from spark.converters.plain_converters import BytesConverter, TextConverter
+from spark.converters.schema_converters import (
+    SchemaUse,
+    avro_converter,
+    json_schema_converter,
+    protobuf_converter,
+)
 from spark.converters.segments import ColumnConverter
 from spark.formats.encoding.row_schema import has_typed_envelope
 
@@ -32,8 +37,8 @@ def column_converter(
             return BytesConverter() if is_transformed else _of_bytes(part, output)
         case ConverterKind.STRING:
             return TextConverter(part, settings.encoding)
-        case ConverterKind.AVRO:
-            return _of_avro(settings, part, output, is_transformed=is_transformed)
+        case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
+            return _of_registry(settings, part, output, is_transformed=is_transformed)
         case ConverterKind.JSON:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
             has_schema = part is OutputField.VALUE or has_typed_envelope(output)
@@ -69,25 +74,32 @@ def _of_quix(part: OutputField, output: OutputSettings) -> ColumnConverter:
     return JsonConverter(part, output.json_format, wants_columns=makes_columns(output))
 
 
-def _of_avro(
+_OF_REGISTRY: Final = {
+    ConverterKind.AVRO: avro_converter,
+    ConverterKind.JSON_SCHEMA: json_schema_converter,
+    ConverterKind.PROTOBUF: protobuf_converter,
+}
+
+
+def _of_registry(
     settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool
 ) -> ColumnConverter:
-    assert settings.registry is not None, "settings are checked: Avro has a registry"
-    use = _avro_use(output, is_written=part in output.fields, is_transformed=is_transformed)
-    return AvroConverter(settings.registry, part, output.json_format, use)
+    assert settings.registry is not None, "settings are checked: such a converter has a registry"
+    use = _schema_use(output, is_written=part in output.fields, is_transformed=is_transformed)
+    return _OF_REGISTRY[settings.kind](settings.registry, part, output.json_format, use)
 
 
-def _avro_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> AvroUse:
+def _schema_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> SchemaUse:
     if not (is_written or is_transformed):
-        return AvroUse.TEXTS
+        return SchemaUse.TEXTS
     if output.layout in _OF_BYTES and output.format in _JSON | _TYPED:
         is_shown = output.layout is LayoutName.AIVEN and output.format in _JSON
-        return AvroUse.CONNECT_TEXTS if is_shown and not is_transformed else AvroUse.CONNECT
+        return SchemaUse.CONNECT_TEXTS if is_shown and not is_transformed else SchemaUse.CONNECT
     if is_transformed:
-        return AvroUse.COLUMNS
+        return SchemaUse.COLUMNS
     if not makes_columns(output):
-        return AvroUse.TEXTS
-    return AvroUse.DATA if output.format is OutputFormat.AVRO else AvroUse.COLUMNS
+        return SchemaUse.TEXTS
+    return SchemaUse.DATA if output.format is OutputFormat.AVRO else SchemaUse.COLUMNS
 
 
 def _writes_by_schema(output: OutputSettings) -> bool:

@@ -2,8 +2,11 @@
 
 import json
 import time
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol
+from uuid import UUID
 
 from ingest.settings.registry_settings import RegistrySettings
 from spark.formats.avro_schema import PRIMITIVES
@@ -16,71 +19,148 @@ _NO_SCHEMA: Final = frozenset({40400, 40403})
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
+class SchemaKind(StrEnum):
+    """What a schema is written in, as registries call it."""
+
+    AVRO = "AVRO"
+    JSON = "JSON"
+    PROTOBUF = "PROTOBUF"
+
+
+_CALLED: Final = {
+    SchemaKind.AVRO: ("schema_not_avro", "Avro"),
+    SchemaKind.JSON: ("schema_not_json", "JSON Schema"),
+    SchemaKind.PROTOBUF: ("schema_not_protobuf", "Protobuf"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class NoSchema:
-    """There is no Avro schema of an id: `reason` is a word of the metric, `message` for a person."""
+    """There is no schema of an id: `reason` is a word of the metric, `message` for a person."""
 
     reason: str
     message: str
 
 
-class RegistrySchemas:
-    """Avro schemas as JSON text by the ids of one registry."""
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema, and those that it refers to, however far, by the names of the references; of Avro none."""
 
-    def __init__(self, registry: RegistrySettings) -> None:
-        self._registry = registry
-        self._known: dict[int, str | NoSchema] = {}
-        self._asked: dict[int, float] = {}
+    text: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
-    def text(self, number: int) -> str | NoSchema:
-        """The schema with the types that it refers to put in, or why there is none.
 
-        Blocks on the registry where the id is new. Raises SourceUnavailable while the registry does not
-        answer, AccessDenied while it refuses the user.
+class SchemaStore(Protocol):
+    """Where schemas are."""
+
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+        """The schema of an id, or why there is none.
+
+        Blocks on the registry. Raises SourceUnavailable while the registry does not answer, AccessDenied
+        while it refuses the user.
         """
-        known = self._known.get(number)
-        if isinstance(known, str) or (
-            known is not None and time.monotonic() - self._asked[number] < _UNKNOWN_SECONDS
+
+
+class RegistrySchemas:
+    """Schemas of one kind by their ids in a store, each asked for once."""
+
+    def __init__(self, store: SchemaStore) -> None:
+        self._store = store
+        self._known: dict[int | UUID, SchemaText | NoSchema] = {}
+        self._asked: dict[int | UUID, float] = {}
+
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+        """See `SchemaStore.schema`; blocks where the id is new."""
+        known = self._known.get(id_)
+        if isinstance(known, SchemaText) or (
+            known is not None and time.monotonic() - self._asked[id_] < _UNKNOWN_SECONDS
         ):
             return known
-        found = self._known[number] = self._fetched(number)
-        self._asked[number] = time.monotonic()
+        found = self._known[id_] = self._store.schema(id_)
+        self._asked[id_] = time.monotonic()
         return found
 
-    def _fetched(self, number: int) -> str | NoSchema:
+
+class ConfluentStore:
+    """See SchemaStore: a registry with Confluent's API."""
+
+    def __init__(self, registry: RegistrySettings, kind: SchemaKind) -> None:
+        self._registry = registry
+        self._kind = kind
+
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+        """See `SchemaStore.schema`."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         client = registry_client(self._registry)
         with registry_errors("let it read the schemas"):
             try:
-                schema = client.get_schema(number)
+                schema = client.get_schema(id_)
                 if not isinstance(schema.schema_str, str):
                     # The client would give the same from its cache for ever.
                     client.clear_caches()
                     raise not_a_registry("no schema in the answer")
-                if schema.schema_type != "AVRO":
-                    return NoSchema(
-                        "schema_not_avro",
-                        f"the schema with the id {number} is of the type {schema.schema_type}, not Avro",
-                    )
-                return _self_contained(client, schema)
+                if schema.schema_type != self._kind:
+                    return other_kind(id_, str(schema.schema_type), self._kind)
+                if self._kind is SchemaKind.AVRO:
+                    return SchemaText(_self_contained(client, schema, ()))
+                return SchemaText(schema.schema_str, _files(client, schema))
             except SchemaRegistryError as error:
                 if error.error_code not in _NO_SCHEMA:
                     raise
                 return NoSchema(
-                    "schema_unknown", f"the schema registry has no schema with the id {number} of the record"
+                    "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
+                )
+            except _Circular as error:
+                return NoSchema(
+                    "schema_unsupported",
+                    f"the schema with the id {id_} refers to itself through the subject {error}",
                 )
 
 
-def _self_contained(client: Any, schema: Any) -> str:
-    """The schema's text, in which each type of another subject is defined where it is first used."""
-    references = getattr(schema, "references", None) or []
-    if not references:
-        return str(schema.schema_str)
-    types: dict[str, Any] = {}
-    for reference in references:
+def other_kind(id_: int | UUID, found: str, wanted: SchemaKind) -> NoSchema:
+    """A schema is written in something else than the converter reads."""
+    reason, name = _CALLED[wanted]
+    return NoSchema(reason, f"the schema with the id {id_} is of the type {found}, not {name}")
+
+
+class _Circular(Exception):
+    """The schema of this subject refers to itself through others."""
+
+
+def _referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Name, schema and path of each schema that one refers to."""
+    found = []
+    for reference in getattr(schema, "references", None) or []:
+        place = reference.subject, reference.version
+        if place in path:
+            raise _Circular(reference.subject)
         version = client.get_version(reference.subject, reference.version)
-        types[reference.name] = json.loads(_self_contained(client, version.schema))
+        found.append((reference.name, version.schema, (*path, place)))
+    return found
+
+
+def _files(client: Any, schema: Any) -> dict[str, str]:
+    files: dict[str, str] = {}
+
+    def add(one: Any, path: tuple[Any, ...]) -> None:
+        for name, inner, below in _referred(client, one, path):
+            if name not in files:
+                files[name] = str(inner.schema_str)
+                add(inner, below)
+
+    add(schema, ())
+    return files
+
+
+def _self_contained(client: Any, schema: Any, path: tuple[Any, ...]) -> str:
+    """The schema's text, in which each type of another subject is defined where it is first used."""
+    types = {
+        name: json.loads(_self_contained(client, inner, below))
+        for name, inner, below in _referred(client, schema, path)
+    }
+    if not types:
+        return str(schema.schema_str)
     return json.dumps(_Inliner(types).of(json.loads(schema.schema_str), ""))
 
 

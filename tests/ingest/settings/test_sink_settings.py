@@ -376,7 +376,7 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         (
             "value.converter",
             {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
-            "ByteArrayConverter",
+            "schema.registry.url",
         ),
         ("header.converter", {"header.converter": _AVRO}, "StringConverter"),
         ("key.converter.schemas.enable", {"key.converter.schemas.enable": "true"}, "JsonConverter"),

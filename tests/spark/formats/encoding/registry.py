@@ -3,18 +3,19 @@
 import io
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from uuid import uuid4
 
 import fastavro
+from confluent_kafka.schema_registry import Schema, SchemaReference
 
 from ingest.settings.choices import SubjectNameStrategy
 from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.sink_settings import ConverterKind, ConverterSettings
-from spark.records.registry import frame
+from spark.records.registry import frame, registry_client
 
 # Status and body that the registry answers for a path: JSON, or bytes that something else answers.
 Answers = Mapping[str, tuple[int, Any]]
@@ -45,6 +46,20 @@ def datum(schema: Any, value: Any) -> bytes:
 def framed(settings: RegistrySettings, schema: Any, value: Any, subject: str = "orders-value") -> bytes:
     """One value as Confluent's serialiser writes it."""
     return frame(settings, subject, json.dumps(schema)) + datum(schema, value)
+
+
+def framed_as(
+    settings: RegistrySettings,
+    kind: str,
+    schema: str,
+    content: bytes,
+    subject: str = "orders-value",
+    references: Sequence[tuple[str, str]] = (),
+) -> bytes:
+    """Content behind the id of a schema of this kind; `references` are names and their subjects, at 1."""
+    found = [SchemaReference(name, where, 1) for name, where in references]
+    number: int = registry_client(settings).register_schema(subject, Schema(schema, kind, found))
+    return b"\x00" + number.to_bytes(4, "big") + content
 
 
 @contextmanager
