@@ -39,7 +39,7 @@ from layouts.key_names import ArchiveNames
 
 _MAX_PLACES = 40
 _HEADINGS = ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
-_REASONS = {
+REASONS = {
     "unmatched": "do not match file.name.template",
     "excluded": "are left out by object.include or object.exclude",
     "start_key": "come before native.start.key",
@@ -47,6 +47,7 @@ _REASONS = {
     "folder": "are folder markers (their keys end in /)",
     "internal": "are other tools' bookkeeping",
     "outside_prefix": "do not begin with aws.s3.prefix",
+    "moved": "lie where post.action moves objects to, now or before",
 }
 _REASONS_OF_ARCHIVES = {
     "unmatched": "are not of input.layout's form",
@@ -179,7 +180,7 @@ def lines_of(
         yield f".. {more} more topic-partitions are in the total; --json shows all"
     for reason, found in sorted(forecast.left_out.items()):
         yield ""
-        words = _REASONS.get(reason, reason)
+        words = REASONS.get(reason, reason)
         if archive is not None:
             words = _REASONS_OF_ARCHIVES.get(reason, words)
         yield f"left out: {_amount(found)} {words}, such as"

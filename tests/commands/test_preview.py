@@ -1,6 +1,7 @@
 import pytest
 
-from ingest.catalogue import Baseline, ObjectFilter
+from ingest.catalogue import Baseline, ExclusionReason, ObjectFilter
+from ingest.cli.plan import REASONS
 from ingest.model.ledger_entry import LedgerEntry, State
 from ingest.model.objects import ObjectId, Route, S3Object
 from ingest.probes.preview import Preview
@@ -82,3 +83,8 @@ def test_sums_and_examples() -> None:
 def test_bytes(count: float, text: str) -> None:
     """Decimal units."""
     assert bytes_text(count) == text
+
+
+def test_each_reason_to_leave_a_key_out_has_words() -> None:
+    """`plan` shows them to people."""
+    assert set(REASONS) == {reason.value for reason in ExclusionReason}
