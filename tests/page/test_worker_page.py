@@ -293,6 +293,27 @@ def test_a_connectors_page_leads_back_and_its_links_are_alive(chromium: Chromium
         assert page.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [
+        ("calm", "good"),
+        ("queue", "warn"),
+        ("topic", "warn"),
+        ("held", "warn"),
+        ("sink", "warn"),
+        ("bad", "bad"),
+    ],
+)
+def test_a_connectors_page_is_green_only_without_a_word(
+    chromium: Chromium, worker: _Worker, name: str, look: str
+) -> None:
+    """Ready as it may be: a deleted queue, a missing topic and quarantined objects need a look."""
+    with chromium.page(f"{worker.url}connectors/{name}/") as page:
+        page.await_text("#ready", bool)
+        assert look in page.value("document.querySelector('#ready').className").split()
+        assert page.complaints == []
+
+
 def test_what_a_connector_answers_is_its_own(worker: _Worker) -> None:
     """Metrics of this one alone, and whether it is ready."""
 
