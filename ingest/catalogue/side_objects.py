@@ -94,10 +94,10 @@ class SideObjects:
         if place is None:
             return
         self._stems.setdefault(place.stem, []).append(pending)
+        self._shows(place)
         if place.side is None:
             self._reopen(pending, now)
             return
-        self._shows(place)
         self._table.move(pending, Phase.BESIDE)
         if any(each.route.archive == _main_place(place) for each in self._stems[place.stem]):
             self._has_come(place, now)
@@ -106,9 +106,10 @@ class SideObjects:
             self._alone[pending.object.id] = now.steady_ms + self._wait_ms
 
     def _shows(self, place: ArchivePlace) -> None:
-        """The topic has side objects of this kind."""
-        if place.side is not None:
-            self._shown.setdefault(place.folder, set()).add(place.side)
+        """The topic has side objects of this kind; one of tombstones holds keys."""
+        side = "keys" if place.is_tombstone else place.side
+        if side is not None:
+            self._shown.setdefault(place.folder, set()).add(side)
 
     def listed(self, page: ListingPage, now: Instant) -> None:
         """A page of a listing: what it passed and did not show, of old objects, will not come."""

@@ -90,11 +90,18 @@ class SlotDeaths:
         )
         self._died: dict[int, float] = {}
 
-    def died(self, slot: int, where: str, why: str) -> None:
-        """The slot has ended by an error, with this in hand."""
+    def died(self, slot: int, where: str | None, why: str) -> None:
+        """The slot has ended by an error, with this in hand; None: before it was ready for anything."""
+        if where is None:
+            self._repeats.failed(f"the start of slot {slot}", None, why)
+            return
         self._died[slot] = self._now()
         # The place is the slot's: what it has in hand is dealt anew each time, and named in the sentence.
         self._repeats.failed(f"slot {slot}", None, f"{why.rstrip('.')} (in hand: {where})")
+
+    def ready(self, slot: int) -> None:
+        """The slot has started."""
+        self._repeats.over(f"the start of slot {slot}")
 
     def alive(self, slot: int) -> None:
         """The slot is at work."""

@@ -62,6 +62,7 @@ class SlotSupervisor:
         match event:
             case SlotReady(slot=slot):
                 self.slots.move(slot, SlotState.READY)
+                self._parts.statistics.deaths.ready(slot)
             case BatchCommitted():
                 self._committed(event)
             case BatchFinished():
@@ -137,8 +138,11 @@ class SlotSupervisor:
         _log.warning(
             "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started anew"
         )
-        if (where := self._in_hand.get(event.slot)) is not None:
-            why = event.error or "its worker ended without a word"
+        why = event.error or "its worker ended without a word"
+        where = self._in_hand.get(event.slot)
+        is_starting = self.slots[event.slot].state is SlotState.STARTING
+        if where is not None or is_starting:
+            where = None if is_starting else where
             self._parts.statistics.slot_died(event.slot, where, why)
         # A slot that ends in the middle of a batch without a word has lost its worker.
         self._void(event.slot, worker_died=self.slots[event.slot].state is SlotState.BUSY)

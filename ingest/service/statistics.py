@@ -96,7 +96,7 @@ class Statistics:
         if self.traces is not None:
             self.traces.granted(batch, slot, splits)
 
-    def slot_died(self, slot: int, where: str, why: str) -> None:
+    def slot_died(self, slot: int, where: str | None, why: str) -> None:
         """The slot has ended by an error, with these objects in hand."""
         self.last_error = why
         self.deaths.died(slot, where, why)

@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
     parser.add_argument("--digest", action="store_true", help="show what each run came to")
     given = parser.parse_args()
-    # Loops of processes that were killed are cleared away with tasks in them, which asyncio would say of each.
+    # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
     logging.getLogger("asyncio").disabled = True
     try:
         if given.show is not None:

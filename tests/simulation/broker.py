@@ -117,9 +117,13 @@ class Member:
     id: str
     process: Process
     session_seconds: float
+    instance: str | None = None
     generation_told: int = -1
     holds_told: bool = False
     is_gone: bool = False
+    is_replaced: bool = False
+    inherits: bool = False
+    """It holds what the member held whose place it has taken, and has not heard so yet."""
 
 
 @dataclass(slots=True)
@@ -129,6 +133,8 @@ class Group:
     generation: int = 0
     members: list[Member] = field(default_factory=list)
     topic: str = ""
+    replaced: set[str] = field(default_factory=set)
+    """Ids of static members whose place another has taken."""
     offsets: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
 
 
@@ -246,6 +252,8 @@ class Broker:
         generation, member_id = member
         self._evict(group)
         if member_id or generation >= 0:
+            if member_id in group.replaced:
+                raise refusal(KafkaError.FENCED_INSTANCE_ID, aborts=True)
             if all(one.id != member_id for one in group.members):
                 raise refusal(KafkaError.UNKNOWN_MEMBER_ID, aborts=True)
             if generation != group.generation:
@@ -295,12 +303,27 @@ class Broker:
         """The group, made by the first who asks."""
         return self.groups.setdefault(group_id, Group())
 
-    def join(self, group_id: str, topic: str, process: Process, session_seconds: float) -> Member:
-        """A new member: the generation rises, and who holds the partition keeps it."""
+    def join(
+        self, group_id: str, topic: str, process: Process, session_seconds: float, instance: str | None = None
+    ) -> Member:
+        """A new member: the generation rises, and who holds the partition keeps it.
+
+        A static member takes the place of the one before it, in the same generation, with what that held.
+        """
         group = self.group(group_id)
         group.topic = topic
         self._evict(group)
-        member = Member(f"member-{next(self._numbers)}", process, session_seconds)
+        member = Member(f"member-{next(self._numbers)}", process, session_seconds, instance)
+        before = next(
+            (one for one in group.members if instance is not None and one.instance == instance), None
+        )
+        if before is not None:
+            before.is_gone = before.is_replaced = True
+            member.inherits = before.holds_told or before.inherits
+            group.replaced.add(before.id)
+            group.members[group.members.index(before)] = member
+            self.changed.give()
+            return member
         group.members.append(member)
         group.generation += 1
         self.changed.give()

@@ -23,11 +23,10 @@ from ingest.service.stop import Stop
 from ingest.settings import Settings, load
 from ingest.threads import ThreadFailures, collecting_own
 from listeners import async_clients
-from spark.producer.topic_limits import topic_limits
 from spark.s3 import client as s3_client
 from spark.slots import JobFailed, SlotEvent, SlotPool
-from spark.source import worker_cache
 from spark.task import slot_session
+from tests.simulation import memory  # noqa: F401  # it keeps what each process knows apart
 from tests.simulation.broker import Broker
 from tests.simulation.kafka_admin import SimulatedAdmin
 from tests.simulation.kafka_consumer import SimulatedConsumer
@@ -248,7 +247,4 @@ def environment(seed: int) -> Iterator[Environment]:
         structlog.configure(**configured)
         classes.consumer, classes.producer, classes.admin, clients.new = before
         loop_clients.s3, loop_clients.sqs = before_of_loops
-        # What a worker's process keeps for its life.
-        worker_cache.s3_calls.cache_clear()
-        topic_limits.cache_clear()
         shutil.rmtree(folder, ignore_errors=True)

@@ -27,6 +27,7 @@ class SimulatedConsumer(Client):
         self._paused: set[Place] = set()
         self._watermarks: dict[Place, int] = {}
         self._member: Member | None = None
+        self._instance: str | None = properties.get("group.instance.id")
         self._callbacks: dict[str, Callable[..., None]] = {}
         self._is_closed = False
 
@@ -166,6 +167,14 @@ class SimulatedConsumer(Client):
         self._callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
         self._topic = topics[0]
 
+    def unsubscribe(self) -> None:
+        """See Consumer: a static member leaves by it, which closing alone does not have it do."""
+        member = self._member
+        if member is not None and not member.is_gone:
+            self._network.call("leave", 5.0)
+            self._broker.leave(self._group, member)
+        self._member, self._callbacks = None, {}
+
     def consumer_group_metadata(self) -> bytes:
         """See Consumer."""
         member = "" if self._member is None else self._member.id
@@ -176,7 +185,8 @@ class SimulatedConsumer(Client):
             + self._group.encode()
             + b"\0"
             + member.encode()
-            + b"\0\1"
+            + b"\0"
+            + (b"\1" if self._instance is None else b"\0" + self._instance.encode() + b"\0")
         )
 
     def _take_turns(self) -> None:
@@ -189,9 +199,14 @@ class SimulatedConsumer(Client):
             return
         if self._member is None:
             session = int(self._properties.get("session.timeout.ms", 10_000)) / 1000
-            self._member = self._broker.join(self._group, self._topic, process, session)
+            self._member = self._broker.join(self._group, self._topic, process, session, self._instance)
         group, member = self._broker.look(self._group), self._member
         place = TopicPartition(self._topic, 0)
+        if member.is_replaced:
+            self._member, self._callbacks = None, {}
+            fenced = KafkaError(KafkaError._FATAL, "replaced", fatal=True)  # the library's name
+            self._properties["error_cb"](fenced)
+            return
         if member.is_gone:
             self._member = None
             if member.holds_told:
@@ -199,7 +214,8 @@ class SimulatedConsumer(Client):
             return
         if member.generation_told == group.generation:
             return
-        holder = next((one for one in group.members if one.holds_told), None) or group.members[0]
+        holders = (one for one in group.members if one.holds_told or one.inherits)
+        holder = next(holders, group.members[0])
         member.generation_told = group.generation
         is_news = holder is member and not member.holds_told
         member.holds_told = member.holds_told or is_news
@@ -211,5 +227,7 @@ class SimulatedConsumer(Client):
             return
         self._is_closed = True
         process = self._kernel.here()
+        if self._instance is not None:
+            return
         if self._member is not None and process is not None and not process.is_dead:
             self._broker.leave(self._group, self._member)

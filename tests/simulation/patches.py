@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tests.simulation import sockets
-from tests.simulation.kernel import EPOCH_MS, Actor, Kernel
+from tests.simulation.kernel import EPOCH_MS, Actor, Kernel, Process
 from tests.simulation.loops import SimulatedEventLoop
 
 _kernels: Final[list[Kernel]] = []
@@ -28,6 +28,11 @@ _POOLS: Final[Any] = concurrent.futures.thread._threads_queues
 def kernel() -> Kernel:
     """The kernel of the run under way."""
     return _kernels[-1]
+
+
+def process() -> Process | None:
+    """The simulated process that runs; None outside of a run."""
+    return _kernels[-1].here() if _kernels else None
 
 
 class SimulatedLock:

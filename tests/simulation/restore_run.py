@@ -114,8 +114,8 @@ class _RestoreCourse(Course):
     def _shows_no_keys(self, key: str) -> bool:
         """Whether it could not be known when an object came that its topic has keys.
 
-        `auto` takes a topic for one without keys where none has come in `restore.sidecars.wait.ms`: nothing in
-        values tells the two apart, and `required` is for who knows better.
+        `auto` takes a topic for one without keys where none has come in `restore.sidecars.wait.ms`: nothing
+        in values tells the two apart, and `required` is for who knows better.
         """
         came = self._came.get(key, 0.0)
         is_shown = any(".keys." in other and at <= came for other, at in self._came.items())

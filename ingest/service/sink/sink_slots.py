@@ -70,6 +70,7 @@ class SinkSlots:
         match event:
             case SlotReady(slot=slot):
                 self.slots.move(slot, SlotState.READY)
+                self._parts.statistics.deaths.ready(slot)
             case SlotReported(report=report):
                 self._parts.apply(self._reported(event.slot, report))
             case BatchFinished():
@@ -131,9 +132,11 @@ class SinkSlots:
             self.void(slot)
 
     def _died(self, slot: int, error: str | None) -> None:
+        why = error or "its worker ended without a word"
         where = self._parts.archive.in_hand(slot)
-        if where is not None:
-            why = error or "its worker ended without a word"
+        is_starting = self.slots[slot].state is SlotState.STARTING
+        if where is not None or is_starting:
+            where = None if is_starting else where
             self._parts.statistics.slot_died(slot, where, why)
 
     def _ended(self, event: SlotEnded) -> None:

@@ -220,7 +220,7 @@ class SinkStatistics:
         """The slot was voided."""
         self._progress.pop(slot, None)
 
-    def slot_died(self, slot: int, where: str, why: str) -> None:
+    def slot_died(self, slot: int, where: str | None, why: str) -> None:
         """The slot has ended by an error, with these partitions in hand."""
         self.last_error = why
         self.deaths.died(slot, where, why)

@@ -30,7 +30,11 @@ def _three(start: int, **fields: str) -> list[str]:
 
 
 def _desk(
-    ledger: FakeLedger | None = None, mode: str = "auto", wait_ms: int = _WAIT_MS, **options: Any
+    ledger: FakeLedger | None = None,
+    mode: str = "auto",
+    wait_ms: int = _WAIT_MS,
+    tombstones: str = "ignore",
+    **options: Any,
 ) -> Desk:
     """A driver of a restore, with what the ledger says."""
     loaded = load_with(
@@ -40,7 +44,7 @@ def _desk(
             "input.layout": "confluent",
             "restore.sidecars": mode,
             "restore.sidecars.wait.ms": str(wait_ms),
-            "restore.tombstones": "ignore",
+            "restore.tombstones": tombstones,
         }
     )
     return Desk(ledger=ledger, intake=object_filter_of(loaded), joining=loaded.joining, **options)
@@ -90,6 +94,17 @@ def test_events_come_in_whatever_order(order: tuple[int, ...]) -> None:
     assert _reasons(desk, *_three(7)) == ["done", "joined", "joined"]
     assert set(desk.settled) - settled == {f"m {key}" for key in _three(7)}
     assert desk.catalogue.is_idle
+
+
+def test_a_tombstone_shows_that_its_topic_has_keys() -> None:
+    """A value whose keys do not come is restored without them, which is said, and keeps its object."""
+    desk = _desk(tombstones="after")
+    _announce(desk, "topics/t/tombstone/t+0+0000000009.keys.json", _key(3))
+    desk.tick()
+
+    assert dict(desk.tick(_WAIT_MS).inexact) == {}
+    desk.planner.ready(desk.now)
+    assert dict(desk.tick().inexact) == {"side_object_missing": 1}
 
 
 @pytest.mark.parametrize("extension", ["avro", "json", "snappy.parquet"])

@@ -40,6 +40,21 @@ def test_three_deaths_without_a_commit_between_them_are_a_problem() -> None:
     assert deaths.problems() == {}
 
 
+def test_a_slot_that_never_gets_ready_is_a_problem() -> None:
+    """It has nothing in hand, and nothing moves as long as each of its starts hangs."""
+    clock = _Clock()
+    deaths = SlotDeaths(clock)
+    for _ in range(2):
+        clock.now += 105
+        deaths.died(1, None, "its task hangs")
+    (sentence,) = deaths.problems().values()
+    assert sentence.startswith(
+        "the start of slot 1 has failed 2 times in 105 s without getting further: its task hangs."
+    )
+    deaths.ready(1)
+    assert deaths.problems() == {}
+
+
 def test_status_of_a_source_and_of_a_sink_have_it() -> None:
     """With the last error, which was null before."""
     for statistics in (Statistics(Metrics(dict)), SinkStatistics(Metrics(dict))):

@@ -1,0 +1,53 @@
+"""What a process keeps for its life, kept apart for each simulated one: caches, of which Python has one.
+
+Otherwise a killed process holds the lock of a living one, and one process knows what another has learned.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import spark.sink.sink_run  # which takes them by name
+import spark.source.batch
+import spark.source.slot_work  # noqa: F401  # as above
+from spark.producer import topic_limits
+from spark.records import registry
+from spark.source import dead_letters, worker_cache
+from tests.simulation import patches
+
+_CACHED: Final[tuple[tuple[ModuleType, str], ...]] = (
+    (topic_limits, "topic_limits"),
+    (worker_cache, "s3_calls"),
+    (worker_cache, "rate_limiter"),
+    (dead_letters, "bad_row_log"),
+    (registry, "registry_client"),
+)
+
+
+def keep_by_process() -> None:
+    """Exchange the caches, once and for all: outside of runs they do as before."""
+    for module, name in _CACHED:
+        cached = getattr(module, name)
+        ours = _by_process(name, cached)
+        for each in list(sys.modules.values()):
+            if getattr(each, name, None) is cached:
+                setattr(each, name, ours)
+
+
+def _by_process(name: str, cached: Any) -> Callable[..., Any]:
+    @functools.wraps(cached)
+    def call(*arguments: Any) -> Any:
+        process = patches.process()
+        if process is None:
+            return cached(*arguments)
+        place = f"{name} {arguments!r}"
+        if place not in process.held:
+            process.held[place] = cached.__wrapped__(*arguments)
+        return process.held[place]
+
+    return call
+
+
+keep_by_process()
