@@ -101,12 +101,7 @@ class Tombstones:
         Without it the tombstone would seem to stand behind all values, and could delete a key that was
         written again.
         """
-        return (
-            False
-            and self._mode is RestoreTombstones.PROVEN
-            and bool(entry.sides)
-            and entry.position is not None
-        )
+        return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
 
     # What may be worked on
 
