@@ -34,13 +34,21 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
         if reading is not None:
             reading.close()
     if as_json:
-        typer.echo(json_text(shape_of(settings, backlog, taken, has_ledger=reading is not None)))
+        shape = shape_of(settings, backlog, taken, has_ledger=reading is not None, missing=survey.missing)
+        typer.echo(json_text(shape))
     else:
         typer.echo("\n".join(lines_of(settings, backlog, taken, has_ledger=reading is not None)))
+        for line in _missing(settings, survey.missing, has_some=bool(survey.partitions)):
+            typer.echo(line)
 
 
 def shape_of(
-    settings: Settings, backlog: Sequence[Backlog], taken: Sequence[TakeoverFacts] = (), *, has_ledger: bool
+    settings: Settings,
+    backlog: Sequence[Backlog],
+    taken: Sequence[TakeoverFacts] = (),
+    *,
+    has_ledger: bool,
+    missing: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -49,6 +57,7 @@ def shape_of(
         "group": "" if settings.sink is None else settings.sink.group_id,
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
         "lag": sum(part.lag for part in backlog),
+        "missing_topics": list(missing),
         "partitions": [
             {
                 "topic": part.topic,
@@ -101,6 +110,16 @@ def lines_of(
         yield from (f"  {each.sentence}" for each in taken[:_MAX_PLACES])
     if len(taken) > _MAX_PLACES:
         yield f"  .. and {len(taken) - _MAX_PLACES} more; --json shows all"
+
+
+def _missing(settings: Settings, missing: Sequence[str], *, has_some: bool) -> Iterator[str]:
+    """What people are told of topics that are not there, which is not the same as nothing to do."""
+    if missing:
+        yield ""
+        yield f"topics that are not there: {', '.join(missing)}; create them, or correct topics"
+    elif not has_some and settings.sink is not None and settings.sink.topics.pattern is not None:
+        yield ""
+        yield "no topic matches topics.regex; create one, or correct it"
 
 
 def _row(part: Backlog) -> tuple[str, ...]:

@@ -92,12 +92,14 @@ class Startup:
         Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
         """
         topics = self._patiently(self._require_topics)
+        now_by_s3_ms, uploads = 0, None
         if self._settings.sink is not None:
             self._patiently(self._require_free_group)
+            self._patiently(self._require_buckets)
+        else:
+            now_by_s3_ms, uploads = self._patiently(self._ask_s3)
+        # Last: a start that ends here leaves no ledger behind.
         ledger = self._patiently(self._prepare_ledger)
-        now_by_s3_ms, uploads = (
-            (0, None) if self._settings.sink is not None else self._patiently(self._ask_s3)
-        )
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))
@@ -169,6 +171,21 @@ class Startup:
         assert sink is not None
         if members := KafkaAdmin(self._clients.admin).members(sink.group_id):
             raise Unavailable(active_members(sink.group_id, members))
+
+    def _require_buckets(self) -> None:
+        """The buckets of a sink are there; ResourceMissing is exit 2.
+
+        A bucket that may not be listed is there: of a missing one S3 says so to everyone.
+        """
+        for s3 in {each.s3.bucket: each.s3 for each in self._settings.by_place()}.values():
+            try:
+                new_s3_calls(s3).clock_ms(s3.bucket, s3.prefix)
+            except ResourceMissing:
+                raise
+            except AccessDenied as error:
+                _log.info("bucket_not_listed", bucket=s3.bucket, error=str(error))
+            except (ObjectError, SourceUnavailable) as error:
+                raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be reached: {error}") from error
 
     def _prepare_ledger(self) -> LedgerIdentity:
         """Which the ledger's topic is, there and ours; InvalidLedger is exit 2."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+from ingest.aws_errors import refusal
 from ingest.errors import HeadraceError
-from ingest.settings.settings import Settings
+from ingest.settings.queue_url import queue_region
+from ingest.settings.settings import Settings, SqsSettings
 from ingest.setup.policy import REDRIVE_LIMIT, RETENTION_SECONDS, with_queue, with_statement
 from listeners.failures import error_code, translated_errors
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # S3 sends a test message before it accepts a destination; a new queue's policy is believed after a while.
 _POLICY_SECONDS: Final = 60.0
+_REGION_HEADER: Final = "x-amz-bucket-region"
+_NOT_FOUND: Final = "404"
 _MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 
 
@@ -49,8 +53,10 @@ def missing_steps(
     SourceUnavailable.
     """
     steps: list[Step] = []
+    region = _bucket_region(s3, settings.s3.bucket)
     if settings.sqs is not None:
         assert sqs is not None, "clients are made of the same settings"
+        _check_regions(settings.s3.bucket, region, settings.sqs)
         place = _Place(
             s3=s3,
             sqs=sqs,
@@ -61,6 +67,37 @@ def missing_steps(
         )
         steps += [*_queue_steps(place), *_notification_steps(place)]
     return (*steps, *topics())
+
+
+def _bucket_region(s3: "S3Client", bucket: str) -> str | None:
+    """The bucket's region, None where its S3 does not say; AccessDenied for a bucket that is not there."""
+    subject = f"aws.s3.bucket.name = {bucket!r}"
+    with translated_errors(subject):
+        try:
+            return s3.head_bucket(Bucket=bucket).get("BucketRegion")
+        except ClientError as error:
+            if error_code(error) == _NOT_FOUND:
+                # The answer to HEAD has no body with S3's own word.
+                raise refusal("NoSuchBucket", 404, error.operation_name, what=subject) from error
+            headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+            if not headers.get(_REGION_HEADER):
+                raise
+            # Another region, or no s3:ListBucket: it is there, and says where.
+            return str(headers[_REGION_HEADER])
+
+
+def _check_regions(bucket: str, bucket_region: str | None, sqs: SqsSettings) -> None:
+    """Raise where the queue would be made in a region in which it is not looked for, or not sent to."""
+    named = queue_region(sqs.queue_url)
+    if named is not None and named != sqs.region:
+        raise SetupError(
+            f"sqs.queue.url {sqs.queue_url} is in {named}, and sqs.region is {sqs.region}: leave that out"
+        )
+    if bucket_region is not None and bucket_region != sqs.region:
+        raise SetupError(
+            f"s3://{bucket} is in {bucket_region}, and the queue of sqs.queue.url in {sqs.region}: S3 sends "
+            f"only to queues of the bucket's own region; name a queue in {bucket_region}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import aws
+from ingest.kafka.admin import KafkaAdmin
+from tests.support import aws, kafka
 from tests.support.service import Route, new_route
 
 pytestmark = pytest.mark.parts
@@ -123,6 +124,29 @@ def test_a_bucket_that_does_not_exist(route: Route, verb: str, arguments: tuple[
     assert "aws.s3.bucket.name" in said
     assert "Traceback" not in said
     assert time.monotonic() - began < 30, "it was not at once"
+
+
+@pytest.mark.parametrize(("verb", "arguments"), [("run", ()), ("setup", ("--dry-run",))])
+def test_a_sinks_bucket_that_does_not_exist(
+    route: Route, verb: str, arguments: tuple[str, ...], topic: kafka.TopicFactory
+) -> None:
+    """As for a source: at once, and no ledger is left behind."""
+    name = aws.unique("problem")
+    left_out = {"topic": None, "file.name.template": None, "input.format": None, "sqs.queue.url": None}
+    options = route.options(http__listen="", **left_out)
+    options |= {"name": name, "topics": topic("orders"), "aws.s3.bucket.name": "nobody-made-it"}
+    file = route.folder / f"{name}.json"
+    file.write_text(json.dumps(options))
+    argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
+    began = time.monotonic()
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
+
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert all(word in said for word in ("nobody-made-it", "NoSuchBucket", "aws.s3.bucket.name")), said
+    assert time.monotonic() - began < 30, "it was not at once"
+    assert not KafkaAdmin({"bootstrap.servers": kafka.address()}).has_topic(f"{name}-offsets")
 
 
 @pytest.mark.long

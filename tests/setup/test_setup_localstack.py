@@ -106,6 +106,29 @@ def test_a_missing_bucket_is_named() -> None:
         _plan(_settings("no-such-bucket-at-all", aws.unique("q")))
 
 
+def test_a_missing_bucket_is_named_without_a_queue() -> None:
+    """Instead of saying that everything is there."""
+    settings = settings_for(bucket="no-such-bucket-at-all", queue_url=None)
+    with pytest.raises(AccessDenied, match="does not exist"):
+        _plan(settings)
+
+
+def test_a_queue_of_another_region_than_the_buckets_is_refused() -> None:
+    """S3 would refuse to send to it, after it had been made."""
+    bucket = aws.unique("far")
+    aws.s3().create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-3"})
+    with pytest.raises(SetupError, match=rf"s3://{bucket} is in eu-west-3.*name a queue in eu-west-3"):
+        _plan(_settings(bucket, aws.unique("q")))
+
+
+def test_a_queue_that_would_be_made_in_another_region_than_its_url_says_is_refused() -> None:
+    """It would be looked for where it is not."""
+    url = f"{aws.address()}/queue/eu-west-3/{aws.ACCOUNT}/{aws.unique('q')}"
+    settings = settings_for(bucket=aws.new_bucket(), queue_url=url, options={"sqs.region": aws.REGION})
+    with pytest.raises(SetupError, match=r"is in eu-west-3, and sqs\.region is"):
+        _plan(settings)
+
+
 def test_a_fifo_queue_cannot_be_set_up() -> None:
     """S3 does not send to them."""
     with pytest.raises(SetupError, match="FIFO"):
