@@ -3,6 +3,7 @@
 import functools
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -26,6 +27,7 @@ _log = structlog.get_logger(__name__)
 _LEDGER_SECONDS: Final = 30.0
 # What an end at once takes, after a clean one took too long.
 _AT_ONCE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
 # Spark has one session a process, and so has what runs on it.
 _running: Final = threading.Lock()
 
@@ -117,6 +119,19 @@ class Connector:
             raise self._error
         return self._code
 
+    def ready(self, seconds: float = 60.0) -> bool:
+        """Whether it is ready, as `/health/ready` has it, within this time. Blocks; raises what ended it.
+
+        False as well where it has ended without an error.
+        """
+        until = time.monotonic() + seconds
+        while not self.status()["ready"]:
+            self.wait(min(_LOOK_SECONDS, max(0.0, until - time.monotonic())))
+            if not self.is_running or time.monotonic() >= until:
+                self.wait(0)
+                return bool(self.status()["ready"])
+        return True
+
     def stop(self, seconds: float = 30.0) -> Exit:
         """How it ended: what is at hand is committed, and what is not after this time aborted. Blocks.
 
@@ -133,12 +148,23 @@ class Connector:
         return code
 
     def status(self) -> dict[str, Any]:
-        """How it is now, in the shape of `/status` (docs/status.md); role `stopped` when it does not run."""
+        """How it is now, in the shape of `/status` (docs/status.md); role `stopped` when it does not run.
+
+        What ended it is `problems["ended"]`.
+        """
         service = self._service
         if service is None:
-            return {"name": self._settings.name, "role": "stopped", "ready": False, "problems": {}}
+            shown: dict[str, Any] = {"name": self._settings.name, "role": "stopped", "ready": False}
+            return shown | {"problems": self._ended()}
         shown = service.snapshot.as_dict()
-        return shown if self.is_running else shown | {"role": "stopped", "ready": False}
+        if self.is_running:
+            return shown
+        return shown | {"role": "stopped", "ready": False, "problems": shown["problems"] | self._ended()}
+
+    def _ended(self) -> dict[str, str]:
+        if self._error is None:
+            return {}
+        return {"ended": str(self._error) or type(self._error).__name__}
 
     def foreach_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """Write a batch of Spark's Kafka source into objects as this sink would; for `foreachBatch`.

@@ -40,6 +40,7 @@ _CONNECTOR: Final = """
               "state.dir": FOLDER, "http.listen": "", "tasks.max": 1, "rotate.records": 1}
     for records in (5, 0):
         with headrace.Connector(config) as connector:
+            assert connector.ready(180), connector.status()
             deadline = time.monotonic() + 180
             while not (connector.status()["ready"] and connector.status()["records_total"] >= records):
                 assert connector.is_running and time.monotonic() < deadline, connector.status()
@@ -49,6 +50,21 @@ _CONNECTOR: Final = """
             except headrace.HeadraceError as error:
                 print(json.dumps(str(error)))
         print(json.dumps([connector.wait(), connector.status()["role"]]))
+"""
+
+_FAILED: Final = """
+    import headrace
+
+    config = {"name": NAME, "topics": TOPIC, "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET + "-n",
+              "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
+              "state.dir": FOLDER, "http.listen": ""}
+    connector = headrace.Connector(config).start()
+    try:
+        print(json.dumps(connector.ready(60)))
+    except headrace.HeadraceError as error:
+        print(json.dumps(str(error)))
+    status = connector.status()
+    print(json.dumps([status["role"], status["ready"], status["problems"], connector.is_running]))
 """
 
 _FRAMES: Final = """
@@ -80,7 +96,7 @@ _FRAMES: Final = """
     written = lambda made: spark.createDataFrame(made, shape).write.mode("append").parquet(FOLDER + "/rows")
     written(rows(range(9, -1, -1), lambda n: b'{"n":%d}' % n))
     for name in sinks:
-        archive(name)
+        aws.unique("failed"))
     # A batch that Spark brings again is the same objects.
     again = spark.createDataFrame(rows(range(10), lambda n: b'{"n":%d}' % n), shape)
     sinks["own"].foreach_batch(again, 0)
@@ -156,6 +172,16 @@ def test_a_connector_is_started_and_stopped_twice_in_a_process(tmp_path: Path) -
     assert refused.startswith("Another connector runs in this process")
     assert first == second == [0, "stopped"]
     assert archive.account() == (0, 0)
+
+
+def test_a_start_that_failed_says_why(tmp_path: Path) -> None:
+    """Whoever waits for it to be ready is told, and whoever looks later as well."""
+    archive = new_archive(tmp_path)
+
+    said, status = _run(_FAILED, archive, aws.unique("failed"))
+
+    assert "NoSuchBucket" in said
+    assert status == ["stopped", False, {"ended": said}, False]
 
 
 def test_batches_of_spark_are_archived(tmp_path: Path) -> None:
