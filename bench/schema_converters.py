@@ -9,7 +9,6 @@ from typing import Any
 
 from ingest.columns import column_of
 from ingest.settings.choices import JsonFormat
-from spark.converters.protobuf_schemas import ProtobufSchema
 from spark.converters.schema_converters import (
     SchemaUse,
     avro_converter,
@@ -17,6 +16,7 @@ from spark.converters.schema_converters import (
     protobuf_converter,
 )
 from spark.converters.segments import RowFaults
+from spark.records.protobuf_schemas import ProtobufSchema
 from tests.spark.formats.encoding.registry import framed, framed_as, registry
 
 _RECORDS = 4096

@@ -281,7 +281,12 @@ def _routing(values: Values) -> settings.RoutingSettings:
 
 
 def _format(values: Values) -> settings.FormatSettings:
-    by_converter = values[record_options.VALUE_CONVERTER_CLASS] is ValueFormat.JSON
+    by_converter = values[record_options.VALUE_CONVERTER_CLASS] is ValueFormat.JSON or value_format(
+        values
+    ) in {
+        ValueFormat.JSON_SCHEMA,
+        ValueFormat.PROTOBUF,
+    }
     json_format = values[record_options.JSON_FORMAT]
     fields: tuple[EnvelopeField, ...] | None = values[record_options.ENVELOPE_BASE64]
     types: tuple[tuple[str, CsvType], ...] | None = values[format_options.CSV_TYPES]
@@ -332,6 +337,7 @@ def _registry(values: Values) -> RegistrySettings | None:
         urls=where.urls,
         properties=properties(given),
         auto_register=values[record_options.REGISTRY_AUTO_REGISTER],
+        use_latest=values[record_options.REGISTRY_USE_LATEST],
         subject_name_strategy=values[record_options.REGISTRY_SUBJECT],
     )
 

@@ -68,6 +68,7 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
         "producer.override.message.max.bytes bounds its dead letters"
     ),
     record_options.REGISTRY_AUTO_REGISTER: _SCHEMAS,
+    record_options.REGISTRY_USE_LATEST: _SCHEMAS,
     record_options.REGISTRY_SUBJECT: _SCHEMAS,
     record_options.MAX_ATTEMPTS: _ENDLESS,
     record_options.RETRY_DELAY: _ENDLESS,

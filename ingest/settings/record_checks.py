@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ingest.settings.choices import Compression, Envelope, InputFormat, ValueFormat
+from ingest.settings.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
 from ingest.settings.converter_forms import SINKS_ONLY
 from ingest.settings.options import record_options
 from ingest.settings.options.option import Option
@@ -19,9 +19,15 @@ IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
     (InputFormat.JSON, ValueFormat.AVRO): "an element of JSON has no schema; use auto, raw or json",
     (InputFormat.CSV, ValueFormat.AVRO): "a CSV row has no schema; use auto, raw or json",
     (InputFormat.TEXT, ValueFormat.AVRO): "a line of text has no schema; use auto, raw or json",
+    **{
+        (form, kind): f"{what} is no JSON; use auto or raw"
+        for form, what in ((InputFormat.BYTES, "a chunk of bytes"), (InputFormat.TEXT, "a line of text"))
+        for kind in (ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF)
+    },
 }
-_FORMAT: Final = record_options.VALUE_FORMAT
-_OF_SINKS: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+_DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+# Formats whose rows bring a schema.
+_WITH_SCHEMAS: Final = frozenset({InputFormat.AVRO, InputFormat.PARQUET})
 # Formats whose rows are no JSON, by what a row is called.
 _WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
 
@@ -35,6 +41,7 @@ def check_records(values: Values) -> None:
     _check_envelope(values)
     _check_converters(values)
     _check_registry(values)
+    _check_described(values)
 
 
 def value_format(values: Values) -> ValueFormat:
@@ -154,9 +161,9 @@ def _check_converters(values: Values) -> None:
                 converter,
                 "reads numbers in a sink; a source writes rows and fields as they are, or as JSON or Avro",
             )
-    for option in (record_options.KEY_CONVERTER_CLASS, record_options.VALUE_CONVERTER_CLASS, _FORMAT):
-        if values.are_good(option) and values[option] in _OF_SINKS:
-            values.refuse(option, f"{values[option]} is read by sinks; a source writes Avro or JSON")
+    key = record_options.KEY_CONVERTER_CLASS
+    if values.are_good(key) and values[key] in _DESCRIBED:
+        values.refuse(key, "reads keys in a sink; a source writes keys as they are, as JSON or as Avro")
     for converter, schemas in (
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
         (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
@@ -177,5 +184,29 @@ def _check_registry(values: Values) -> None:
         record_options.VALUE_CONVERTER_CLASS,
         record_options.KEY_CONVERTER_CLASS,
     ):
-        if values.are_good(option) and values[option] is ValueFormat.AVRO:
+        if values.are_good(option) and values[option] in {ValueFormat.AVRO, *_DESCRIBED}:
             values.refuse(option, "needs schema.registry.url")
+
+
+def _check_described(values: Values) -> None:
+    """JSON Schema and Protobuf: where the schema comes from, and what the JSON of rows is like."""
+    asked, latest = _asked_by(values), record_options.REGISTRY_USE_LATEST
+    if not values.are_good(asked, latest, record_options.INPUT_FORMAT, record_options.JSON_FORMAT):
+        return
+    if values.is_given(latest) and values[latest] and value_format(values) not in _DESCRIBED:
+        values.refuse(latest, "is for value.format=json-schema and protobuf; Avro has the schema of its rows")
+    if value_format(values) not in _DESCRIBED:
+        return
+    found, chosen = input_format(values), value_format(values)
+    if values.is_given(record_options.JSON_FORMAT) and values[record_options.JSON_FORMAT] is JsonFormat.ISO:
+        values.refuse(record_options.JSON_FORMAT, f"must be connect with value.format={chosen}")
+    is_whole = values.are_good(record_options.VALUE_FROM, record_options.ENVELOPE) and not (
+        isinstance(values[record_options.VALUE_FROM], FieldSource)
+        or values[record_options.ENVELOPE] is not Envelope.NONE
+    )
+    if not values[latest] and (found not in _WITH_SCHEMAS or not is_whole):
+        values.refuse(
+            asked,
+            "needs a schema, which only whole rows of avro and parquet bring: set "
+            "schema.registry.use.latest.version=true, and register one for the topic's values",
+        )

@@ -13,6 +13,7 @@ class RegistrySettings:
     urls: tuple[str, ...]
     properties: tuple[Property, ...]
     auto_register: bool
+    use_latest: bool = False
     subject_name_strategy: SubjectNameStrategy
 
     def client(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ from ingest.settings.transforms.chain import (
 from ingest.settings.transforms.routing import reachable_topics
 from ingest.settings.values import Values
 
+_FRAMED: Final = frozenset({ValueFormat.AVRO, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 _CONVERTERS: Final[dict[RecordPart, Option[Any]]] = {
     RecordPart.KEY: record_options.KEY_CONVERTER_CLASS,
     RecordPart.VALUE: record_options.VALUE_CONVERTER_CLASS,
@@ -114,10 +115,10 @@ def _check_source_fields(values: Values, chain: TransformChain) -> None:
     }
     for part, form in formats.items():
         touching = [step.alias for step in chain.steps if part in step.parts]
-        if touching and form is ValueFormat.AVRO:
+        if touching and form in _FRAMED:
             values.refuse(
                 _CONVERTERS[part],
-                f"AvroConverter makes bytes of the {part} that {touching[0]} cannot look into: leave the "
+                f"{form} makes bytes of the {part} that {touching[0]} cannot look into: leave the "
                 f"transforms of the {part} out, or produce JSON (JsonConverter)",
             )
     opening = [step.alias for step in chain.steps if RecordPart.VALUE in _opened(step)]

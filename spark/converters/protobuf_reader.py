@@ -16,14 +16,14 @@ from layouts.connect.schema import decimal_scale
 from spark.converted_records import ColumnSchema
 from spark.converters.arrow_avro import avro_schema
 from spark.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
-from spark.converters.protobuf_schemas import (
+from spark.converters.segments import RowFaults
+from spark.records.protobuf_schemas import (
     connect_schema,
     is_map,
     logical_schema,
     real_oneof,
     real_oneofs,
 )
-from spark.converters.segments import RowFaults
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _DIGITS: Final = Context(prec=200)

@@ -10,7 +10,14 @@ from uuid import UUID
 
 from ingest.settings.registry_settings import RegistrySettings
 from spark.formats.avro_schema import PRIMITIVES
-from spark.records.registry import not_a_registry, registry_client, registry_errors
+from spark.records.registry import (
+    CircularReference,
+    not_a_registry,
+    referred,
+    referred_files,
+    registry_client,
+    registry_errors,
+)
 
 # How long an id that the registry does not know is not asked for again.
 _UNKNOWN_SECONDS: Final = 30.0
@@ -104,14 +111,14 @@ class ConfluentStore:
                     return other_kind(id_, str(schema.schema_type), self._kind)
                 if self._kind is SchemaKind.AVRO:
                     return SchemaText(_self_contained(client, schema, ()))
-                return SchemaText(schema.schema_str, _files(client, schema))
+                return SchemaText(schema.schema_str, referred_files(client, schema))
             except SchemaRegistryError as error:
                 if error.error_code not in _NO_SCHEMA:
                     raise
                 return NoSchema(
                     "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
                 )
-            except _Circular as error:
+            except CircularReference as error:
                 return NoSchema(
                     "schema_unsupported",
                     f"the schema with the id {id_} refers to itself through the subject {error}",
@@ -124,40 +131,11 @@ def other_kind(id_: int | UUID, found: str, wanted: SchemaKind) -> NoSchema:
     return NoSchema(reason, f"the schema with the id {id_} is of the type {found}, not {name}")
 
 
-class _Circular(Exception):
-    """The schema of this subject refers to itself through others."""
-
-
-def _referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    """Name, schema and path of each schema that one refers to."""
-    found = []
-    for reference in getattr(schema, "references", None) or []:
-        place = reference.subject, reference.version
-        if place in path:
-            raise _Circular(reference.subject)
-        version = client.get_version(reference.subject, reference.version)
-        found.append((reference.name, version.schema, (*path, place)))
-    return found
-
-
-def _files(client: Any, schema: Any) -> dict[str, str]:
-    files: dict[str, str] = {}
-
-    def add(one: Any, path: tuple[Any, ...]) -> None:
-        for name, inner, below in _referred(client, one, path):
-            if name not in files:
-                files[name] = str(inner.schema_str)
-                add(inner, below)
-
-    add(schema, ())
-    return files
-
-
 def _self_contained(client: Any, schema: Any, path: tuple[Any, ...]) -> str:
     """The schema's text, in which each type of another subject is defined where it is first used."""
     types = {
         name: json.loads(_self_contained(client, inner, below))
-        for name, inner, below in _referred(client, schema, path)
+        for name, inner, below in referred(client, schema, path)
     }
     if not types:
         return str(schema.schema_str)

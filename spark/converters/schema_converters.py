@@ -18,7 +18,6 @@ from spark.converters.framing import NO_SCHEMA, ConfluentFraming, Framing, Schem
 from spark.converters.json_converter import JsonConverter
 from spark.converters.json_schema_reader import JsonSchemaReader
 from spark.converters.protobuf_reader import ProtobufReader
-from spark.converters.protobuf_schemas import ProtobufSchema
 from spark.converters.registry_schemas import (
     ConfluentStore,
     NoSchema,
@@ -28,6 +27,7 @@ from spark.converters.registry_schemas import (
 )
 from spark.converters.segments import RowFaults, Segment
 from spark.formats.avro_schema import parse_schema
+from spark.records.protobuf_schemas import ProtobufSchema
 
 
 class SchemaUse(Enum):

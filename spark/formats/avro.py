@@ -54,7 +54,7 @@ def decode(
         reader = BlockReader(
             node,
             options,
-            RecordBuilder.of(options, lambda path: _is_bytes(node, path)),
+            RecordBuilder.of(options, lambda path: _is_bytes(node, path), avro=header.schema.decode()),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
         )

@@ -137,12 +137,17 @@ def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
     return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK)) if is_asked else RowShape(names)
 
 
+# Whose schema is made of that of the columns.
+_DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+
+
 class _Writer:
     """Makes rows of Arrow batches into records' values; one for each object."""
 
     def __init__(self, schema: Any, options: DecodeOptions, shape: RowShape) -> None:
         self._style = options.format.json_format
-        self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path))
+        avro = AvroRows(schema, self._style).schema if options.format.value_format in _DESCRIBED else None
+        self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path), avro=avro)
         self._wants_json = True
         self._reader = None
         if options.archive is not None:

@@ -1,6 +1,6 @@
 """Rows turned into records: key, value, headers and timestamp taken out of each row's JSON."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from spark.records.record_parts import RecordFault, RecordParts, Row
 from spark.records.registry import KeyFraming, key_framing
 from spark.records.restored import RestoredRecords, faults_of
 from spark.records.row_fields import FieldReader, Path
+from spark.records.value_framing import ValueFraming, value_framing
 from spark.rows import NULL_LENGTH, BadRow, Column, RowBatch
 
 # Says whether the field at a path holds bytes, which JSON shows as base64.
@@ -39,13 +40,25 @@ class RecordBuilder:
     options: DecodeOptions
     read: Callable[[Row], RecordParts] | None
     frame_key: KeyFraming | None = None
+    frame_value: ValueFraming | None = None
 
     @classmethod
-    def of(cls, options: DecodeOptions, is_bytes: IsBytes = lambda _path: False) -> "RecordBuilder":
-        """A builder for what the options ask for."""
-        settings = options.format
+    def of(
+        cls,
+        options: DecodeOptions,
+        is_bytes: IsBytes = lambda _path: False,
+        *,
+        avro: str | None = None,
+    ) -> "RecordBuilder":
+        """A builder for what the options ask for; `avro` is the schema that the rows bring."""
         if options.archive is not None:
             return cls(options, None)
+        found = cls._reading(options, is_bytes)
+        return replace(found, frame_value=value_framing(options, avro))
+
+    @classmethod
+    def _reading(cls, options: DecodeOptions, is_bytes: IsBytes) -> "RecordBuilder":
+        settings = options.format
         if settings.envelope is not Envelope.NONE:
             key_is_bytes = is_bytes(("key",)) or EnvelopeField.KEY in settings.envelope_base64
             framing = key_framing(settings, options.topic, is_bytes=key_is_bytes)
@@ -71,6 +84,13 @@ class RecordBuilder:
         if isinstance(self.options.format.headers, ObjectHeaders):
             headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
             batch = replace(batch, headers=headers)
+        if self.frame_value is not None:
+            values, faults = self.frame_value.framed(batch.values)
+            sizes = batch.values.lengths
+            found = {index: (*why, max(0, int(sizes[index]))) for index, why in faults.items()}
+            # The rows as they were are what dead letters hold.
+            kept = without_rows(batch, found, keep_raw=True)
+            batch = replace(kept, values=picked(values, ~_marked(faults, len(values))))
         return self.within_limit(batch)
 
     def restored(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
@@ -129,6 +149,13 @@ class RecordBuilder:
             size = int(sizes[index]) + self.options.overhead_bytes
             faults[index] = ("too_large", self.options.too_large(size), size)
         return without_rows(batch, faults, keep_raw=False)
+
+
+def _marked(faults: Collection[int], count: int) -> Any:
+    """True at the rows that are faults."""
+    found = np.zeros(count, np.bool_)
+    found[list(faults)] = True
+    return found
 
 
 def _why(error: RecordFault | RecursionError) -> tuple[str, str]:

@@ -6,6 +6,7 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -55,8 +56,12 @@ def key_framing(settings: FormatSettings, topic: str, *, is_bytes: bool = False)
 
 
 def subject(registry: RegistrySettings, topic: str, schema: str) -> str:
-    """The subject of a value's schema, by the strategy of the settings."""
-    name = _record_name(schema)
+    """The subject of a value's Avro schema, by the strategy of the settings."""
+    return subject_of(registry, topic, _record_name(schema))
+
+
+def subject_of(registry: RegistrySettings, topic: str, name: str) -> str:
+    """The subject of a value's schema of this name."""
     match registry.subject_name_strategy:
         case SubjectNameStrategy.RECORD:
             return name
@@ -77,14 +82,14 @@ def _record_name(schema: str) -> str:
 
 
 @lru_cache(maxsize=1000)
-def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
+def frame(registry: RegistrySettings, subject_name: str, schema: str, kind: str = "AVRO") -> bytes:
     """The five bytes before each datum; remembered for the life of the process."""
     # Its HTTP client and logins take a while to import, and few ask for them.
     from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
     client = registry_client(registry)
-    wanted = Schema(schema, "AVRO")
+    wanted = Schema(schema, kind)
     with registry_errors(f"let it use the subject {subject_name}"):
         try:
             if registry.auto_register:
@@ -103,7 +108,86 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str) -> bytes:
                 "a compatible schema, or set schema.registry.subject.name.strategy.",
                 reason="schema_refused",
             ) from error
+    return head(number)
+
+
+def head(number: int) -> bytes:
+    """What is before a value whose schema has this id."""
     return b"\x00" + number.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """The newest schema of a subject: its id, its type, its text, and those that it refers to."""
+
+    number: int
+    kind: str
+    text: str
+    files: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=1000)
+def latest(registry: RegistrySettings, subject_name: str) -> RegisteredSchema:
+    """The newest schema of a subject, remembered for the life of the process; blocks.
+
+    Raises as `frame` does; InvalidObject (`schema_refused`) where the subject has none.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = registry_client(registry)
+    with registry_errors(f"let it read the subject {subject_name}"):
+        try:
+            found = client.get_latest_version(subject_name)
+            files = referred_files(client, found.schema)
+        except CircularReference as error:
+            raise InvalidObject(
+                f"The schema of the subject {subject_name} refers to itself through the subject {error}.",
+                reason="schema_refused",
+            ) from None
+        except SchemaRegistryError as error:
+            if is_passing(error):
+                raise
+            raise InvalidObject(
+                f"The schema registry has no schema for the subject {subject_name} ({error}). Register one, "
+                "or set schema.registry.use.latest.version=false for rows that bring a schema.",
+                reason="schema_refused",
+            ) from error
+        return RegisteredSchema(
+            int(found.schema_id),
+            str(found.schema.schema_type),
+            str(found.schema.schema_str),
+            tuple(files.items()),
+        )
+
+
+class CircularReference(Exception):
+    """The schema of this subject refers to itself through others."""
+
+
+def referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Name, schema and path of each schema that one refers to; CircularReference."""
+    found = []
+    for reference in getattr(schema, "references", None) or []:
+        place = reference.subject, reference.version
+        if place in path:
+            raise CircularReference(reference.subject)
+        version = client.get_version(reference.subject, reference.version)
+        found.append((reference.name, version.schema, (*path, place)))
+    return found
+
+
+def referred_files(client: Any, schema: Any) -> dict[str, str]:
+    """The texts of all that a schema refers to, however far, by the names of the references."""
+    files: dict[str, str] = {}
+
+    def add(one: Any, path: tuple[Any, ...]) -> None:
+        for name, inner, below in referred(client, one, path):
+            if name not in files:
+                files[name] = str(inner.schema_str)
+                add(inner, below)
+
+    add(schema, ())
+    return files
 
 
 def is_passing(error: Any) -> bool:

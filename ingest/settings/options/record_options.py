@@ -261,6 +261,17 @@ REGISTRY_AUTO_REGISTER = option(
     importance="LOW",
     aliases=("value.converter.auto.register.schemas",),
 )
+REGISTRY_USE_LATEST = option(
+    "schema.registry.use.latest.version",
+    BOOLEAN,
+    "false",
+    Group.RECORDS,
+    "With `value.format=json-schema` and `protobuf`: values are written by the newest schema of "
+    "`<topic>-value`, which has to be there, as rows of JSON have none of their own. It is asked for once in "
+    "a process.",
+    importance="LOW",
+    aliases=("value.converter.use.latest.version",),
+)
 REGISTRY_SUBJECT = option(
     "schema.registry.subject.name.strategy",
     SUBJECT_NAME_STRATEGY,

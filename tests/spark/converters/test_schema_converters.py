@@ -13,8 +13,8 @@ from ingest.settings.registry_settings import RegistrySettings
 from ingest.settings.sink_settings import ConverterKind, ConverterSettings, OutputFormat, OutputSettings
 from spark.converted_records import Conversion
 from spark.converters import RecordConverter
-from spark.converters.protobuf_schemas import ProtobufSchema
 from spark.converters.registry_schemas import ConfluentStore, NoSchema, SchemaKind
+from spark.records.protobuf_schemas import ProtobufSchema
 from tests.spark.formats.encoding.outputs import converters, fetched, output
 from tests.spark.formats.encoding.registry import framed, framed_as, http_registry, registry
 
