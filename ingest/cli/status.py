@@ -215,6 +215,8 @@ def _entries(entries: list[Shape]) -> Iterator[str]:
             f"    {counted(entry['records'], 'record')}{topic}{partition}, {entry['bad']:,} bad, "
             f"{bytes_text(entry['size'])}, attempts {entry['attempts']}, {_moment(entry['updated_ms'])}"
         )
+        if entry["state"] == "quarantined":
+            yield f"    stopped at {entry['stopped_at']}"
         if entry["error"]:
             yield f"    {printable(entry['error'])}"
     if len(entries) > _MAX_ENTRIES:

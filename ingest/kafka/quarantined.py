@@ -4,6 +4,7 @@ from typing import Final, Protocol
 
 from ingest.kafka.ledger_cache import CachedEntry
 from ingest.model.ledger_entry import State
+from ingest.model.positions import position_text
 from ingest.model.snapshot import QuarantinedObject
 from ingest.sanitize import printable
 
@@ -31,6 +32,7 @@ def _quarantined(known: CachedEntry) -> QuarantinedObject:
     return QuarantinedObject(
         key=printable(known.id.key),
         reason=entry.reason,
+        position=position_text(entry.position),
         error=None if entry.error is None else printable(entry.error),
         topic=entry.topic,
         records=entry.records,

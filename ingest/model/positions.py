@@ -112,3 +112,20 @@ def _plain_from_dict(shape: Mapping[str, object]) -> PlainPosition:
             if all(type(number) is int and number >= 0 for number in numbers):
                 return kind(*numbers)  # type: ignore[arg-type]  # just checked: whole numbers
     raise ValueError(f"not a position: {dict(shape)!r}")
+
+
+def position_text(position: Position | None) -> str:
+    """The place for a person who opens the object; numbers count from 0, as in the ledger."""
+    match position:
+        case None:
+            return "the beginning"
+        case JoinedPosition(values, row):
+            return f"row {row:,}, {position_text(values)}"
+        case BytePosition(byte):
+            return f"byte {byte:,}"
+        case ElementPosition(element, byte):
+            return f"element {element:,}, byte {byte:,}"
+        case BlockPosition(block, record):
+            return f"record {record:,} of the block at byte {block:,}"
+        case RowPosition(group, row):
+            return f"row {row:,} of row group {group:,}"

@@ -10,7 +10,7 @@ from ingest.kafka.admin import KafkaAdmin
 from ingest.kafka.ledger_cache import CachedEntry, LedgerCache
 from ingest.kafka.quarantined import newest_quarantined
 from ingest.model.ledger_entry import ControlKey, State
-from ingest.model.positions import position_as_dict
+from ingest.model.positions import position_as_dict, position_text
 from ingest.model.sink_entries import (
     ObjectState,
     PartitionCheckpoint,
@@ -142,6 +142,7 @@ def entry_shape(known: CachedEntry) -> Shape:
         "records": entry.records,
         "bad": entry.bad,
         "position": None if entry.position is None else position_as_dict(entry.position),
+        "stopped_at": position_text(entry.position),
         "topic": entry.topic,
         "partition": entry.partition,
         "attempts": entry.attempts,

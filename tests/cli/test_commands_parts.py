@@ -86,7 +86,10 @@ def test_status_of_a_ledger_that_nobody_leads(scene: Scene) -> None:
     [entry] = shape["entries"]
     assert entry["key"] == "in/bad"
     assert (entry["reason"], entry["records"], entry["position"]) == ("not_json", 3, {"byte": 24})
-    assert "quarantined (not_json)  in/bad" in scene.run("status", "--key", "in/bad")
+    assert entry["stopped_at"] == "byte 24"
+    said = scene.run("status", "--key", "in/bad")
+    assert "quarantined (not_json)  in/bad" in said
+    assert "    stopped at byte 24\n" in said
 
 
 def test_status_before_the_first_start_and_while_another_process_leads(scene: Scene) -> None:

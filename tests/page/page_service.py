@@ -56,6 +56,7 @@ LEADER = Snapshot(
         QuarantinedObject(
             key="2026/11/20/part-0007.jsonl",
             reason="not_json",
+            position="byte 3,201,774",
             error="s3://orders/2026/11/20/part-0007.jsonl: line 1204 is not JSON",
             topic="orders",
             records=1203,
@@ -66,6 +67,7 @@ LEADER = Snapshot(
         QuarantinedObject(
             key="2026/11/18/Überweisungen Nr. 5 (final).parquet",
             reason="forbidden",
+            position="the beginning",
             error="403 on GetObject",
             topic="orders",
             records=0,

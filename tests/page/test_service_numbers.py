@@ -161,6 +161,7 @@ def test_status_lists_what_is_quarantined(service: Service) -> None:
     assert status["objects"]["quarantined"] == 1
     assert (shown["key"], shown["reason"]) == ("bad.jsonl", "not_json")
     assert shown["error"]
+    assert shown["position"] == f"byte {BAD.index(b'{broken')}"
     assert 0 <= status["at_ms"] - shown["at_ms"] < 600_000
 
 

@@ -75,7 +75,10 @@ def test_it_shows_what_status_says(page: Page) -> None:
     assert "Records committed 4,812,004,117" in totals
     assert "Bad records 1,204" in totals
     assert "not_json 1,201" in totals
-    assert "part-0007.jsonl not_json" in page.text("#quarantined")
+    assert "part-0007.jsonl not_json byte 3,201,774" in page.text("#quarantined")
+    # Nothing is green beside what needs a person.
+    assert page.value("document.querySelector('#ready').className") == "badge warn"
+    assert page.value("document.title").startswith("⚠ ")
     rows = page.value("[...document.querySelectorAll('#recent tbody th')].map((cell) => cell.innerText)")
     assert rows == [recent.key for recent in reversed(LEADER.recent)]
 
