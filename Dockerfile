@@ -9,7 +9,9 @@ FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 COPY docker docker
 COPY requirements.lock .
-RUN docker/make-venv /opt/headrace requirements.lock
+# For spark.remote: docker build --build-arg MORE_LOCKS=docker/connect.lock ...
+ARG MORE_LOCKS=
+RUN docker/make-venv /opt/headrace requirements.lock ${MORE_LOCKS}
 COPY pyproject.toml pyspark_headrace.py README.md LICENSE THIRD-PARTY.md ./
 COPY headrace headrace
 COPY ingest ingest
@@ -21,6 +23,7 @@ COPY spark spark
 ARG HEADRACE_COMMIT=
 RUN docker/install-headrace /opt/headrace
 RUN docker/drop-build-tools /opt/headrace/bin/python
+RUN docker/drop-unused /opt/headrace
 
 FROM ${PYTHON_IMAGE}
 RUN --mount=type=bind,source=docker,target=/docker /docker/install-java

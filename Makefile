@@ -9,7 +9,7 @@ PYTHON := .venv/bin/python
 PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),--localstack-port $(LOCALSTACK_PORT))
 PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 # More for pytest, such as: make test PYTEST_ARGS='-x -k template'
-PYTEST := $(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
+PYTEST := $(PYTHON) -m pytest --durations=40 $(PYTEST_ARGS)
 # Units and services side by side; tests/conftest.py puts them in groups, each for one of the workers: a file, or what
 # shares a service. More workers than cores, as services wait more than they compute.
 SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 4
@@ -20,7 +20,7 @@ COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
 # For make soak
 MINUTES := 30
 
-.PHONY: help setup java archive up down status check format test test-all demo bench bench-all latency faults soak dist clean
+.PHONY: help setup java archive up down status check format test test-all simulate demo bench bench-all latency faults soak image dist clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -84,6 +84,9 @@ faults: archive  ## kill things at random moments and account for every record
 
 soak: archive  ## half an hour of load, bad data and outages, and an exact account: make soak MINUTES=30
 	@$(PARTS) run -- $(PYTHON) -m tests.soak.soak --minutes $(MINUTES)
+
+image:  ## the container image `headrace`, by docker, podman or buildah: IMAGE_ARGS='--build-arg ..'
+	@docker/build-image $(IMAGE_ARGS)
 
 dist: setup  ## wheel and sdist in dist/, installed into a fresh environment and tried
 	@docker/dist $(PYTHON) dist .cache/dist-venv

@@ -141,6 +141,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place[_group(item.nodeid)])
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Say in a sentence why a run that picked nothing is no success."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        terminalreporter.write_line(
+            "No test was picked, so nothing was tried (exit code 5): correct PYTEST_ARGS or the path; a test "
+            "that is long runs with `make test-all`, or with -m long."
+        )
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail, not skip, a test that needs a part that does not answer: a skipped one would look like a pass."""
     if (problem := item.stash.get(_PROBLEM, None)) is not None:

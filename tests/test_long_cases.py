@@ -1,6 +1,8 @@
 """What `make test` leaves out is there, and so is what shows the same in its place."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,12 @@ def test_a_table_that_does_not_fit_is_noticed() -> None:
     assert is_long(whole.test, "")
     assert not is_long(first.test, first.kept[0])
     assert is_long(first.test, "another")
+
+
+def test_a_run_that_picks_nothing_says_so() -> None:
+    """Exit code 5 alone tells nobody that a word in PYTEST_ARGS is misspelt, or that the test is long."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-k", "no_such_test", str(Path(__file__)), "-n", "1"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+
+    assert done.returncode == 5
+    assert "No test was picked, so nothing was tried (exit code 5): correct PYTEST_ARGS" in done.stdout

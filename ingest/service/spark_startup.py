@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol
 
-from ingest.errors import Unavailable
+from ingest.errors import InvalidConfiguration, Unavailable
 from ingest.settings import Settings
 from ingest.settings.settings import SparkSettings
 from ingest.threads import start_thread
@@ -134,7 +134,13 @@ class SparkStartup:
             conf = spark.conf() | {"spark.master": spark.master}
             return SessionJobs(build_session(conf, name=name, jvm=self._jvm))
         # Its client takes a second to load and 60 MiB, which nobody else should pay for.
-        from spark.slots.connect import ConnectJobs
+        try:
+            from spark.slots.connect import ConnectJobs
+        except ImportError as error:
+            raise InvalidConfiguration(
+                f"spark.remote needs the packages of Spark Connect ({error}): install headrace[connect], or "
+                "build the image with --build-arg MORE_LOCKS=docker/connect.lock."
+            ) from error
 
         return ConnectJobs(spark.remote.reveal(), spark.conf(), name=name)
 

@@ -123,16 +123,11 @@ def test_a_spark_home_of_the_same_minor_is_not(tmp_path: Path, version: str) -> 
 
 def test_the_supported_spark_is_the_locked_one() -> None:
     """What the tests run against is what is promised, in the package's dependencies too."""
-    locked = re.search(
-        r"^pyspark\[connect\]==(\d+\.\d+)\.", (ROOT / "requirements.lock").read_text(), re.MULTILINE
-    )
+    locked = re.search(r"^pyspark==(\d+\.\d+)\.", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert locked is not None
 
     assert locked[1] == MINOR
-    assert (
-        f'"pyspark[connect]>={MINOR},<{SUPPORTED[0]}.{SUPPORTED[1] + 1}"'
-        in (ROOT / "pyproject.toml").read_text()
-    )
+    assert f'"pyspark>={MINOR},<{SUPPORTED[0]}.{SUPPORTED[1] + 1}"' in (ROOT / "pyproject.toml").read_text()
     require_spark(None)
 
 

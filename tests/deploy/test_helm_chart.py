@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate  # type: ignore[import-untyped]  # publishes no types
 import pytest
 import yaml
 
@@ -98,6 +99,19 @@ def _rendered(*arguments: str) -> dict[tuple[str, str], Any]:
     assert done.returncode == 0, done.stderr
     documents = [one for one in yaml.safe_load_all(done.stdout) if one is not None]
     return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+def test_the_api_of_kubernetes_takes_what_helm_renders() -> None:
+    """By the API's own schemas, with all that can be switched on; Prometheus's own kinds are not in them."""
+    found = _rendered("--set", "podMonitor.enabled=true", "--set", "prometheusRule.enabled=true")
+    own = {
+        document["kind"] for document in found.values() if document["apiVersion"].startswith("monitoring.")
+    }
+
+    assert own == {"PodMonitor", "PrometheusRule"}
+    for document in found.values():
+        if document["kind"] not in own:
+            kubernetes_validate.validate(document, "1.37", strict=True)
 
 
 def test_helm_renders_a_worker_as_the_example_for_kubernetes_has_it() -> None:

@@ -33,7 +33,7 @@ def test_every_run_step_is_a_script_of_the_tree() -> None:
     """So that what builds the image can be read, run and tested without one."""
     scripts = []
     for step in steps("RUN"):
-        found = re.fullmatch(r"(?:--mount=\S+ )?/?(docker/[a-z-]+)((?: [\w./-]+)*)", step)
+        found = re.fullmatch(r"(?:--mount=\S+ )?/?(docker/[a-z-]+)((?: [\w./${}-]+)*)", step)
         assert found is not None, step
         scripts.append(found[1])
         assert os.access(TOP / found[1], os.X_OK), found[1]

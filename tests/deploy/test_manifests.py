@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate  # type: ignore[import-untyped]  # publishes no types
 import pytest
 import yaml
+from compose_spec import PyCompose
 
 from ingest.metrics import Metrics
 from ingest.model.snapshot import Snapshot, SnapshotHolder
@@ -60,6 +62,34 @@ def test_every_resource_of_the_kustomization_is_there_and_named_alike() -> None:
     selected = {"app.kubernetes.io/name": "headrace"}
     assert read(KUBERNETES / "service.yaml")["spec"]["selector"] == selected
     assert read(KUBERNETES / "disruption-budget.yaml")["spec"]["selector"]["matchLabels"] == selected
+
+
+MANIFESTS = sorted(path for path in KUBERNETES.rglob("*.yaml") if path.stem != "kustomization")
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_the_api_of_kubernetes_takes_it(manifest: Path, version: str) -> None:
+    """By the API's own schemas, of an old version and a new one; a misspelt field is refused."""
+    document = read(manifest)
+
+    kubernetes_validate.validate(document, version, strict=True)
+
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(document | {"misspelt": {}}, version, strict=True)
+
+
+def test_compose_is_what_its_specification_has() -> None:
+    """By a parser of the specification; a misspelt key is refused."""
+    document = read(TOP / "compose.yaml")
+
+    parsed = PyCompose.from_json(json.dumps(document))
+
+    parsed.validate()
+    assert set(parsed.service_names()) == set(document["services"])
+    document["services"]["headrace"]["read_onyl"] = True
+    with pytest.raises(ValueError, match="read_onyl"):
+        PyCompose.from_json(json.dumps(document))
 
 
 def test_a_leader_and_a_standby_that_may_take_their_time_to_stop(deployment: Any) -> None:

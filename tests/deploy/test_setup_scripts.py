@@ -261,6 +261,50 @@ def test_a_full_disk_is_not_tried_twice(machine: Path, tmp_path: Path) -> None:
     assert [call.split()[0] for call in venv.asked()] == ["uv"]
 
 
+# -- the image -----
+
+
+@pytest.mark.parametrize(
+    ("engines", "chosen"),
+    [
+        ({"docker": 0, "podman": 0, "buildah": 0}, "docker build"),
+        ({"docker": 1, "podman": 0, "buildah": 0}, "podman build --format docker"),
+        ({"docker": 1, "buildah": 0}, "buildah build --format docker"),
+    ],
+)
+def test_the_image_is_built_by_an_engine_that_works(
+    machine: Path, engines: Mapping[str, int], chosen: str
+) -> None:
+    """A client whose daemon does not run is none."""
+    for engine, code in engines.items():
+        program(machine / engine, f'[ "$1" != info ] || exit {code}\necho "{engine} $*"')
+    program(machine / "git", "echo abc")
+
+    code, said, words = run(machine, "build-image", "--build-arg", "A=B")
+
+    arguments = "--build-arg HEADRACE_COMMIT=abc --tag headrace --build-arg A=B ."
+    assert (code, said, words) == (0, f"{chosen} {arguments}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("engines", "found"),
+    [
+        ((), "there is neither docker nor podman nor buildah; install"),
+        (("docker",), "as `docker info` fails; "),
+    ],
+)
+def test_no_engine(machine: Path, engines: tuple[str, ...], found: str) -> None:
+    """Neither installed nor running: one sentence with what to install."""
+    for engine in engines:
+        program(machine / engine, "exit 1")
+
+    code, _, words = run(machine, "build-image")
+
+    assert (code, is_one_sentence(words)) == (1, True)
+    assert found in words
+    assert "apt-get install buildah" in words
+
+
 @pytest.mark.long
 def test_no_network_at_all(tmp_path: Path) -> None:
     """The real Python and the real pip, with an index that no machine has."""

@@ -30,6 +30,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "make faults": "an hour, and tests of its own",
     "make format": "it would change the tree",
     ".venv/bin/python docker/third_party.py": "it would write the page again; tests/deploy compares the two",
+    "make image": "minutes of building; tests/deploy builds the same Dockerfile",
     "make clean": "it takes away what this test runs on",
     "source": "each command here finds the environment on its PATH",
     "pip install": "minutes of downloads; the locked install is docker/make-venv, with tests of its own",

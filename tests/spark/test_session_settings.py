@@ -37,6 +37,38 @@ def test_what_the_protocol_needs_wins_over_all() -> None:
     assert (conf["spark.task.maxFailures"], conf["spark.speculation"]) == ("1", "false")
 
 
+_WITHOUT_CONNECT = """
+import sys, time
+from ingest.service.spark_startup import SparkStartup
+from ingest.settings import load
+from ingest.errors import HeadraceError
+sys.modules["pandas"] = None
+__file__ = "program.py"  # PySpark takes a program without one for its own doctests
+text = '{"name": "n", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topic": "t",'
+text += '"file.name.template": ".*", "spark.remote": "sc://127.0.0.1:9"}'
+settings = load(text, kind="json", environment={}, read_file=str)
+startup = SparkStartup(settings.spark, name="n", deadline=0, prepare=print)
+startup.start()
+try:
+    while not startup.is_up():
+        time.sleep(0.01)
+except HeadraceError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_spark_connect_without_its_packages_names_the_extra() -> None:
+    """They are an extra: 100 MB that only `spark.remote` needs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_CONNECT], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.startswith("InvalidConfiguration spark.remote needs the packages of Spark Connect (")
+    assert "install headrace[connect], or build the image with" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
 def test_what_was_given_wins_over_our_defaults() -> None:
     """Except where the protocol decides."""
     conf = spark_conf({"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dmine=1"}, name="n")
