@@ -15,8 +15,6 @@ RUN docker/make-venv /opt/headrace requirements.lock ${MORE_LOCKS}
 COPY pyproject.toml pyspark_headrace.py README.md LICENSE THIRD-PARTY.md ./
 COPY headrace headrace
 COPY ingest ingest
-COPY layouts layouts
-COPY archive archive
 COPY listeners listeners
 COPY spark spark
 # For headrace_build_info: docker build --build-arg HEADRACE_COMMIT=$(git rev-parse HEAD) ...

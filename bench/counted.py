@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from bench.stage import StageError
-from ingest.model.sink_entries import TopicPartition
-from spark.consumer.partition_reader import PartitionReader
+from headrace.kafka.consumer.partition_reader import PartitionReader
+from headrace.model.sink_entries import TopicPartition
 
 _BUDGET_BYTES: Final = 64 << 20
 _MOST_RECORDS: Final = 100_000

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.settings.choices import Compression, CsvType, Envelope, InputFormat, JsonFormat, ValueFormat
-from ingest.settings.record_sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
-from ingest.settings.row_settings import CsvSettings, TextSettings
-from ingest.settings.settings import FormatSettings
-from spark.formats import DECODERS, DecodeOptions
+from headrace.formats import DECODERS, DecodeOptions
+from headrace.options.choices import Compression, CsvType, Envelope, InputFormat, JsonFormat, ValueFormat
+from headrace.options.record_sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
+from headrace.options.row_settings import CsvSettings, TextSettings
+from headrace.options.settings import FormatSettings
 
 ROWS = 200_000
 TYPED = CsvSettings(types=(("id", CsvType.LONG), ("amount", CsvType.DECIMAL), ("rate", CsvType.DOUBLE)))

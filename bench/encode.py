@@ -20,11 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.decode import AVRO_SCHEMA, table
-from ingest.columns import column_of
-from ingest.settings.choices import Compression, JsonFormat, SubjectNameStrategy
-from ingest.settings.registry_settings import RegistrySettings
-from ingest.settings.row_settings import PLAIN_CSV
-from ingest.settings.sink_settings import (
+from headrace.conversion.encoders import new_encoder
+from headrace.conversion.record_converter import RecordConverter
+from headrace.formats.encoding import schema_of
+from headrace.formats.records.registry import frame
+from headrace.model.columns import column_of
+from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.names.archive_names import LayoutName
+from headrace.options.choices import Compression, JsonFormat, SubjectNameStrategy
+from headrace.options.registry_settings import RegistrySettings
+from headrace.options.row_settings import PLAIN_CSV
+from headrace.options.sink_settings import (
     ConverterKind,
     Converters,
     ConverterSettings,
@@ -34,11 +40,6 @@ from ingest.settings.sink_settings import (
     OutputSettings,
     SchemaCompatibility,
 )
-from layouts.names import LayoutName
-from spark.converters import RecordConverter
-from spark.formats.encoding import new_encoder, schema_of
-from spark.kafka_records import TIMESTAMP_CREATED, KafkaRecords
-from spark.records.registry import frame
 
 ROWS = 100_000
 FETCH = 10_000

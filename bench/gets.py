@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.model.slot_protocol import Split
-from ingest.settings.secret import Secret
-from ingest.settings.settings import BackoffSettings, S3Settings, StaticCredentials
-from spark.reader import Prefetch, RateLimiter, S3Source
-from spark.s3 import S3Calls, new_s3_calls
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.slot_protocol import Split
+from headrace.options.secret import Secret
+from headrace.options.settings import BackoffSettings, S3Settings, StaticCredentials
+from headrace.s3 import S3Calls, new_s3_calls
+from headrace.s3.reader import Prefetch, RateLimiter, S3Source
 
 SMALL: Final = 2048
 MIB: Final = 1024 * 1024

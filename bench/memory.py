@@ -29,9 +29,9 @@ import zstandard
 from bench.decode import AVRO_SCHEMA, options
 from bench.processes import tree
 from bench.stage import Stage, StageError, stage
-from ingest.settings.choices import InputFormat
-from spark.formats import DECODERS
-from spark.records.varint import varint
+from headrace.formats import DECODERS
+from headrace.formats.records.varint import varint
+from headrace.options.choices import InputFormat
 
 PROMISE_MIB = 400
 MIB = 1 << 20

@@ -25,8 +25,8 @@ from confluent_kafka import Producer
 from bench import processes
 from bench.replayed_pages import KEYS
 from bench.stage import Service, Stage, StageError, stage
-from ingest.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
-from ingest.model.objects import ObjectId
+from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
+from headrace.model.objects import ObjectId
 from localstack.ports import free_port
 from localstack.steps import say
 

@@ -13,15 +13,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ingest.kafka.kafka_clients import new_transactional_producer
-from ingest.settings import load
-from spark.formats import DECODERS, DecodeOptions
-from spark.producer.batch_produce import best_produce_path
-from spark.producer.partition_counts import PartitionCounts
-from spark.producer.producer_properties import producer_properties
-from spark.producer.record_produce import RecordProduce
-from spark.producer.target import ProducePath, RecordTarget
-from spark.rows import RowBatch
+from headrace.formats import DECODERS, DecodeOptions
+from headrace.kafka.kafka_clients import new_transactional_producer
+from headrace.kafka.producer.batch_produce import best_produce_path
+from headrace.kafka.producer.partition_counts import PartitionCounts
+from headrace.kafka.producer.producer_properties import producer_properties
+from headrace.kafka.producer.record_produce import RecordProduce
+from headrace.model.record_target import ProducePath, RecordTarget
+from headrace.model.rows import RowBatch
+from headrace.vendors.load import load
 
 LINES = b"".join(
     b'{"id":"%012d","name":"abcdefghij","n":1%05d,"f":1.25,"payload":"%s"}\n' % (n, n, b"x" * 122)

@@ -22,11 +22,11 @@ from bench.contestants import Run, headrace, without_layout
 from bench.decode import Memory, best, options, ours
 from bench.stage import stage
 from bench.workloads import RESTORES, Workload
-from ingest.settings import load
-from ingest.settings.choices import InputFormat
-from ingest.settings.settings import FormatSettings
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.formats import DecodeOptions
+from headrace.options.choices import InputFormat
+from headrace.options.settings import FormatSettings
+from headrace.vendors.load import load
 
 _ROWS: Final = 200_000
 _KEY: Final = "orders-0-0"

@@ -7,17 +7,17 @@ import json
 import time
 from typing import Any
 
-from ingest.columns import column_of
-from ingest.settings.choices import JsonFormat
-from spark.converters.schema_converters import (
+from headrace.formats.converters.schema_converters import (
     SchemaUse,
     avro_converter,
     json_schema_converter,
     protobuf_converter,
 )
-from spark.converters.segments import RowFaults
-from spark.records.protobuf_schemas import ProtobufSchema
-from tests.spark.formats.encoding.registry import framed, framed_as, registry
+from headrace.formats.converters.segments import RowFaults
+from headrace.formats.records.protobuf_schemas import ProtobufSchema
+from headrace.model.columns import column_of
+from headrace.options.choices import JsonFormat
+from tests.headrace.formats.encoding.registry import framed, framed_as, registry
 
 _RECORDS = 4096
 _ROUNDS = 9

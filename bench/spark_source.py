@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headrace.spark
 from bench.flights import days
 from bench.stage import stage
-from ingest.catalogue import Baseline
+from ingest.source.catalogue import Baseline
 from localstack.steps import say
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.log_entries import LoggedObject

@@ -14,8 +14,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ingest.errors import HeadraceError, InvalidConfiguration
-from ingest.exits import Exit
+from headrace.model.errors import HeadraceError, InvalidConfiguration
+from headrace.model.exits import Exit
 
 if TYPE_CHECKING:
     from headrace.connector import Connector, run

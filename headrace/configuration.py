@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.model.errors import InvalidConfiguration
+from headrace.options import Settings, SettingsError
+from headrace.vendors.load import load
 from ingest.cli.configuration import environment, read_settings
-from ingest.errors import InvalidConfiguration
-from ingest.settings import Settings, SettingsError, load
 
 Config = Mapping[str, Any] | str | Path
 """Options by name, in one of Kafka Connect's two shapes, or the path of a file that `headrace run` takes."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import structlog
 
 from headrace.configuration import Config, settings_of
-from ingest import logs
-from ingest.errors import HeadraceError, InvalidConfiguration, Unavailable
-from ingest.exits import Exit
+from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.process import logs
+from headrace.process.threads import start_thread
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.threads import start_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -211,7 +211,7 @@ class Connector:
 
     def _serve(self) -> Exit:
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from ingest.probes.ledger_reader import open_ledger_reader
+        from ingest.checks.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import Service
         from ingest.service.connector import RunOptions
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ingest.errors import FrameRefused, InvalidConfiguration
-from ingest.settings import Settings
+from headrace.model.errors import FrameRefused, InvalidConfiguration
+from headrace.options import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class FrameWritten:
 
 
 def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
-    """What was written. Blocks; FrameRefused, and other classes of `ingest.errors` in their sentence.
+    """What was written. Blocks; FrameRefused, and other classes of `headrace.model.errors` in their sentence.
 
     The objects of each topic-partition are written by one task, whatever partitions the frame has.
     """

@@ -17,8 +17,8 @@ from headrace.configuration import settings_of
 from headrace.connector import Connector
 from headrace.connector import run as run_connector
 from headrace.frames import check_columns
-from ingest.errors import HeadraceError, InvalidConfiguration
-from ingest.exits import Exit
+from headrace.model.errors import HeadraceError, InvalidConfiguration
+from headrace.model.exits import Exit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -242,7 +242,7 @@ def _check_extension(text: str) -> None:
 
 def _look_at_bucket(options: Mapping[str, str]) -> None:
     settings = settings_of({**_NOBODY, "topics.regex": ".*", **options})
-    from ingest.probes.aws_clients import aws_clients
+    from ingest.checks.probes.aws_clients import aws_clients
     from listeners.failures import translated_errors
 
     clients = aws_clients(settings)

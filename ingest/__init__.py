@@ -1,4 +1,4 @@
-"""What the service decides: which objects are new, who works on them, when it is done.
+"""The service: what a process decides, and how it is operated.
 
 *Listeners learn of objects; the catalogue decides which are new; the planner deals them to slots; tasks of a
 Spark job decode and produce them in transactions that carry their checkpoints; then their messages are
@@ -10,18 +10,10 @@ deleted.*
                                        ▲                                  │
                                        └──────── committed positions ◀────┘ ─▶ delete messages
 
-The rooms here:
-
-    settings      the options: declared once, parsed, all problems at once                    pure
-    notification  message body -> the objects it names                                        pure template
-    KeyTemplate: compile, match, render, explain                                pure catalogue     what is
-    known of each object; the ledger's states                           pure, the ledger behind a port planner
-    pending objects -> work for free slots                                      pure service       the loop:
-    receive, plan, run, settle, stop cli           run, check, explain, plan, status, replay, mark, setup
-    http, metrics the endpoints
-
-and what the rooms say to each other: `objects`, `positions`, `ledger`, `work`, `errors`. Beside this package
-stand `listeners` (SQS and listings, asyncio) and `spark` (session, jobs, formats, producing); both know the
-types here, nothing here knows them, and only the composition root (`ingest.cli`) knows everybody. The pure
-rooms never import boto3, pyspark or a Kafka client.
+source, sink    what the leader decides, for each direction
+service    one thread decides, all others post to its inbox: leadership, slots, event loop, statistics
+http       what answers over HTTP, and what it shows
+connect    `headrace worker`: many connectors in one process
+checks     what commands ask of bucket, queue, broker and ledger
+cli        the commands, and the only reader of the environment
 """

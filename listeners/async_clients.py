@@ -16,10 +16,10 @@ from botocore import UNSIGNED
 from botocore.credentials import ReadOnlyCredentials
 from botocore.utils import parse_timestamp
 
-from ingest.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
-from ingest.service_models import share_service_models
-from ingest.settings.proxy import proxy_config
-from ingest.settings.settings import Credentials, S3Settings, SqsSettings
+from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, usable_configuration
+from headrace.aws.service_models import share_service_models
+from headrace.options.proxy import proxy_config
+from headrace.options.settings import Credentials, S3Settings, SqsSettings
 from listeners.list_parser import use_fast_list_parser
 
 CONNECT_SECONDS: Final = 5

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
-from ingest.errors import HeadraceError
-from ingest.settings.settings import Settings
+from headrace.model.errors import HeadraceError
+from headrace.options.settings import Settings
 from listeners.discovery_events import Mode, ModeChanged, Post
 from listeners.failures import is_lasting
 from listeners.fallback import FallbackStep, FallbackSwitch

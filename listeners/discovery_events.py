@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ingest.errors import HeadraceError
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import S3Object
+from headrace.model.errors import HeadraceError
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import S3Object
 
 
 class Mode(StrEnum):

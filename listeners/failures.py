@@ -8,8 +8,8 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ingest.aws_errors import AwsRefusal, classify, refusal
-from ingest.errors import AccessDenied, HeadraceError, SourceUnavailable
+from headrace.aws.aws_errors import AwsRefusal, classify, refusal
+from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 
 _UNREACHED: Final = (
     boto.ConnectionError,
@@ -23,7 +23,7 @@ _UNREACHED: Final = (
 
 @contextmanager
 def translated_errors(subject: str) -> Iterator[None]:
-    """Raise what `ingest.aws_errors` says for what botocore and aiohttp raise inside; `subject` is named.
+    """Raise what `aws_errors` says for what botocore and aiohttp raise inside; `subject` is named.
 
     AccessDenied: a person must act (refused, expired, unknown bucket or queue). SourceUnavailable: all else,
     but for what is about the one object of a GET or HEAD. Any other exception is a bug and passes.

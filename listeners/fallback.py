@@ -5,7 +5,7 @@
 
 from enum import StrEnum
 
-from ingest.errors import HeadraceError
+from headrace.model.errors import HeadraceError
 from listeners.discovery_events import ListingKind, Mode
 from listeners.failures import is_lasting
 

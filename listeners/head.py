@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Protocol
 
-from ingest.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
-from ingest.model.objects import ObjectId, S3Object
+from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
+from headrace.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import HeadAnswer, Post
 from listeners.failures import translated_errors

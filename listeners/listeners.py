@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from ingest.errors import HeadraceError
-from ingest.settings.settings import Settings, SqsSettings
-from ingest.threads import start_thread
+from headrace.model.errors import HeadraceError
+from headrace.options.settings import Settings, SqsSettings
+from headrace.process.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
 from listeners.backoff import Backoff
 from listeners.discovery import DiscoveryMonitor

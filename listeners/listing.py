@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ingest.errors import HeadraceError
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import ObjectId, S3Object
+from headrace.model.errors import HeadraceError
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Post
 from listeners.failures import translated_errors

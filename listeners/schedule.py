@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.settings.choices import PollListing
+from headrace.options.choices import PollListing
 from listeners.discovery_events import ListingKind, Mode
 
 # `auto` lists in full as long as that takes less than this share of the poll interval.

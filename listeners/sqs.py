@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from ingest.errors import AccessDenied, HeadraceError
+from headrace.model.errors import AccessDenied, HeadraceError
 from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, HeldFull, Message, Post, Received
 from listeners.queue_calls import BATCH, BatchResult, Queue

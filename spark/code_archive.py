@@ -15,7 +15,7 @@ def build_code_archive(kept_by: object) -> Path:
     weakref.finalize(kept_by, shutil.rmtree, folder, ignore_errors=True)
     archive = Path(folder) / "headrace.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for package in ("ingest", "layouts", "spark"):
+        for package in ("headrace", "ingest", "listeners", "spark"):
             for module in sorted((top / package).rglob("*.py")):
                 packed.write(module, module.relative_to(top))
     return archive

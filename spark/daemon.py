@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import botocore.session
 from botocore.exceptions import BotoCoreError
 
-from ingest.service_models import load_service_models
+from headrace.aws.service_models import load_service_models
 from spark.memory import container_bytes, limit_memory, worker_bytes
 
 PRELOADED: Final = (

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, TextIO
 
 import structlog
 
-from ingest.errors import Unavailable
+from headrace.model.errors import Unavailable
 from spark.class_archive import (
     CLASS_PATH,
     JAVA_OPTIONS,

@@ -19,8 +19,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from ingest.errors import Unavailable
-from ingest.threads import start_thread
+from headrace.model.errors import Unavailable
+from headrace.process.threads import start_thread
 
 # A service manager signals every process of the service, a terminal those of its foreground group, `timeout`
 # its own group. What the JVM does is this process's to say: it ends when its standard input does, which is a

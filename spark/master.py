@@ -4,7 +4,7 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
-from ingest.errors import Unavailable
+from headrace.model.errors import Unavailable
 
 _CONNECT_SECONDS: Final = 3.0
 _KUBERNETES: Final = "k8s://"

@@ -14,9 +14,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ingest.errors import Unavailable
-from ingest.logs import relay
-from ingest.settings.secret import is_secret_name
+from headrace.model.errors import Unavailable
+from headrace.options.secret import is_secret_name
+from headrace.process.logs import relay
 from spark.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_settings
 from spark.code_archive import build_code_archive
 from spark.jvm import END_SECONDS, Jvm, end_jvm

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from ingest.errors import InvalidConfiguration
+from headrace.model.errors import InvalidConfiguration
 
 SUPPORTED: Final = (4, 3)
 """Major and minor: what the tests run against. We reach into parts of PySpark that each minor may change."""

@@ -79,8 +79,8 @@ _SHARING: Final = {
     "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
                "errors/test_error_queue.py", "errors/test_error_reading.py", "errors/test_error_topics.py"),
     "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
-                      "worker/test_strange_leader.py", "worker/test_worker_logs.py"),
-    "spark_session": ("spark/formats/test_foreign_writers.py", "spark/formats/test_variant.py",
+                      "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py"),
+    "spark_session": ("spark/test_foreign_writers.py", "spark/test_variant.py",
                       "spark/frames/test_frames_stream.py", "spark/test_slot_pool_life.py",
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
@@ -91,7 +91,7 @@ _PROBLEM: Final = pytest.StashKey[str]()
 _GROUPS: Final = {file: fixture for fixture, files in _SHARING.items() for file in files}
 # What starts services and kills them takes a minute a file: begun last, it would be waited for alone.
 _LONGEST_FIRST: Final = (
-    *_SHARING, "faults", "sink", "worker", "integration", "security", "errors", "rest", "page",
+    *_SHARING, "faults/", "sink/", "ingest/connect/", "integration/", "security/", "errors/", "ingest/http/",
 )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
     ordered = sorted(
         dict.fromkeys(_group(item.nodeid) for item in items),
-        key=lambda group: rank.get(group.partition("/")[0], len(rank)),
+        key=lambda group: next((rank[one] for one in rank if group.startswith(one)), len(rank)),
     )
     # Services wait more than they compute, so both kinds advance side by side from beginning to end.
     place: dict[str, tuple[float, str]] = {}

@@ -31,13 +31,13 @@ class Moved:
         return case in self.cases if self.cases else case not in self.kept
 
 
-_PARQUET_MEMORY: Final = "spark/formats/test_parquet_memory.py::"
-_AVRO_LIMITS: Final = "spark/formats/test_avro_limits.py::"
+_PARQUET_MEMORY: Final = "headrace/formats/test_parquet_memory.py::"
+_AVRO_LIMITS: Final = "headrace/formats/test_avro_limits.py::"
 _START: Final = "integration/test_start_problems.py::"
 _SINK: Final = "sink/test_sink_end_to_end.py::"
 _LISTENERS: Final = "listeners/test_listeners.py::"
 _TASK: Final = "spark/test_task_end_to_end.py::"
-_READER: Final = "spark/consumer/test_partition_reader.py::"
+_READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
 # Units: more pages of a kind, sizes and codecs.
 _UNITS: Final = (
@@ -75,7 +75,7 @@ _UNITS: Final = (
     ),
     Moved(test=f"{_AVRO_LIMITS}test_batches_are_bounded_by_what_rows_become", kept=("columns",)),
     Moved(
-        test="spark/formats/test_hostile_parquet.py::test_a_footer_that_claims_terabytes_is_damage",
+        test="headrace/formats/test_hostile_parquet.py::test_a_footer_that_claims_terabytes_is_damage",
         kept=(
             "False-num_rows and num_values-2147483647",
             "True-total_byte_size-5497558138880",
@@ -83,20 +83,20 @@ _UNITS: Final = (
         ),
     ),
     Moved(
-        test="spark/test_compression.py::test_large_content_comes_in_bounded_chunks",
+        test="headrace/formats/test_compression.py::test_large_content_comes_in_bounded_chunks",
         cases=("xz",),
     ),
     Moved(
-        test="spark/formats/test_text.py::test_memory_is_bounded",
+        test="headrace/formats/test_text.py::test_memory_is_bounded",
         shown_by=(
-            "spark/formats/test_json_array.py::test_memory_is_bounded",
-            "spark/formats/test_hostile.py::test_content_without_end_stays_out_of_memory",
+            "headrace/formats/test_json_array.py::test_memory_is_bounded",
+            "headrace/formats/test_hostile.py::test_content_without_end_stays_out_of_memory",
         ),
     ),
-    Moved(test="spark/formats/test_csv.py::test_memory_is_bounded", cases=("long names",)),
-    Moved(test="cli/test_terminal.py::test_the_log_on_a_terminal_is_for_people", cases=("json",)),
+    Moved(test="headrace/formats/test_csv.py::test_memory_is_bounded", cases=("long names",)),
+    Moved(test="ingest/cli/test_terminal.py::test_the_log_on_a_terminal_is_for_people", cases=("json",)),
     Moved(
-        test="spark/formats/test_variant.py::test_names_that_stand_once_and_come_out_often_stay_within_memory",
+        test="spark/test_variant.py::test_names_that_stand_once_and_come_out_often_stay_within_memory",
         shown_by=(f"{_PARQUET_MEMORY}test_memory_does_not_follow_what_a_page_expands_to",),
     ),
 )
@@ -105,7 +105,7 @@ _UNITS: Final = (
 _SERVICES: Final = (
     Moved(
         test="integration/test_clock_step.py::test_a_wall_clock_that_is_stepped_back_does_not_stop_planning",
-        shown_by=("ingest/test_wall_clock_steps.py",),
+        shown_by=("ingest/source/test_wall_clock_steps.py",),
     ),
     Moved(
         test="integration/test_debug_log.py::test_an_object_can_be_followed_from_its_message_to_its_commit",
@@ -115,7 +115,7 @@ _SERVICES: Final = (
         test="integration/test_discovery_events.py::test_an_object_replaced_while_it_is_read_is_never_mixed",
         shown_by=(
             "errors/test_error_reading.py::TestGone::test_superseded_after_rows",
-            "spark/test_reader_s3.py::test_an_object_overwritten_while_it_is_read_ends_the_read",
+            "headrace/s3/test_reader_s3.py::test_an_object_overwritten_while_it_is_read_ends_the_read",
         ),
     ),
     Moved(
@@ -125,8 +125,8 @@ _SERVICES: Final = (
     Moved(
         test="integration/test_post_actions.py::test_what_a_crash_has_left_is_done_by_the_next_start",
         shown_by=(
-            "spark/test_post_action_calls.py::test_an_object_is_deleted_once",
-            "spark/test_post_action_calls.py::test_content_that_came_since_is_left_alone",
+            "headrace/s3/test_post_action_calls.py::test_an_object_is_deleted_once",
+            "headrace/s3/test_post_action_calls.py::test_content_that_came_since_is_left_alone",
             "faults/test_short_campaign.py::test_worker_broker_and_driver_killed",
         ),
     ),
@@ -159,26 +159,26 @@ _SERVICES: Final = (
         test="integration/test_traces_end_to_end.py::test_each_object_of_a_source_is_one_trace",
         shown_by=(
             f"{_SINK}test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets",
-            "ingest/traces/test_trace_exporter.py",
+            "ingest/http/traces/test_trace_exporter.py",
         ),
     ),
     Moved(
         test="errors/test_error_credentials.py::test_a_role_that_is_refused_for_a_while_costs_no_object",
         shown_by=(
             f"{_LISTENERS}test_a_role_that_is_refused_for_a_while",
-            "ingest/test_aws_credentials.py::test_a_role_is_assumed_where_it_is_used",
+            "headrace/aws/test_aws_credentials.py::test_a_role_is_assumed_where_it_is_used",
         ),
     ),
     Moved(
         test="errors/test_error_topics.py::TestCreation::test_a_topic_of_the_template_is_made",
         shown_by=(
-            "kafka/test_output_topics.py::test_a_missing_topic_is_made_when_that_is_wanted",
+            "headrace/kafka/test_output_topics.py::test_a_missing_topic_is_made_when_that_is_wanted",
             "ingest/service/test_missing_topics.py",
         ),
     ),
     Moved(
         test="errors/test_error_topics.py::TestCreation::test_one_that_cannot_be_made_says_why",
-        shown_by=("kafka/test_output_topics.py::test_missing_topics_are_named_together",),
+        shown_by=("headrace/kafka/test_output_topics.py::test_missing_topics_are_named_together",),
     ),
     Moved(
         test="errors/test_error_topics.py::TestLetters::test_without_the_dead_letter_topic_its_objects_wait",
@@ -211,23 +211,23 @@ _SERVICES: Final = (
     Moved(
         test="sink/test_sink_rest.py::test_a_sink_is_paused_stopped_rewound_and_resumed",
         shown_by=(
-            "worker/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
-            "rest/test_rest_sink_offsets.py",
+            "ingest/connect/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
+            "ingest/http/rest/test_rest_sink_offsets.py",
         ),
     ),
     Moved(
         test="sink/test_sink_takeover.py::"
         "test_it_is_refused_while_the_other_runs_and_goes_on_where_that_stops",
         shown_by=(
-            "checks/test_takeover_findings.py",
-            "kafka/test_group_state.py::test_members_are_told_by_what_they_hold",
+            "ingest/checks/findings/test_takeover_findings.py",
+            "headrace/kafka/test_group_state.py::test_members_are_told_by_what_they_hold",
         ),
     ),
     Moved(
         test="sink/test_transforms_parts.py::test_a_sink_routes_and_masks",
         shown_by=(
             "sink/test_transformed_sink.py",
-            "spark/transforms/test_record_transforms.py",
+            "headrace/formats/transforms/test_record_transforms.py",
         ),
     ),
     Moved(
@@ -235,13 +235,13 @@ _SERVICES: Final = (
         shown_by=("headrace/test_python_arguments.py", "sink/test_quix_archives.py"),
     ),
     Moved(
-        test="worker/test_worker_jvm.py::test_a_worker_ends_with_its_jvm_and_goes_on_when_it_is_started_again",
+        test="ingest/connect/test_worker_jvm.py::test_a_worker_ends_with_its_jvm_and_goes_on_when_it_is_started_again",
         shown_by=("faults/test_short_campaign.py::test_worker_broker_and_driver_killed",),
     ),
     Moved(
-        test="worker/test_worker_under_load.py::test_a_sink_is_configured_while_its_groups_are_open",
+        test="ingest/connect/test_worker_under_load.py::test_a_sink_is_configured_while_its_groups_are_open",
         shown_by=(
-            "worker/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
+            "ingest/connect/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
         ),
     ),
     Moved(
@@ -260,7 +260,7 @@ _SERVICES: Final = (
         ),
     ),
     Moved(
-        test="spark/formats/test_foreign_writers.py::test_parquet_by_spark",
+        test="spark/test_foreign_writers.py::test_parquet_by_spark",
         kept=("snappy-INT96", "zstd-TIMESTAMP_MICROS", "lz4_raw-TIMESTAMP_MILLIS"),
     ),
     Moved(
@@ -283,7 +283,7 @@ _SERVICES: Final = (
     Moved(
         test="errors/test_error_poison.py::test_it_is_found_out_and_the_others_go_on",
         shown_by=(
-            "ingest/test_planner_results.py::test_a_killer_is_found_out_and_the_others_go_on",
+            "ingest/source/planner/test_planner_results.py::test_a_killer_is_found_out_and_the_others_go_on",
             f"{_TASK}test_a_killed_worker_loses_and_repeats_nothing",
         ),
     ),
@@ -292,10 +292,10 @@ _SERVICES: Final = (
         shown_by=(f"{_TASK}test_after_a_failure_its_partition_is_held_back",),
     ),
     Moved(
-        test="archive/test_published_under_policies.py::"
+        test="ingest/sink/test_published_under_policies.py::"
         "test_the_published_configuration_under_the_published_policy",
         shown_by=(
-            "checks/test_published_policies.py::test_an_upload_is_written_and_completed",
+            "ingest/checks/findings/test_published_policies.py::test_an_upload_is_written_and_completed",
             "sink/test_aiven_end_to_end.py::test_the_published_configuration_runs_unchanged",
         ),
     ),
@@ -307,7 +307,7 @@ _SERVICES: Final = (
     ),
     Moved(
         test="restore/test_side_objects_end_to_end.py::test_events_late_missing_and_too_late",
-        shown_by=("ingest/catalogue/test_side_objects.py", "restore/test_joined_decoding.py"),
+        shown_by=("ingest/source/catalogue/test_side_objects.py", "restore/test_joined_decoding.py"),
     ),
     Moved(
         test=f"{_SINK}test_a_backup_restored_by_the_source_is_equal_to_the_byte",
@@ -318,13 +318,13 @@ _SERVICES: Final = (
     ),
     Moved(
         test="sink/test_missing_topic.py::test_a_topic_that_is_not_there_is_said_until_it_is_read",
-        shown_by=("checks/test_sink_topic_findings.py", "ingest/service/test_topic_watch.py"),
+        shown_by=("ingest/checks/findings/test_sink_topic_findings.py", "ingest/service/test_topic_watch.py"),
     ),
     Moved(
         test="sink/test_transforms_parts.py::test_a_source_takes_keys_from_values_and_routes",
         shown_by=(
-            "spark/transforms/test_source_transforms.py",
-            "spark/transforms/test_record_transforms.py",
+            "headrace/formats/transforms/test_source_transforms.py",
+            "headrace/formats/transforms/test_record_transforms.py",
         ),
     ),
 )

@@ -13,62 +13,67 @@ import pytest
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 
-# These decide and never reach out: given values they return values, whatever is installed.
-_PURE: Final = frozenset(
+# Rooms that decide or convert and never reach out: given values they return values, whatever is installed.
+_PURE: Final = (
+    "headrace.conversion",
+    "headrace.formats",
+    "headrace.model",
+    "headrace.names",
+    "headrace.options",
+    "headrace.vendors",
+    "ingest.sink",
+)
+# Modules of other rooms that need no client either: what a program imports, and pays for when it runs
+# something; decisions of the source; what judges, shows and logs; what a batch of frames is, and its rows.
+_WITHOUT_CLIENT: Final = (
+    "headrace.aws.aws_errors",
+    "headrace.configuration",
+    "headrace.connector",
+    "headrace.frames",
+    "headrace.process",
+    "headrace.quix",
+    "headrace.spark",
+    "ingest.checks.athena",
+    "ingest.checks.findings",
+    "ingest.http.http_server",
+    "ingest.http.metrics",
+    "ingest.http.page",
+    "ingest.http.process_metrics",
+    "ingest.http.rest",
+    "ingest.http.snapshot",
+    "ingest.source.catalogue",
+    "ingest.source.command_records",
+    "ingest.source.key_routes",
+    "ingest.source.notification",
+    "ingest.source.planner",
+    "spark.frames.admission",
+    "spark.frames.column_rows",
+    "spark.frames.log_entries",
+    "spark.frames.schema",
+    "spark.sink.partition_offsets",
+)
+
+# What a pure room has nowhere, not even in a function.
+_REACHING_OUT: Final = frozenset(
     {
-        "athena",
-        "aws_errors",
-        "catalogue",
-        "checks",
-        "clock",
-        "columns",
-        "content",
-        "errors",
-        "exits",
-        "options_hash",
+        "aiobotocore",
+        "aiohttp",
+        "asyncio",
+        "boto3",
+        "botocore",
+        "concurrent",
+        "confluent_kafka",
         "http",
-        "kcql",
-        "sanitize",
-        "text_formatting",
-        "threads",
-        "log_levels",
-        "logs",
-        "marked_error",
-        "metrics",
-        "notification",
-        "model",
-        "error_policy",
-        "page",
-        "planner",
-        "process_metrics",
-        "repeats",
-        "rest",
-        "key_routes",
-        "settings",
-        "template",
+        "pyspark",
     }
+    | {"multiprocessing", "socket", "ssl", "subprocess", "threading"}
 )
-# These talk to S3, to Kafka or to Spark, or put together those that do.
-_OUTWARD: Final = frozenset(
-    {
-        "__main__",
-        "aws_credentials",
-        "cli",
-        "commands",
-        "kafka",
-        "object_selection",
-        "probes",
-        "service",
-        "service_models",
-        "setup",
-        "traces",
-        "worker",
-    }
-)
+# Converters and record builders are given a schema registry's client, which is made here, once a process.
+_REGISTRY: Final = frozenset({"protobuf_schemas", "registry", "registry_schemas"})
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
 
-_PACKAGES: Final = ("archive", "headrace", "ingest", "layouts", "listeners", "spark")
+_PACKAGES: Final = ("headrace", "ingest", "listeners", "spark")
 
 
 def _run_on_import(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -130,35 +135,34 @@ def _clients_of(room: str, modules: Mapping[str, frozenset[str]]) -> list[str]:
     return sorted(clients)
 
 
-@pytest.mark.parametrize("room", sorted(_PURE))
+@pytest.mark.parametrize("room", [*_PURE, *_WITHOUT_CLIENT])
 def test_a_pure_room_needs_no_client(room: str) -> None:
     """Whoever imports the settings or the catalogue gets no S3, Kafka or Spark library with it."""
-    assert _clients_of(f"ingest.{room}", _modules()) == []
-
-
-# Archives' names and rows; the sink's decisions, which the protocol's model drives by the ten thousand; what
-# a program imports, and pays for when it runs something; what a batch of frames is, and its rows.
-_PURE_ELSEWHERE: Final = (
-    "archive",
-    "headrace",
-    "layouts",
-    "spark.frames.admission",
-    "spark.frames.column_rows",
-    "spark.frames.log_entries",
-    "spark.frames.schema",
-    "spark.sink.partition_offsets",
-)
-
-
-@pytest.mark.parametrize("room", _PURE_ELSEWHERE)
-def test_a_pure_room_elsewhere_needs_no_client(room: str) -> None:
-    """Names, rows, decisions and the front door are values: used and tested without any service."""
     assert _clients_of(room, _modules()) == []
+
+
+@pytest.mark.parametrize("room", _PURE)
+def test_a_pure_room_reaches_nowhere(room: str) -> None:
+    """No thread, no socket, no client, in no function: what it needs of the world is given to it."""
+    found = []
+    for path in sorted((_ROOT / room.replace(".", "/")).rglob("*.py")):
+        name = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported = {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                imported = {node.module.partition(".")[0]}
+            else:
+                continue
+            if path.stem not in _REGISTRY:
+                found += [f"{name} imports {one}" for one in imported & _REACHING_OUT]
+
+    assert found == []
 
 
 def test_the_import_graph_is_what_an_interpreter_does() -> None:
     """Nor do libraries of others, which are not in the graph, bring a client along: all in one process."""
-    rooms = [*(f"ingest.{room}" for room in sorted(_PURE)), *_PURE_ELSEWHERE]
+    rooms = (*_PURE, *_WITHOUT_CLIENT)
     names = [
         name for name in _modules() if any(name == room or name.startswith(f"{room}.") for room in rooms)
     ]
@@ -186,7 +190,7 @@ def test_the_graph_sees_clients() -> None:
 
     assert _clients_of("b", modules) == ["a imports botocore"]
     assert _clients_of("c", modules) == []
-    assert any("confluent_kafka" in line for line in _clients_of("ingest.kafka", _modules()))
+    assert any("confluent_kafka" in line for line in _clients_of("headrace.kafka", _modules()))
 
 
 @pytest.mark.parametrize(
@@ -206,12 +210,67 @@ def test_what_runs_on_import(text: str, found: list[str]) -> None:
     assert [alias.name for node in nodes for alias in node.names] == found
 
 
-def test_every_room_is_known() -> None:
-    """A new room is put in one of the lists above, so that none escapes the test of purity."""
-    entries = (_ROOT / "ingest").iterdir()
-    rooms = {entry.stem for entry in entries if entry.suffix == ".py" or (entry / "__init__.py").exists()}
+# A line of a package's docstring that names what is in it: names, blanks, and what they are.
+_NAMED: Final = re.compile(r" {0,4}((?:[a-z_0-9]+/?, )*[a-z_0-9]+/?)  +\S")
+_DOTTED: Final = re.compile(r"(?<![\w./-])(?:headrace|ingest|listeners|spark)(?:\.[a-z_0-9]+)+(?![\w(-])")
 
-    assert rooms - {"__init__"} == _PURE | _OUTWARD
+
+def _named(docstring: str) -> Iterator[str]:
+    """The names of modules and packages that a package's docstring begins lines with."""
+    for line in docstring.splitlines():
+        if (found := _NAMED.match(line)) is not None:
+            yield from (name.rstrip("/") for name in found[1].split(", "))
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        str(path.parent.relative_to(_ROOT))
+        for name in _PACKAGES
+        for path in sorted((_ROOT / name).rglob("__init__.py"))
+    ],
+)
+def test_a_front_door_tells_the_truth(package: str) -> None:
+    """What a package says is in it is in it, and it says something."""
+    folder = _ROOT / package
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+
+    assert docstring
+    missing = [
+        name
+        for name in _named(docstring)
+        if not (folder / f"{name}.py").exists() and not (folder / name / "__init__.py").exists()
+    ]
+    assert missing == []
+
+
+def _docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value)
+
+
+def test_modules_that_are_named_exist() -> None:
+    """Docstrings name modules by their dotted names, which a move has to carry along."""
+    modules = _modules()
+    found = [
+        f"{path.relative_to(_ROOT)}: {name}"
+        for package in _PACKAGES
+        for path in sorted((_ROOT / package).rglob("*.py"))
+        for text in _docstrings(path)
+        for name in _DOTTED.findall(text)
+        # Options of Spark look the same.
+        if not name.startswith("spark.") and not {name, name.rpartition(".")[0]} & modules.keys()
+    ]
+
+    assert found == []
+
+
+def test_the_test_of_front_doors_reads_them() -> None:
+    """Names of several modules, of folders, and no prose."""
+    text = "Title.\n\narchive      what\nkeys, rows/   which\n    deep   one\nA sentence  of two.\nprose here"
+
+    assert list(_named(text)) == ["archive", "keys", "rows", "deep"]
 
 
 def test_localstack_is_no_package() -> None:

@@ -17,8 +17,8 @@ STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "ingest.service.event_loop": [("EventLoop", "_on_messages", "told", None)],
     "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
     "spark.task.driver_connection": [("DriverConnection", "batch", None, "taken")],
-    "spark.reader.s3_source": [("S3Source", "whole", None, "fetched")],
-    "spark.producer.transactional": [
+    "headrace.s3.reader.s3_source": [("S3Source", "whole", None, "fetched")],
+    "headrace.kafka.producer.transactional": [
         ("TransactionalProducer", "begin", None, "opened"),
         ("TransactionalProducer", "commit", "sent", "committed"),
     ],

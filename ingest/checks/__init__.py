@@ -1,12 +1,7 @@
-"""What `headrace check` makes of what it found: each finding one small function. Pure.
+"""What commands ask of bucket, queue, broker and ledger, and what they make of the answers.
 
-    finding   what a finding is, and what all of them together come to
-    machine   Java, and the addresses to listen on
-    bucket    the bucket: region, permissions, archives, keys, clocks
-    content   what objects hold, and whether input.format reads it
-    queue     the queue and the bucket's notification to it
-    kafka     brokers, topics, the ledger, transactions
-
-The facts are gathered in `ingest.probes.probe_calls`; nothing here contacts anybody. A function answers None
-where there is nothing to say: no queue is configured, or an earlier finding stands in the way.
+probes     the questions; nothing is changed
+findings   what `check` makes of the answers; pure
+setup      what `headrace setup` makes: queue, policy, notification, topics
+athena     tables over an archive; pure
 """

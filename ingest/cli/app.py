@@ -9,11 +9,11 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from headrace.model.errors import HeadraceError
+from headrace.model.exits import Exit, exit_code
+from headrace.model.sanitize import printable
 from ingest.cli.examples import epilog
 from ingest.cli.interrupts import Interrupts
-from ingest.errors import HeadraceError
-from ingest.exits import Exit, exit_code
-from ingest.sanitize import printable
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("ingest.cli.run", "Ingest objects as they arrive."),

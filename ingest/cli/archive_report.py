@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ingest.probes.archive_offsets import PartitionOffsets, offsets_of
-from ingest.probes.archive_preview import ArchivePreview, TopicArchive
-from ingest.sanitize import printable
-from ingest.text_formatting import bytes_text, counted
-from layouts.exactness import Grade
+from headrace.model.sanitize import printable
+from headrace.model.text_formatting import bytes_text, counted
+from headrace.vendors.exactness import Grade
+from ingest.checks.probes.archive_offsets import PartitionOffsets, offsets_of
+from ingest.checks.probes.archive_preview import ArchivePreview, TopicArchive
 
 _MAX_TOPICS: Final = 20
 _MAX_PARTITIONS: Final = 8

@@ -8,23 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.athena import (
-    Table,
-    crawler_input,
-    ddl,
-    file_form,
-    partitions_of,
-    table_input,
-)
+from headrace.kafka.topic_survey import Survey
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.kafka_records import KafkaRecords
+from headrace.options import Settings
+from ingest.checks.athena import Table, crawler_input, ddl, file_form, partitions_of, table_input
+from ingest.checks.probes.sample_object import no_records, read_newest, registered_records, sample_object
+from ingest.checks.probes.sink_topics import survey_topics
 from ingest.cli.cli_options import Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 from ingest.cli.sink_explain import sample_record
-from ingest.errors import InvalidConfiguration
-from ingest.kafka.topic_survey import Survey
-from ingest.probes.sample_object import no_records, read_newest, registered_records, sample_object
-from ingest.probes.sink_topics import survey_topics
-from ingest.settings import Settings
-from spark.kafka_records import KafkaRecords
 
 
 class Glue(StrEnum):

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import typer
 
-from ingest import logs
-from ingest.catalogue import Baseline
-from ingest.checks.archive_findings import archive_findings
-from ingest.checks.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match
-from ingest.checks.content import format_fits
-from ingest.checks.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
-from ingest.checks.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
-from ingest.checks.machine import machine_findings
-from ingest.checks.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
+from headrace.model.errors import HeadraceError, InvalidConfiguration
+from headrace.model.exits import Exit
+from headrace.model.sanitize import json_text, printable
+from headrace.options import Settings, SettingsError
+from headrace.process import logs
+from ingest.checks.findings.archive_findings import archive_findings
+from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match
+from ingest.checks.findings.content import format_fits
+from ingest.checks.findings.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
+from ingest.checks.findings.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
+from ingest.checks.findings.machine import machine_findings
+from ingest.checks.findings.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
+from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.machine import probe_machine
+from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import environment, read_settings
-from ingest.errors import HeadraceError, InvalidConfiguration
-from ingest.exits import Exit
-from ingest.object_selection import object_filter_of
-from ingest.probes.aws_clients import aws_clients
-from ingest.probes.machine import probe_machine
-from ingest.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings, SettingsError
+from ingest.source.catalogue import Baseline
+from ingest.source.object_selection import object_filter_of
 
 
 def check(

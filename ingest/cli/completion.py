@@ -3,8 +3,8 @@
 CONFIG and other files are left to the shell: it offers files where nothing else is offered.
 """
 
-from ingest.model.ledger_entry import State
-from ingest.settings.options import OPTIONS
+from headrace.model.ledger_entry import State
+from headrace.options.declarations import OPTIONS
 
 
 def option_assignments(incomplete: str) -> list[str]:

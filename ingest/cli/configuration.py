@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ingest.errors import InvalidConfiguration
-from ingest.settings import Settings, SettingsError, load
-from ingest.settings.document_text import FileKind
+from headrace.model.errors import InvalidConfiguration
+from headrace.options import Settings, SettingsError
+from headrace.options.document_text import FileKind
+from headrace.vendors.load import load
 
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 

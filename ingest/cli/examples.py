@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ingest.exits import Exit
+from headrace.model.exits import Exit
 
 _MEANINGS: Final = {
     Exit.DONE: "done",

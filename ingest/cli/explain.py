@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.sanitize import json_text, printable
+from headrace.names import Explanation
+from headrace.options import Settings
+from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.errors import InvalidConfiguration
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from ingest.template import Explanation
-from layouts.key_names import ArchiveNames, name_in
 
 Keys = Annotated[
     list[str] | None,

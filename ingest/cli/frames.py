@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import bytes_text, counted
+from headrace.options.document_text import read_text as read_options
+from headrace.options.problems import Problems, SettingsError
 from ingest.cli.configuration import KINDS, assignments, read_text
-from ingest.sanitize import json_text, printable
-from ingest.settings.document_text import read_text as read_options
-from ingest.settings.problems import Problems, SettingsError
-from ingest.text_formatting import bytes_text, counted
 
 Shape = dict[str, Any]
 
@@ -42,8 +42,8 @@ def frames_status(options: dict[str, str], *, as_json: bool) -> None:
 def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
     """Print what the next batches would have."""
     # Spark is loaded with them.
+    from headrace.s3 import new_s3_calls
     from spark.frames.log_report import log_plan, settings_of
-    from spark.s3 import new_s3_calls
 
     settings = settings_of(options)
     s3 = settings.shared.s3

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import counted
+from headrace.options import Settings
+from headrace.options.direction_forms import Direction
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from ingest.settings.direction_forms import Direction
-from ingest.text_formatting import counted
 
 Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
 

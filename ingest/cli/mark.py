@@ -1,7 +1,10 @@
 """`headrace mark`: count objects as done without reading them."""
 
-from ingest import logs
-from ingest.catalogue import Selection
+from headrace.kafka.driver_ledger import prepare_ledger
+from headrace.options import Settings
+from headrace.process import logs
+from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.ledger_reader import LedgerReader, client_properties, open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
     Config,
@@ -15,11 +18,8 @@ from ingest.cli.cli_options import (
 )
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Until, Yes, carry_out
-from ingest.commands.selection import SelectedObject, moment_ms, objects_to_mark
-from ingest.kafka.driver_ledger import prepare_ledger
-from ingest.probes.aws_clients import aws_clients
-from ingest.probes.ledger_reader import LedgerReader, client_properties, open_ledger_reader
-from ingest.settings import Settings
+from ingest.cli.selection import SelectedObject, moment_ms, objects_to_mark
+from ingest.source.catalogue import Selection
 
 
 def mark(

@@ -8,20 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.model.clock import wall_ms
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.exits import Exit
+from headrace.model.ledger_entry import State
+from headrace.model.objects import S3Object
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import bytes_text, counted
+from headrace.options import Settings
+from ingest.checks.probes.ledger_reader import LedgerReader
+from ingest.cli.command_writer import CommandMessage
 from ingest.cli.progress_bar import progress
-from ingest.clock import wall_ms
-from ingest.commands.command_records import Action, new_commands
-from ingest.commands.command_writer import CommandMessage
-from ingest.commands.selection import SelectedObject
-from ingest.commands.submit import SubmitOutcome, submit
-from ingest.errors import InvalidConfiguration
-from ingest.exits import Exit
-from ingest.model.ledger_entry import State
-from ingest.model.objects import S3Object
-from ingest.probes.ledger_reader import LedgerReader
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from ingest.text_formatting import bytes_text, counted
+from ingest.cli.selection import SelectedObject
+from ingest.cli.submit import SubmitOutcome, submit
+from ingest.source.command_records import Action, new_commands
 
 _MAX_SHOWN = 20
 

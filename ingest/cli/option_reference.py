@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.sanitize import json_text
+from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
+from headrace.options.declarations.option import Option
+from headrace.options.json_schema import json_schema
 from ingest.cli.cli_options import AsJson
 from ingest.cli.completion import option_names
-from ingest.errors import InvalidConfiguration
-from ingest.sanitize import json_text
-from ingest.settings.json_schema import json_schema
-from ingest.settings.options import BY_NAME, CANONICAL, FAMILIES, OPTIONS
-from ingest.settings.options.option import Option
 
 Names = Annotated[
     list[str] | None,

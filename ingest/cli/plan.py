@@ -5,7 +5,21 @@ from typing import Any
 
 import typer
 
-from ingest import logs
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.clock import wall_ms
+from headrace.model.exits import Exit
+from headrace.model.ledger_entry import LedgerEntry
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import bytes_text
+from headrace.options import Settings
+from headrace.process import logs
+from headrace.vendors.key_names import ArchiveNames
+from ingest.checks.probes.archive_preview import ArchivePreview
+from ingest.checks.probes.aws_clients import AwsClients, aws_clients
+from ingest.checks.probes.bucket_keys import KeysPage, list_pages
+from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.preview import Amount, Preview, TopicPartition
 from ingest.cli.archive_report import archive_lines
 from ingest.cli.cli_options import (
     AsJson,
@@ -21,21 +35,7 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import read_settings
 from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
-from ingest.clock import wall_ms
-from ingest.exits import Exit
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.ledger_entry import LedgerEntry
-from ingest.model.objects import ObjectId, S3Object
-from ingest.object_selection import baseline_of, object_filter_of, unread_problem
-from ingest.probes.archive_preview import ArchivePreview
-from ingest.probes.aws_clients import AwsClients, aws_clients
-from ingest.probes.bucket_keys import KeysPage, list_pages
-from ingest.probes.ledger_reader import open_ledger_reader
-from ingest.probes.preview import Amount, Preview, TopicPartition
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from ingest.text_formatting import bytes_text
-from layouts.key_names import ArchiveNames
+from ingest.source.object_selection import baseline_of, object_filter_of, unread_problem
 
 _MAX_PLACES = 40
 _HEADINGS = ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
@@ -129,7 +129,7 @@ def forecasts_of(
             report_progress(forecast.listed.objects, known)
     if archive is not None:
         # All decoders are loaded with it.
-        from ingest.probes.archive_samples import ArchiveSampler
+        from ingest.checks.probes.archive_samples import ArchiveSampler
 
         sampler = ArchiveSampler(clients.s3, settings)
         archive.look_into(sampler.sample, sampler.tags)

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.checks.iam_policy import policies
+from headrace.model.sanitize import json_text
+from ingest.checks.findings.iam_policy import policies
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.sanitize import json_text
 
 
 class Part(StrEnum):

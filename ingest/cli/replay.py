@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
-from ingest import logs
-from ingest.catalogue import Selection
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.ledger_entry import State
+from headrace.process import logs
+from ingest.checks.probes.ledger_reader import open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
     Config,
@@ -19,10 +21,8 @@ from ingest.cli.cli_options import (
 )
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Since, Until, Yes, carry_out
-from ingest.commands.selection import moment_ms, objects_to_replay, states_of
-from ingest.errors import InvalidConfiguration
-from ingest.model.ledger_entry import State
-from ingest.probes.ledger_reader import open_ledger_reader
+from ingest.cli.selection import moment_ms, objects_to_replay, states_of
+from ingest.source.catalogue import Selection
 
 InStates = Annotated[
     list[str] | None,

@@ -1,11 +1,11 @@
 """What a service needs of the machine before it starts anything: a Java and a Spark that are not too old."""
 
-from ingest.checks.finding import Verdict
-from ingest.checks.machine import java_there
+from headrace.model.errors import InvalidConfiguration
+from headrace.options.settings import SparkSettings
+from ingest.checks.findings.finding import Verdict
+from ingest.checks.findings.machine import java_there
+from ingest.checks.probes.machine import probe_java
 from ingest.cli.configuration import environment
-from ingest.errors import InvalidConfiguration
-from ingest.probes.machine import probe_java
-from ingest.settings.settings import SparkSettings
 from spark.versions import require_spark
 
 

@@ -8,16 +8,16 @@ import structlog
 import typer
 from rich.console import Console
 
-from ingest import logs
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.process import logs
+from ingest.checks.probes.running_service import NoAnswer, read_running_status
 from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import is_terminal
 from ingest.cli.requirements import require_versions
 from ingest.cli.until_idle import until_idle_bar
-from ingest.exits import Exit
-from ingest.probes.running_service import NoAnswer, read_running_status
 from ingest.service.stop import Stop
-from ingest.settings import Settings
 
 _log = structlog.get_logger(__name__)
 
@@ -85,7 +85,7 @@ def run(
         stop = Stop()
         stop.install()
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from ingest.probes.ledger_reader import open_ledger_reader
+        from ingest.checks.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import Service
         from ingest.service.connector import RunOptions
 

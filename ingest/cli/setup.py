@@ -5,17 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest import logs
-from ingest.checks.storage_transitions import InvalidTransitions, Transition, parse_transitions
+from headrace.kafka.admin import KafkaAdmin
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.sanitize import json_text, printable
+from headrace.options import Settings
+from headrace.process import logs
+from ingest.checks.findings.storage_transitions import InvalidTransitions, Transition, parse_transitions
+from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.setup import Step, missing_steps
+from ingest.checks.setup.sink_steps import sink_steps
 from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.errors import InvalidConfiguration
-from ingest.kafka.admin import KafkaAdmin
-from ingest.probes.aws_clients import aws_clients
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from ingest.setup import Step, missing_steps
-from ingest.setup.sink_steps import sink_steps
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
 

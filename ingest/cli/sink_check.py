@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ingest.checks.finding import Finding, unusable
-from ingest.checks.sink_findings import upload_findings
-from ingest.checks.sink_topic_findings import topics_findings
-from ingest.checks.takeover_findings import takeover_findings
+from headrace.model.errors import HeadraceError
+from headrace.options import Settings
+from ingest.checks.findings.finding import Finding, unusable
+from ingest.checks.findings.sink_findings import upload_findings
+from ingest.checks.findings.sink_topic_findings import topics_findings
+from ingest.checks.findings.takeover_findings import takeover_findings
+from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.sink_topics import topics_facts
+from ingest.checks.probes.sink_uploads import probe_uploads
 from ingest.cli.takeover import probe_takeover
-from ingest.errors import HeadraceError
-from ingest.probes.aws_clients import aws_clients
-from ingest.probes.sink_topics import topics_facts
-from ingest.probes.sink_uploads import probe_uploads
-from ingest.settings import Settings
 
 _LEDGER_SECONDS: Final = 30.0
 

@@ -9,16 +9,16 @@ import msgspec
 import numpy as np
 import typer
 
-from ingest.clock import wall_ms
-from ingest.columns import column_of
-from ingest.errors import InvalidConfiguration
-from ingest.probes.sample_record import read_record
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings
-from spark.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.conversion.sink_records import sink_records
+from headrace.model.clock import wall_ms
+from headrace.model.columns import column_of
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.model.sanitize import json_text, printable
+from headrace.options import Settings
+from ingest.checks.probes.sample_record import read_record
 from spark.sink.names import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
-from spark.transforms.sink_records import sink_records
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
 

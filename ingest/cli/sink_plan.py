@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import typer
 
-from ingest.checks.takeover_findings import TakeoverFacts
+from headrace.model.sanitize import json_text
+from headrace.model.sink_entries import TopicPartition
+from headrace.options import Settings
+from ingest.checks.findings.takeover_findings import TakeoverFacts
+from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics
 from ingest.cli.takeover import takeover_facts
-from ingest.model.sink_entries import TopicPartition
-from ingest.probes.ledger_reader import open_ledger_reader
-from ingest.probes.sink_topics import Backlog, backlog_of, survey_topics
-from ingest.sanitize import json_text
-from ingest.settings import Settings
 
 _MAX_PLACES: Final = 40
 _HEADINGS: Final = ("topic", "partition", "archived to", "end", "lag", "pending", "quarantined")

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ingest.probes.status_reader import Shape
-from ingest.sanitize import printable
-from ingest.text_formatting import bytes_text, counted
+from headrace.model.sanitize import printable
+from headrace.model.text_formatting import bytes_text, counted
+from ingest.checks.probes.status_reader import Shape
 
 
 def sink_lines(shape: Shape) -> Iterator[str]:

@@ -8,7 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ingest import logs
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import bytes_text, counted
+from headrace.process import logs
+from ingest.checks.probes.status_reader import Shape, StatusReader
 from ingest.cli.cli_options import (
     AsJson,
     Config,
@@ -23,15 +27,11 @@ from ingest.cli.cli_options import (
 from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.frames import frames_options, frames_status
+from ingest.cli.selection import states_of
 from ingest.cli.sink_status import sink_lines
 from ingest.cli.status_watch import Lines
 from ingest.cli.status_watch import watch as watch_status
 from ingest.cli.worker_status import ask_worker, worker_lines
-from ingest.commands.selection import states_of
-from ingest.errors import InvalidConfiguration
-from ingest.probes.status_reader import Shape, StatusReader
-from ingest.sanitize import json_text, printable
-from ingest.text_formatting import bytes_text, counted
 
 _STATES = ("pending", "active", "partial", "failed", "new", "quarantined", "skipped", "done")
 _MAX_ENTRIES = 50

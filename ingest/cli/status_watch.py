@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError
+from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import bytes_text, counted
 from ingest.cli.progress_bar import is_terminal
-from ingest.clock import wall_ms
-from ingest.errors import HeadraceError
-from ingest.sanitize import json_text, printable
-from ingest.text_formatting import bytes_text, counted
 
 Shape = dict[str, Any]
 Lines = Callable[[Shape], Iterator[str]]

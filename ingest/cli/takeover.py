@@ -2,17 +2,17 @@
 
 from collections.abc import Collection, Iterable
 
-from archive import EarlierArchive
-from ingest.checks.takeover_findings import TakeoverFacts
-from ingest.errors import HeadraceError
-from ingest.kafka.topic_survey import SurveyedPartition
-from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_entries import TopicPartition
-from ingest.probes.ledger_reader import open_ledger_reader
-from ingest.probes.sink_topics import survey_topics
+from headrace.kafka.topic_survey import SurveyedPartition
+from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.sink_entries import TopicPartition
+from headrace.options import Settings
+from ingest.checks.findings.takeover_findings import TakeoverFacts
+from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.sink_topics import survey_topics
 from ingest.service.sink.earlier_archive import EarlierArchives
-from ingest.settings import Settings
-from spark.s3.lenses_index import Foreseen, LensesIndex, new_lenses_index
+from ingest.service.sink.lenses_index import Foreseen, LensesIndex, new_lenses_index
+from ingest.sink import EarlierArchive
 
 
 def takeover_facts(

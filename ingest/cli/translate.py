@@ -5,12 +5,12 @@ from typing import Any
 
 import typer
 
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.sanitize import json_text, printable
+from headrace.options import Settings, describe
+from headrace.options.secret import MASK
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
-from ingest.errors import InvalidConfiguration
-from ingest.sanitize import json_text, printable
-from ingest.settings import Settings, describe
-from ingest.settings.secret import MASK
 
 
 def translate(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ingest.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted
 
 ReadStatus = Callable[[], dict[str, Any] | None]
 """The shape of `/status` as it is now; None while nobody answers."""

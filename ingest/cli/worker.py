@@ -9,16 +9,17 @@ from typing import Annotated
 import structlog
 import typer
 
-from ingest import logs
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.process import logs
+from headrace.vendors.load import load
 from ingest.cli.cli_options import LogFormat, LogLevel, StartupTimeout
 from ingest.cli.configuration import environment
 from ingest.cli.requirements import require_versions
 from ingest.cli.run import RunFormat, RunLevel
 from ingest.cli.worker_status import worker_settings
-from ingest.errors import InvalidConfiguration
-from ingest.exits import Exit
 from ingest.service.stop import Stop
-from ingest.settings import Settings, load
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ def worker(
     stop = Stop()
     stop.install()
     # Spark and the clients take seconds to import: a wrong configuration is reported before.
-    from ingest.worker.worker import Worker, loading
+    from ingest.connect.worker import Worker, loading
 
     made = Worker(
         settings,

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from headrace.model.errors import InvalidConfiguration, Unavailable
+from headrace.model.sanitize import printable
+from headrace.model.text_formatting import counted
+from headrace.options import SettingsError
+from ingest.checks.probes.running_service import NoAnswer, read_running_connector, read_running_worker
 from ingest.cli.configuration import environment, read_text
-from ingest.errors import InvalidConfiguration, Unavailable
-from ingest.probes.running_service import NoAnswer, read_running_connector, read_running_worker
-from ingest.sanitize import printable
-from ingest.settings import SettingsError
-from ingest.text_formatting import counted
-from ingest.worker.worker_settings import WorkerSettings, read_worker
+from ingest.connect.worker_settings import WorkerSettings, read_worker
 
 
 def worker_settings(file: Path) -> WorkerSettings:

@@ -5,13 +5,13 @@ from typing import Final
 
 import structlog
 
-from ingest.catalogue import Effects
-from ingest.clock import Clock
-from ingest.log_levels import is_debug
-from ingest.model.objects import ObjectId
-from ingest.model.post_action import OwedAction
+from headrace.model.clock import Clock
+from headrace.model.objects import ObjectId
+from headrace.model.post_action import OwedAction
+from headrace.process.log_levels import is_debug
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue import Effects
 from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)

@@ -7,20 +7,20 @@ from importlib.metadata import version
 
 import structlog
 
-from ingest.exits import Exit
-from ingest.http import StatusEndpoints
-from ingest.model.snapshot import Snapshot
-from ingest.process_metrics import ProcessMetrics
-from ingest.rest.auth import AuthFile
-from ingest.rest.server import run_server
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.process.threads import ThreadFailures, collecting
+from ingest.http.http_server import StatusEndpoints
+from ingest.http.process_metrics import ProcessMetrics
+from ingest.http.rest.auth import AuthFile
+from ingest.http.rest.server import run_server
+from ingest.http.snapshot import Snapshot
 from ingest.service.connector import Connector, RunOptions
 from ingest.service.endpoints import endpoints
 from ingest.service.spark_startup import OwnSlots
 from ingest.service.standby import OpenLedger
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.threads import ThreadFailures, collecting
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class Service:
         return self._connector.snapshot_holder.snapshot
 
     def run(self) -> Exit:
-        """Run until `stop`, `--until-idle` or an error of `ingest.errors` that has the exit code. Blocks."""
+        """Run until `stop`, `--until-idle` or an error of `errors` that has the exit code. Blocks."""
         settings, connector = self._settings, self._connector
         with collecting(self._failures):
             with ExitStack() as closing:

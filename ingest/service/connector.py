@@ -7,15 +7,20 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import wall_ms
-from ingest.errors import LeadershipLost, TakenOver, Unavailable
-from ingest.exits import Exit
-from ingest.kafka.admin import KafkaAdmin
-from ingest.kafka.control_records import Creation
-from ingest.kafka.kafka_clients import ClientProperties
-from ingest.metrics import Metrics
-from ingest.model.snapshot import Snapshot, SnapshotHolder
-from ingest.rest.port import SinkPort, SourcePort
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.control_records import Creation
+from headrace.kafka.kafka_clients import ClientProperties
+from headrace.model.clock import wall_ms
+from headrace.model.errors import LeadershipLost, TakenOver, Unavailable
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.process.threads import ThreadFailures
+from ingest.http.metrics import Metrics
+from ingest.http.rest.port import SinkPort, SourcePort
+from ingest.http.snapshot import Snapshot, SnapshotHolder
+from ingest.http.traces.exporter import exporting
+from ingest.http.traces.sink_traces import SinkTraces
+from ingest.http.traces.source_traces import SourceTraces
 from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.sink.sink_adapter import SinkAdapter
@@ -28,11 +33,6 @@ from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, Sta
 from ingest.service.startup import Startup, Stopped
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.threads import ThreadFailures
-from ingest.traces.exporter import exporting
-from ingest.traces.sink_traces import SinkTraces
-from ingest.traces.source_traces import SourceTraces
 
 _log = structlog.get_logger(__name__)
 
@@ -96,7 +96,7 @@ class Connector:
     def run(self) -> Exit:
         """The whole run, until `stop` or `--until-idle`.
 
-        Stopped before it led; an error of `ingest.errors` for what it cannot go on with.
+        Stopped before it led; an error of `headrace.model.errors` for what it cannot go on with.
         """
         settings = self._settings
         with exporting(settings.traces, name=settings.name, count=self._count_spans) as send:

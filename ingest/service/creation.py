@@ -3,10 +3,10 @@
 import time
 from typing import Final
 
-from ingest.clock import wall_ms
-from ingest.errors import Unavailable
-from ingest.kafka.control_records import CREATION, PAUSE, Creation, Pause, encode_control
-from ingest.kafka.driver_ledger import DriverLedger
+from headrace.kafka.control_records import CREATION, PAUSE, Creation, Pause, encode_control
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.model.clock import wall_ms
+from headrace.model.errors import Unavailable
 
 _SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01

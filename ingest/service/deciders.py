@@ -1,11 +1,11 @@
 """Who decides: the catalogue and the planner of one run, made from its settings."""
 
-from ingest.catalogue import Baseline, Catalogue
-from ingest.kafka.cache_view import CacheLedgerView
-from ingest.object_selection import object_filter_of
-from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.settings import Settings
-from spark.formats import SPLITTERS
+from headrace.formats import SPLITTERS
+from headrace.kafka.cache_view import CacheLedgerView
+from headrace.options import Settings
+from ingest.source.catalogue import Baseline, Catalogue
+from ingest.source.object_selection import object_filter_of
+from ingest.source.planner import Backoff, BatchLimits, Planner
 
 
 def deciders(

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 
-from ingest.catalogue import Catalogue
-from ingest.clock import Instant
-from ingest.http import Response, Route
-from ingest.kafka.quarantined import EntriesByState
-from ingest.metrics import Metrics
-from ingest.model.ledger_entry import State
-from ingest.model.snapshot import ReadingObject, Snapshot, SnapshotHolder
-from ingest.page import PAGE_HEADERS, status_page
-from ingest.planner import Planner, SlotAtWork
-from ingest.process_metrics import ProcessMetrics
-from ingest.sanitize import printable
+from headrace.model.clock import Instant
+from headrace.model.ledger_entry import State
+from headrace.model.sanitize import printable
+from ingest.http.http_server import Response, Route
+from ingest.http.metrics import Metrics
+from ingest.http.page import PAGE_HEADERS, status_page
+from ingest.http.process_metrics import ProcessMetrics
+from ingest.http.quarantined import EntriesByState
+from ingest.http.snapshot import ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue import Catalogue
+from ingest.source.planner import Planner, SlotAtWork
 
 
 def endpoints(

@@ -5,16 +5,13 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from ingest import clock
-from ingest.catalogue import Catalogue
-from ingest.catalogue.tombstones import FolderPlaces
-from ingest.commands.command_queue import CommandQueue
-from ingest.errors import HeadraceError, ObjectForbidden, Unavailable
-from ingest.kafka.ledger_follower import Applied
-from ingest.model.ledger_entry import ControlKey, LedgerEntry
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import S3Object
-from ingest.planner import Planner
+from headrace.kafka.ledger_follower import Applied
+from headrace.model import clock
+from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
+from headrace.model.ledger_entry import ControlKey, LedgerEntry
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import S3Object
+from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.idle import UntilIdle
@@ -38,7 +35,10 @@ from ingest.service.slot_supervisor import SlotSupervisor
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns
-from ingest.threads import ThreadFailures
+from ingest.source.catalogue import Catalogue
+from ingest.source.catalogue.tombstones import FolderPlaces
+from ingest.source.command_queue import CommandQueue
+from ingest.source.planner import Planner
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from ingest.catalogue.tombstones import FolderPlaces, TombstonePlaces
-from ingest.errors import ObjectError, ObjectMissing, ObjectSuperseded
-from ingest.model.ledger_entry import LedgerEntry, State
-from ingest.model.objects import ObjectId, S3Object
-from ingest.model.positions import JoinedPosition
-from ingest.model.side_objects import RowPlace, SideObject
-from ingest.settings import Settings
-from ingest.settings.choices import RestoreTombstones
-from layouts.confluent.tombstones import Place, TombstoneObject, ValueObject, places
-from layouts.key_names import ArchiveNames
-from layouts.names import ArchiveName, ObjectKind
-from spark.byte_source import ByteSource
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.formats.joined import JoinedDecoder, Part
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.joined import JoinedDecoder, Part
+from headrace.formats import DecodeOptions
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import ObjectError, ObjectMissing, ObjectSuperseded
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.positions import JoinedPosition
+from headrace.model.side_objects import RowPlace, SideObject
+from headrace.names.archive_names import ArchiveName, ObjectKind
+from headrace.options import Settings
+from headrace.options.choices import RestoreTombstones
+from headrace.vendors.confluent.tombstones import Place, TombstoneObject, ValueObject, places
+from headrace.vendors.key_names import ArchiveNames
+from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 
 # Numbers of rows that are kept: a later search of the same folder counts only what is new.
 _MAX_COUNTS: Final = 200_000

@@ -2,10 +2,10 @@
 
 import queue
 
-from ingest.catalogue.tombstones import FolderPlaces
-from ingest.kafka.ledger_follower import Applied
-from ingest.model.listing_page import ListingPage
+from headrace.kafka.ledger_follower import Applied
+from headrace.model.listing_page import ListingPage
 from ingest.service.service_events import OwnEvent
+from ingest.source.catalogue.tombstones import FolderPlaces
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,

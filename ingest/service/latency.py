@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ingest.model.snapshot import EventToCommit
+from ingest.http.snapshot import EventToCommit
 
 # Long enough for a quiet bucket, short enough to show that something has changed.
 _SECONDS: Final = 600.0

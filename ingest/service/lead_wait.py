@@ -9,11 +9,11 @@ from typing import Final
 
 import structlog
 
-from ingest import clock
-from ingest.errors import AccessDenied, TakenOver, TopicMissing, Unavailable
-from ingest.kafka.leadership import Leadership, Role
-from ingest.kafka.ledger_identity import refuse_changed
-from ingest.kafka.ledger_topic import describe_ledger_topic
+from headrace.kafka.leadership import Leadership, Role
+from headrace.kafka.ledger_identity import refuse_changed
+from headrace.kafka.ledger_topic import describe_ledger_topic
+from headrace.model import clock
+from headrace.model.errors import AccessDenied, TakenOver, TopicMissing, Unavailable
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.startup import Stopped
 from spark.slots import SlotPool

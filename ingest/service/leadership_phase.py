@@ -2,17 +2,18 @@
 
 import queue
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
 
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
-from ingest.exits import Exit
-from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.group_metadata import parse_group_metadata
-from ingest.kafka.leadership import Leadership
+from headrace.kafka.cache_directory import CacheDirectory, claim_cache_directory
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.leadership import Leadership
+from headrace.model.errors import HeadraceError, InvalidLedger, LeadershipLost
+from headrace.model.exits import Exit
 from ingest.service.creation import begin_as_created
 from ingest.service.lead_wait import LeadWait, require_same_ledger
 from ingest.service.process_parts import Past, ProcessParts
@@ -52,13 +53,14 @@ class LeadershipPhase:
         TakenOver, InvalidLedger and Unavailable end the run, and so does what is a bug.
         """
         with ExitStack() as closing:
-            leadership = self._join(closing)
+            home = self._claim_home(closing)
+            leadership = self._join(home, closing)
             wait = LeadWait(self._process, self._past)
             slot_pool = wait.await_lead(leadership, lambda: self._new_slot_pool(closing))
             self._past.members.add(parse_group_metadata(leadership.metadata()).member)
             _log.info("leadership_taken", group=leadership.group)
             with self._leading_again_later():
-                ledger = self._take_over(leadership, closing)
+                ledger = self._take_over(leadership, home, closing)
             if slot_pool is None:
                 self._await_spark()
                 slot_pool = self._new_slot_pool(closing)
@@ -84,14 +86,30 @@ class LeadershipPhase:
         self._is_given_up = True
         self._past.is_standing_by = False
 
-    def _join(self, closing: ExitStack) -> Leadership:
+    def _claim_home(self, closing: ExitStack) -> CacheDirectory | None:
+        """The place in `state.dir`, whose lock proves that the last process which had it does not lead.
+
+        None where another process has the lock, or there is no such folder: the ledger looks again when it is
+        taken over, and warns of that.
+        """
+        with suppress(OSError):
+            home = claim_cache_directory(self._settings.state_dir, self._settings.name)
+            if home is not None:
+                closing.callback(home.close)
+            return home
+        return None
+
+    def _join(self, home: CacheDirectory | None, closing: ExitStack) -> Leadership:
         settings = self._settings
+        instance_id = settings.identity.instance_id
+        if instance_id is None and home is not None:
+            instance_id = home.instance_id()
         lead = Leadership(
             self._process.clients.consumer,
             name=settings.name,
             ledger_topic=settings.kafka.ledger_topic,
             session_timeout_ms=settings.identity.lead_session_timeout_ms,
-            instance_id=settings.identity.instance_id,
+            instance_id=instance_id,
             on_lost=lambda reason: self._inbox.put(Fatal(LeadershipLost(f"The lead is lost: {reason}."))),
         )
         closing.callback(lead.close)
@@ -110,7 +128,9 @@ class LeadershipPhase:
                 raise
             raise LeadershipLost(f"The lead could not be taken up: {error}") from error
 
-    def _take_over(self, leadership: Leadership, closing: ExitStack) -> DriverLedger:
+    def _take_over(
+        self, leadership: Leadership, home: CacheDirectory | None, closing: ExitStack
+    ) -> DriverLedger:
         settings = self._settings
         if self._past.has_led:
             require_same_ledger(self._process)
@@ -120,6 +140,7 @@ class LeadershipPhase:
             topic=settings.kafka.ledger_topic,
             lead=leadership,
             state_dir=settings.state_dir,
+            home=home,
             anchors=self._process.found.topics,
             boundary_seconds=settings.kafka.transaction_interval_ms / 1000,
             # Accepted is what was there at the start, not what is lost later.

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import structlog
 
-from ingest.catalogue.effects import LedgerWrite
-from ingest.errors import (
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.kafka.ledger_writer import GroupOffsets, Write
+from headrace.model.errors import (
     HeadraceError,
     InvalidLedger,
     LeadershipLost,
@@ -18,11 +19,10 @@ from ingest.errors import (
     TransactionAborted,
     Unavailable,
 )
-from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.ledger_writer import GroupOffsets, Write
-from ingest.model.ledger_entry import ControlKey
+from headrace.model.ledger_entry import ControlKey
+from headrace.process.threads import start_thread
 from ingest.service.service_events import ComponentProblem, Fatal, OwnEvent, Written
-from ingest.threads import start_thread
+from ingest.source.catalogue.effects import LedgerWrite
 
 _log = structlog.get_logger(__name__)
 

@@ -15,11 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from ingest.catalogue import Catalogue, Effects, LedgerWrite
-from ingest.catalogue.alter_offsets import AlterOffsets, Offset
-from ingest.clock import Instant
-from ingest.commands.command_queue import CommandQueue, CommandStep
-from ingest.kafka.control_records import (
+from headrace.kafka.control_records import (
     PAUSE,
     TOPICS,
     Pause,
@@ -28,10 +24,14 @@ from ingest.kafka.control_records import (
     decode_control,
     encode_control,
 )
-from ingest.model.ledger_entry import ControlKey
-from ingest.model.objects import ObjectId, S3Object
-from ingest.planner import Planner
+from headrace.model.clock import Instant
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.objects import ObjectId, S3Object
 from ingest.service.slot_states import SlotState, SlotStates
+from ingest.source.catalogue import Catalogue, Effects, LedgerWrite
+from ingest.source.catalogue.alter_offsets import AlterOffsets, Offset
+from ingest.source.command_queue import CommandQueue, CommandStep
+from ingest.source.planner import Planner
 
 _log = structlog.get_logger(__name__)
 

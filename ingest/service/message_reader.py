@@ -5,8 +5,9 @@ from typing import Final
 
 import structlog
 
-from ingest.log_levels import is_debug
-from ingest.notification import (
+from headrace.process.log_levels import is_debug
+from ingest.service.statistics import Statistics
+from ingest.source.notification import (
     Ignored,
     ObjectEvent,
     ObjectEvents,
@@ -14,7 +15,6 @@ from ingest.notification import (
     Unreadable,
     parse_notification,
 )
-from ingest.service.statistics import Statistics
 from listeners.discovery_events import Message
 from listeners.listeners import Listeners
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import HeadraceError
-from ingest.model.objects import ObjectId
-from ingest.model.post_action import OwedAction, PostAction, PostActionKind
+from headrace.model.errors import HeadraceError
+from headrace.model.objects import ObjectId
+from headrace.model.post_action import OwedAction, PostAction, PostActionKind
+from headrace.options.settings import S3Settings
+from headrace.process.threads import start_thread
+from headrace.s3.post_action_calls import PostActionCalls, new_post_action_calls
 from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
-from ingest.settings.settings import S3Settings
-from ingest.threads import start_thread
-from spark.s3.post_action_calls import PostActionCalls, new_post_action_calls
 
 _log = structlog.get_logger(__name__)
 

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from ingest.kafka.admin import KafkaAdmin
-from ingest.kafka.control_records import Creation
-from ingest.kafka.kafka_clients import ClientProperties
-from ingest.metrics import Metrics
-from ingest.model.snapshot import SnapshotHolder
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.control_records import Creation
+from headrace.kafka.kafka_clients import ClientProperties
+from headrace.options import Settings
+from headrace.process.threads import ThreadFailures
+from ingest.http.metrics import Metrics
+from ingest.http.snapshot import SnapshotHolder
 from ingest.service.spark_startup import SlotSource
 from ingest.service.startup import Found
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.threads import ThreadFailures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

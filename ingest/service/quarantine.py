@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ingest.kafka.quarantined import EntriesByState, newest_quarantined
-from ingest.model.snapshot import QuarantinedObject
+from ingest.http.quarantined import EntriesByState, newest_quarantined
+from ingest.http.snapshot import QuarantinedObject
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
-from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.kafka_errors import LedgerEndHidden
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.kafka.kafka_errors import LedgerEndHidden
+from headrace.model.errors import HeadraceError, InvalidLedger, LeadershipLost
+from headrace.process.threads import start_thread
 from ingest.service.service_events import ComponentProblem, Fatal, LedgerEndBlocked, OwnEvent, Recovered
-from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 

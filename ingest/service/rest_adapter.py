@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from ingest.errors import HeadraceError
-from ingest.kafka.control_records import TOPICS, TargetState
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.snapshot import SnapshotHolder
-from ingest.rest.port import ConnectorCondition, NotLeading, Unanswered
+from headrace.kafka.control_records import TOPICS, TargetState
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.errors import HeadraceError
+from ingest.http.rest.port import ConnectorCondition, NotLeading, Unanswered
+from ingest.http.snapshot import SnapshotHolder
 from ingest.service.service_events import RunInServiceThread
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ V = TypeVar("V", bound=Steering)
 
 
 class RestAdapter(Generic[V]):
-    """`ingest.rest.port.ConnectorPort` over the service, but for what each direction adds.
+    """`ingest.http.rest.port.ConnectorPort` over the service, but for what each direction adds.
 
     Every method may be called from any thread.
     """

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingest.catalogue.effects import LedgerWrite
-from ingest.errors import HeadraceError, InvalidLedger, LeadershipLost
-from ingest.model.objects import ObjectId
+from headrace.model.errors import HeadraceError, InvalidLedger, LeadershipLost
+from headrace.model.objects import ObjectId
+from ingest.source.catalogue.effects import LedgerWrite
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from ingest.repeats import Repeats
+from headrace.model.repeats import Repeats
 
 # A slot that has worked for so long since it died does not die at what it has in hand.
 _ALIVE_SECONDS: Final = 300.0
+# Spark starts a task in less, where it has a core for it.
+_LATE_SECONDS: Final = 60.0
 
 
 class SlotState(Enum):
@@ -89,6 +91,17 @@ class SlotDeaths:
             now=now,
         )
         self._died: dict[int, float] = {}
+        self._starting: dict[int, float] = {}
+        self._up: set[int] = set()
+
+    def starting(self, slot: int) -> None:
+        """Spark has been asked for the slot's task."""
+        self._starting[slot] = self._now()
+
+    def ended(self, slot: int) -> None:
+        """The slot has no task, whatever the reason."""
+        self._starting.pop(slot, None)
+        self._up.discard(slot)
 
     def died(self, slot: int, where: str | None, why: str) -> None:
         """The slot has ended by an error, with this in hand; None: before it was ready for anything."""
@@ -101,6 +114,8 @@ class SlotDeaths:
 
     def ready(self, slot: int) -> None:
         """The slot has started."""
+        self._starting.pop(slot, None)
+        self._up.add(slot)
         self._repeats.over(f"the start of slot {slot}")
 
     def alive(self, slot: int) -> None:
@@ -115,10 +130,20 @@ class SlotDeaths:
             self._repeats.over(f"slot {slot}")
 
     def problems(self) -> dict[str, str]:
-        """See `Repeats.problems`."""
-        return self._repeats.problems()
+        """See `Repeats.problems`; and that no slot has begun to work, where none does."""
+        found = self._repeats.problems()
+        began = min(self._starting.values(), default=None)
+        if not self._up and began is not None and self._now() - began > _LATE_SECONDS:
+            found["slots"] = (
+                f"Spark was asked for the tasks of {len(self._starting)} slots {self._now() - began:.0f} s ago, "
+                "and none has begun: look for free cores in the cluster (tasks.max is how many are asked for) "
+                "and at the logs of its executors."
+            )
+        return found
 
     def clear(self) -> None:
         """Forget all of them, with the leadership."""
         self._died.clear()
+        self._starting.clear()
+        self._up.clear()
         self._repeats.clear()

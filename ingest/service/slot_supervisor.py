@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from ingest.catalogue import Effects
-from ingest.clock import Clock, Instant
-from ingest.error_policy import FailureScope, policy_of
-from ingest.log_levels import is_debug
-from ingest.model.ledger_entry import LedgerKey, SplitKey
-from ingest.model.objects import ObjectId, Route
-from ingest.model.slot_protocol import Batch, BatchOutcome, Finished
-from ingest.planner import Planner
+from headrace.model.clock import Clock, Instant
+from headrace.model.error_policy import FailureScope, policy_of
+from headrace.model.ledger_entry import LedgerKey, SplitKey
+from headrace.model.objects import ObjectId, Route
+from headrace.model.slot_protocol import Batch, BatchOutcome, Finished
+from headrace.process.log_levels import is_debug
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue import Effects
+from ingest.source.planner import Planner
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady, SlotRecalled
 
 _log = structlog.get_logger(__name__)
@@ -133,6 +133,7 @@ class SlotSupervisor:
 
     def _ended(self, event: SlotEnded) -> None:
         if event.clean:
+            self._parts.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
             return
         _log.warning(
@@ -150,6 +151,7 @@ class SlotSupervisor:
     def _void(self, slot: int, *, worker_died: bool = False) -> None:
         """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
         self._parts.slot_pool.void(slot)
+        self._parts.statistics.deaths.ended(slot)
         plan = self.slots[slot].plan
         if plan is not None:
             self._parts.planner.on_lost(plan)
@@ -170,6 +172,7 @@ class SlotSupervisor:
         for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
             _log.debug("slot_starting", slot=slot)
             self.slots.started(slot, self._parts.slot_pool.start(slot))
+            self._parts.statistics.deaths.starting(slot)
 
     def _plan_for(self, slot: int, now: Instant) -> bool:
         """False when there is nothing for this slot now, and so for no other."""

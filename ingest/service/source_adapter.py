@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from ingest.catalogue import LedgerWrite
-from ingest.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
-from ingest.kafka.ledger_cache import CachedEntry as Cached
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.ledger_entry import LedgerEntry, State
-from ingest.model.objects import ObjectId, S3Object
-from ingest.model.snapshot import SnapshotHolder
-from ingest.rest.port import Change, ConnectorCondition, LedgerObject, NotStopped, Unanswered
-from ingest.rest.rest_offsets import has_offset
+from headrace.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
+from headrace.kafka.ledger_cache import CachedEntry as Cached
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, S3Object
+from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject, NotStopped, Unanswered
+from ingest.http.rest.rest_offsets import has_offset
+from ingest.http.snapshot import SnapshotHolder
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
 from ingest.service.service_events import OwnEvent
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue import LedgerWrite
 
 # A reset is a transaction of so many objects after the other.
 _RESET_AT_ONCE: Final = 1_000
@@ -62,7 +62,7 @@ class SourceLeadership:
 
 
 class SourceAdapter(RestAdapter[SourceLeadership]):
-    """`ingest.rest.port.SourcePort` over the service."""
+    """`ingest.http.rest.port.SourcePort` over the service."""
 
     def __init__(self, snapshot_holder: SnapshotHolder) -> None:
         super().__init__(snapshot_holder)

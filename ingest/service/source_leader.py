@@ -11,27 +11,19 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest import clock
-from ingest.catalogue import Baseline, Catalogue
-from ingest.commands.command_queue import CommandQueue
-from ingest.errors import LeadershipLost
-from ingest.exits import Exit
-from ingest.kafka import control_records
-from ingest.kafka.cache_view import CacheLedgerView
-from ingest.kafka.driver_ledger import DriverLedger
-from ingest.kafka.tokens import login_problem
-from ingest.model.ledger_entry import State
-from ingest.model.objects import ObjectId, Route
-from ingest.model.post_action import OwedAction
-from ingest.object_selection import (
-    baseline_from,
-    begun_again,
-    first_start_of,
-    moved_to,
-    other_buckets,
-    unread_problem,
-)
-from ingest.planner import Planner
+from headrace.kafka import control_records
+from headrace.kafka.cache_view import CacheLedgerView
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.kafka.tokens import login_problem
+from headrace.model import clock
+from headrace.model.errors import LeadershipLost
+from headrace.model.exits import Exit
+from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId, Route
+from headrace.model.post_action import OwedAction
+from headrace.options.choices import RestoreTombstones
+from headrace.options.transforms.routing import known_topics
+from headrace.process.threads import start_thread
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
 from ingest.service.endpoints import build_snapshot
@@ -52,9 +44,17 @@ from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
-from ingest.settings.choices import RestoreTombstones
-from ingest.settings.transforms.routing import known_topics
-from ingest.threads import start_thread
+from ingest.source.catalogue import Baseline, Catalogue
+from ingest.source.command_queue import CommandQueue
+from ingest.source.object_selection import (
+    baseline_from,
+    begun_again,
+    first_start_of,
+    moved_to,
+    other_buckets,
+    unread_problem,
+)
+from ingest.source.planner import Planner
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
 from spark.slots import SlotPool

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol
 
-from ingest.errors import InvalidConfiguration, Unavailable
-from ingest.settings import Settings
-from ingest.settings.settings import SparkSettings
-from ingest.threads import start_thread
+from headrace.model.errors import InvalidConfiguration, Unavailable
+from headrace.options import Settings
+from headrace.options.settings import SparkSettings
+from headrace.process.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_session, is_local
 from spark.sink.slot_work import SinkWork

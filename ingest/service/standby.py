@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from ingest.errors import HeadraceError
-from ingest.kafka.control_records import PAUSE, SLOTS, Pause, SlotCount, TargetState, decode_control
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.objects import ObjectId
-from ingest.model.sink_entries import TopicPartition
-from ingest.rest.port import (
+from headrace.kafka.control_records import PAUSE, SLOTS, Pause, SlotCount, TargetState, decode_control
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.errors import HeadraceError
+from headrace.model.objects import ObjectId
+from headrace.model.sink_entries import TopicPartition
+from ingest.http.rest.port import (
     Change,
     ConnectorCondition,
     ConnectorPort,
@@ -110,7 +110,7 @@ P = TypeVar("P", bound=ConnectorPort)
 
 
 class InstanceConnector(Generic[P]):
-    """`ingest.rest.port.ConnectorPort` of an instance that leads at times, but for its direction's own."""
+    """`ConnectorPort` of an instance that leads at times, but for its direction's own."""
 
     def __init__(self, leader: P, ledger: StandbyLedger, *, tasks_max: int | None) -> None:
         self._leader = leader
@@ -171,7 +171,7 @@ class InstanceConnector(Generic[P]):
 
 
 class InstanceSource(InstanceConnector[SourcePort]):
-    """`ingest.rest.port.SourcePort` of an instance that leads at times."""
+    """`ingest.http.rest.port.SourcePort` of an instance that leads at times."""
 
     def __init__(
         self, leader: SourcePort, ledger: StandbyLedger, *, bucket: str, tasks_max: int | None
@@ -208,7 +208,7 @@ class InstanceSource(InstanceConnector[SourcePort]):
 
 
 class InstanceSink(InstanceConnector[SinkPort]):
-    """`ingest.rest.port.SinkPort` of an instance that leads at times."""
+    """`ingest.http.rest.port.SinkPort` of an instance that leads at times."""
 
     def topics(self) -> Sequence[str]:
         """The topics of which something was read since the last reset, sorted."""

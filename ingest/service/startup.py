@@ -10,21 +10,21 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
-from archive import active_members
-from ingest.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
-from ingest.kafka.admin import KafkaAdmin
-from ingest.kafka.driver_ledger import prepare_ledger
-from ingest.kafka.kafka_clients import ClientProperties, Properties
-from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.kafka.output_topics import OutputTopics, TopicCreation
-from ingest.model.snapshot import SnapshotHolder
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.driver_ledger import prepare_ledger
+from headrace.kafka.kafka_clients import ClientProperties, Properties
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.kafka.output_topics import OutputTopics, TopicCreation
+from headrace.model.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
+from headrace.options import Settings
+from headrace.options.transforms.routing import known_topics
+from headrace.process.threads import ThreadFailures, start_thread
+from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
+from ingest.http.snapshot import SnapshotHolder
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.settings.transforms.routing import known_topics
-from ingest.threads import ThreadFailures, start_thread
+from ingest.sink import active_members
 from spark.master import require_master
-from spark.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -7,20 +7,20 @@ from typing import Any
 
 import structlog
 
-from ingest.catalogue import FinishedObject
-from ingest.clock import Instant
-from ingest.error_policy import OUTCOMES
-from ingest.logs import buffered_lines
-from ingest.metrics import Metrics
-from ingest.model.ledger_entry import State
-from ingest.model.objects import ObjectId
-from ingest.model.slot_protocol import Committed, Finished, Split
-from ingest.model.snapshot import RecentObject
-from ingest.sanitize import printable
+from headrace.model.clock import Instant
+from headrace.model.error_policy import OUTCOMES
+from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId
+from headrace.model.sanitize import printable
+from headrace.model.slot_protocol import Committed, Finished, Split
+from headrace.process.logs import buffered_lines
+from ingest.http.metrics import Metrics
+from ingest.http.snapshot import RecentObject
+from ingest.http.traces.source_traces import SourceTraces
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
 from ingest.service.slot_states import SlotDeaths
-from ingest.traces.source_traces import SourceTraces
+from ingest.source.catalogue import FinishedObject
 
 _log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from ingest.threads import Waking, start_thread
+from headrace.process.threads import Waking, start_thread
 
 _log = structlog.get_logger(__name__)
 

@@ -8,18 +8,18 @@ from typing import Final
 
 import structlog
 
-from ingest.catalogue.tombstones import FolderPlaces
-from ingest.errors import HeadraceError
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.ledger_entry import LedgerEntry
-from ingest.model.objects import ObjectId
-from ingest.sanitize import printable
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import LedgerEntry
+from headrace.model.objects import ObjectId
+from headrace.model.sanitize import printable
+from headrace.options import Settings
+from headrace.process.threads import start_thread
+from headrace.s3 import new_s3_calls
+from headrace.s3.reader import S3Source
 from ingest.service.folder_search import BucketCalls, FolderSearch
 from ingest.service.service_events import ComponentProblem
-from ingest.settings import Settings
-from ingest.threads import start_thread
-from spark.reader import S3Source
-from spark.s3 import new_s3_calls
+from ingest.source.catalogue.tombstones import FolderPlaces
 
 _log = structlog.get_logger(__name__)
 

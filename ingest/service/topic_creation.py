@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import HeadraceError
-from ingest.kafka.output_topics import OutputTopics
+from headrace.kafka.output_topics import OutputTopics
+from headrace.model.errors import HeadraceError
+from headrace.process.threads import start_thread
 from ingest.service.service_events import OwnEvent, TopicAnswered
-from ingest.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 

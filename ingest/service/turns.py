@@ -7,10 +7,10 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from ingest.errors import LeadershipLost
+from headrace.model.errors import LeadershipLost
+from headrace.process.threads import ThreadFailures
 from ingest.service.service_events import RunInServiceThread
 from ingest.service.stop import Stop
-from ingest.threads import ThreadFailures
 
 _log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from ingest.model.objects import S3Object
+from headrace.model.objects import S3Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from ingest.columns import Column
+from headrace.model.columns import Column
 from spark.frames.options import Evolution
 from spark.frames.schema import METADATA, RESCUED, Unfit, finished, fitted, type_of
 

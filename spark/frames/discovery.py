@@ -9,16 +9,17 @@ from typing import Final
 
 import structlog
 
-from ingest.catalogue import ObjectFilter
-from ingest.catalogue.effects import EffectsBuilder
-from ingest.catalogue.head_requests import HeadRequests, as_announced
-from ingest.catalogue.message_tracker import MessageTracker
-from ingest.catalogue.object_filter import ExclusionReason
-from ingest.clock import wall_ms
-from ingest.errors import HeadraceError, ObjectMissing
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import ObjectId, S3Object
-from ingest.notification import (
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError, ObjectMissing
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.sanitize import printable
+from ingest.source.catalogue import ObjectFilter
+from ingest.source.catalogue.effects import EffectsBuilder
+from ingest.source.catalogue.head_requests import HeadRequests, as_announced
+from ingest.source.catalogue.message_tracker import MessageTracker
+from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.notification import (
     EventKind,
     Ignored,
     ObjectEvent,
@@ -27,7 +28,6 @@ from ingest.notification import (
     Unreadable,
     parse_notification,
 )
-from ingest.sanitize import printable
 from listeners.discovery_events import (
     Counters,
     Event,

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest.catalogue import Baseline
-from ingest.clock import wall_ms
-from ingest.errors import FrameRefused
-from ingest.model.objects import ObjectId
+from headrace.model.clock import wall_ms
+from headrace.model.errors import FrameRefused
+from headrace.model.objects import ObjectId
+from ingest.source.catalogue import Baseline
 from spark.frames.log_entries import (
     ENTRIES,
     FAN_IN,

@@ -18,16 +18,16 @@ from pyspark.sql.types import (
     _parse_datatype_json_string,
 )
 
-from ingest.errors import FrameRefused, HeadraceError
-from ingest.model.objects import S3Object
-from ingest.settings.choices import InputFormat
-from spark.formats import DECODERS, DecodeOptions, detected, parquet
-from spark.formats.parquet_int96 import Int96Type
+from headrace.formats import DECODERS, DecodeOptions, detected, parquet
+from headrace.formats.parquet_int96 import Int96Type
+from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.objects import S3Object
+from headrace.options.choices import InputFormat
+from headrace.s3 import S3Calls
+from headrace.s3.reader import S3Source
 from spark.frames.log_store import LogStore
 from spark.frames.options import FramesSettings
 from spark.frames.schema import METADATA, RESCUED, columns_of_rows, finished, merged_schema
-from spark.reader import S3Source
-from spark.s3 import S3Calls
 
 _SCHEMA: Final = "schema.json"
 _ROWS: Final = 1000

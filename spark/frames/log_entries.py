@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import FrameRefused
-from ingest.model.objects import ObjectId, S3Object
+from headrace.model.errors import FrameRefused
+from headrace.model.objects import ObjectId, S3Object
 
 VERSION: Final = 1
 FAN_IN: Final = 100

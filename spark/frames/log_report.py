@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ingest.catalogue import Baseline
-from ingest.catalogue.object_filter import ExclusionReason
-from ingest.clock import wall_ms
-from ingest.errors import InvalidConfiguration
-from ingest.model.objects import S3Object
-from ingest.object_selection import object_filter_of
+from headrace.model.clock import wall_ms
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.objects import S3Object
+from ingest.source.catalogue import Baseline
+from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.object_selection import object_filter_of
 from spark.frames.discovery_log import DiscoveryLog, read_about, read_committed
 from spark.frames.log_entries import KnownObjects, identity
 from spark.frames.log_store import log_store

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 
-from ingest.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
-from ingest.settings.settings import S3Settings
-from spark.s3.client import new_s3_client
-from spark.s3.errors import BOTOCORES, answer_of, translate_s3
-from spark.s3.retries import attempted
+from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
+from headrace.options.settings import S3Settings
+from headrace.s3.client import new_s3_client
+from headrace.s3.errors import BOTOCORES, answer_of, translate_s3
+from headrace.s3.retries import attempted
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409

@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.errors import FrameRefused
-from ingest.model.objects import S3Object
-from ingest.settings import OPTIONS, Settings, SettingsError, load
-from ingest.settings.choices import InputFormat
-from ingest.settings.options.option import Group, Option, option, optional
-from ingest.settings.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
+from headrace.model.errors import FrameRefused
+from headrace.model.objects import S3Object
+from headrace.options import OPTIONS, Settings, SettingsError
+from headrace.options.choices import InputFormat
+from headrace.options.declarations.option import Group, Option, option, optional
+from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
+from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
 
 NO_TOPIC: Final = "headrace.no.topic"

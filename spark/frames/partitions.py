@@ -6,13 +6,13 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from ingest.errors import ObjectError
-from ingest.model.objects import Route, S3Object
-from ingest.model.slot_protocol import Split
-from spark.formats import SPLITTERS, DecodeOptions
+from headrace.formats import SPLITTERS, DecodeOptions
+from headrace.model.errors import ObjectError
+from headrace.model.objects import Route, S3Object
+from headrace.model.slot_protocol import Split
+from headrace.s3 import S3Calls
+from headrace.s3.reader import S3Source
 from spark.frames.options import FramesSettings
-from spark.reader import S3Source
-from spark.s3 import S3Calls
 
 # What a small object costs beside its bytes, in bytes.
 _OPEN_COST: Final = 256 * 1024

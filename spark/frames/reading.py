@@ -12,7 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from ingest.errors import (
+from headrace.formats import DecodeOptions, detected, parquet
+from headrace.formats.parquet_int96 import Int96Type, int96_microseconds
+from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.errors import (
     FrameRefused,
     HeadraceError,
     InvalidObject,
@@ -21,13 +25,13 @@ from ingest.errors import (
     ObjectSuperseded,
     TopicMissing,
 )
-from ingest.kafka.output_topics import OutputTopic
-from ingest.model.positions import Position, RowPosition, position_as_dict
-from ingest.model.slot_protocol import Split
-from ingest.settings.choices import InputFormat, Tolerance
-from ingest.settings.settings import S3Settings
-from spark.formats import DecodeOptions, detected, parquet
-from spark.formats.parquet_int96 import Int96Type, int96_microseconds
+from headrace.model.positions import Position, RowPosition, position_as_dict
+from headrace.model.rows import BadRow, RowBatch
+from headrace.model.slot_protocol import Split
+from headrace.options.choices import InputFormat, Tolerance
+from headrace.options.settings import S3Settings
+from headrace.s3 import S3Calls, new_s3_calls
+from headrace.s3.reader import Prefetch, RateLimiter, S3Source
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.inference import PARTITION_COLUMNS, add_columns
 from spark.frames.log_entries import identity
@@ -36,10 +40,6 @@ from spark.frames.options import Evolution, FramesSettings, OnSuperseded, Rows
 from spark.frames.partitions import FramePartition
 from spark.frames.record_rows import constant, metadata_array, position_texts, record_batch, topic_of
 from spark.frames.schema import METADATA, RESCUED
-from spark.producer.topic_limits import TopicLimits
-from spark.reader import Prefetch, RateLimiter, S3Source
-from spark.rows import BadRow, RowBatch
-from spark.s3 import S3Calls, new_s3_calls
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)

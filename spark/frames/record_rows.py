@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.columns import NULL_LENGTH, Column, column_of
-from ingest.model.objects import Route
-from ingest.model.positions import BytePosition, position_as_dict
-from ingest.model.slot_protocol import Split
+from headrace.model.columns import NULL_LENGTH, Column, column_of
+from headrace.model.objects import Route
+from headrace.model.positions import BytePosition, position_as_dict
+from headrace.model.record_target import RecordTarget
+from headrace.model.rows import RowBatch
+from headrace.model.slot_protocol import Split
 from spark.frames.options import NO_TOPIC
-from spark.producer import RecordTarget
-from spark.rows import RowBatch
 
 # Offsets of Arrow's binary arrays are 32 bits wide.
 _MOST_BYTES: Final = 1024 * 1024 * 1024

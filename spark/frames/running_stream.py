@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import structlog
 
-from ingest import logs
-from ingest.catalogue import Baseline
-from ingest.errors import FrameRefused
-from ingest.model.slot_protocol import Split
-from ingest.object_selection import key_readers, object_filter_of
+from headrace.model.errors import FrameRefused
+from headrace.model.slot_protocol import Split
+from headrace.process import logs
+from ingest.source.catalogue import Baseline
+from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
 from spark.frames.discovery import Discovery
 from spark.frames.discovery_log import DiscoveryLog

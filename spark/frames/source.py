@@ -19,13 +19,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ingest.catalogue import Baseline
-from ingest.catalogue.object_filter import ExclusionReason
-from ingest.clock import wall_ms
-from ingest.errors import FrameRefused, HeadraceError
-from ingest.model.objects import S3Object
-from ingest.object_selection import object_filter_of
-from ingest.settings.choices import Tolerance
+from headrace.model.clock import wall_ms
+from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.objects import S3Object
+from headrace.options.choices import Tolerance
+from ingest.source.catalogue import Baseline
+from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.object_selection import object_filter_of
 from spark.frames.admission import NO_LIMITS
 from spark.frames.inference import (
     METADATA_FIELD,

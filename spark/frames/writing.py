@@ -20,14 +20,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ingest.errors import FrameRefused, HeadraceError
-from ingest.model.sink_entries import SealedObject
-from ingest.settings import OPTIONS
-from ingest.settings.options.option import Group
+from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.sink_entries import SealedObject
+from headrace.options import OPTIONS
+from headrace.options.declarations.option import Group
+from headrace.s3.completion import CompletionState
+from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.options import STATE_PATH, loaded, split_options
-from spark.s3.completion import CompletionState
-from spark.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.frame_writer import FrameWriter, records_of
 from spark.sink.task_settings import SinkTaskSettings, sink_task_settings
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ingest.columns import Numbers
-from ingest.settings.sink_settings import NameTimeSource, RotateTogether, RotationSettings
-from spark.converted_records import ConvertedRecords
-from spark.kafka_records import NO_TIMESTAMP
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.model.columns import Numbers
+from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.options.sink_settings import NameTimeSource, RotateTogether, RotationSettings
 from spark.sink.grouping import times_of_field
 from spark.sink.names import ObjectNames
 from spark.sink.rotation import OpenFacts, RotateReason

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ingest.clock import wall_ms
-from ingest.model.sink_entries import ObjectState, SealedObject
-from ingest.model.sink_protocol import ObjectTimes, PartitionGrant
-from spark.s3.completion import CompletionState
-from spark.s3.upload_errors import UploadEnded
+from headrace.model.clock import wall_ms
+from headrace.model.sink_entries import ObjectState, SealedObject
+from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
+from headrace.s3.completion import CompletionState
+from headrace.s3.upload_errors import UploadEnded
 from spark.sink.open_group import ClosedGroup, OpenGroup
 from spark.sink.partition_offsets import PartitionOffsets
 from spark.sink.slot_tools import SlotTools

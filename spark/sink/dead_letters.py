@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import structlog
 
-from ingest.settings.settings import ErrorSettings
-from spark.converted_records import RecordFault
-from spark.kafka_records import KafkaRecords
-from spark.producer.target import Header
+from headrace.formats.converted_records import RecordFault
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.record_target import Header
+from headrace.options.settings import ErrorSettings
 
 _log = structlog.get_logger(__name__)
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ingest.clock import wall_ms
-from ingest.columns import NULL_LENGTH, Column
-from ingest.errors import FrameRefused, HeadraceError
-from ingest.model.sink_entries import SealedObject, TopicPartition
-from ingest.model.sink_protocol import PartitionGrant
-from ingest.settings.sink_settings import SinkSettings
-from spark.kafka_records import Headers, KafkaRecords
-from spark.producer import IdempotentProducer
-from spark.s3.upload_calls import new_upload_calls
+from headrace.kafka.producer import IdempotentProducer
+from headrace.model.clock import wall_ms
+from headrace.model.columns import NULL_LENGTH, Column
+from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.kafka_records import Headers, KafkaRecords
+from headrace.model.sink_entries import SealedObject, TopicPartition
+from headrace.model.sink_protocol import PartitionGrant
+from headrace.options.sink_settings import SinkSettings
+from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetter, DeadLetters
 from spark.sink.partition_work import PartitionWork
 from spark.sink.recurring_names import RecurringNames
@@ -110,7 +110,7 @@ class FrameWriter:
     def add(self, records: KafkaRecords) -> None:
         """Write these records, which follow those before, or begin another partition.
 
-        FrameRefused at a record that nothing may pass; what else may be raised is of `ingest.errors`.
+        FrameRefused at a record that nothing may pass; what else may be raised is of `headrace.model.errors`.
         """
         work = self._work
         if work is None or work.partition != TopicPartition(records.topic, records.partition):

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ingest.columns import Numbers
-from ingest.settings.sink_settings import NameTimeSource
-from ingest.template.date_fields import LAST_DATE_MS, is_date
-from ingest.template.name_template import NameField, NameVariable
-from spark.converted_records import ConvertedColumn, ConvertedRecords, RecordFault
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, RecordFault
+from headrace.model.columns import Numbers
+from headrace.names.date_fields import LAST_DATE_MS, is_date
+from headrace.names.name_template import NameField, NameVariable
+from headrace.options.sink_settings import NameTimeSource
 from spark.sink.names import NameProblem, ObjectNames
 from spark.sink.value_text import Text, connect_text, value_text
 

@@ -7,11 +7,10 @@ from math import gcd
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ingest.errors import HeadraceError
-from ingest.settings.sink_settings import NameSettings, NameTimeSource, NameValues, NullKeys
-from ingest.template.date_pattern import DatePattern, step_ms
-from ingest.template.name_escape import escape, unescape
-from ingest.template.name_template import (
+from headrace.model.errors import HeadraceError
+from headrace.names.date_pattern import DatePattern, step_ms
+from headrace.names.name_escape import escape, unescape
+from headrace.names.name_template import (
     DATA,
     KNOWN_AT_THE_END,
     OF_THE_CLOCK,
@@ -19,6 +18,7 @@ from ingest.template.name_template import (
     NameVariable,
     read_name_template,
 )
+from headrace.options.sink_settings import NameSettings, NameTimeSource, NameValues, NullKeys
 
 KEY_MAX_BYTES: Final = 1024
 """S3 takes no longer key, in UTF-8."""

@@ -6,14 +6,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ingest.settings.sink_settings import OutputSettings
-from spark.converted_records import ConvertedRecords, InferredValues
-from spark.converters.inferred_column import schema_of_kind
-from spark.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
-from spark.formats.encoding.kinds import settled
-from spark.formats.encoding.learning_encoder import LEARNED, LearningEncoder
-from spark.formats.encoding.row_fit import is_projection_unfit, unfit_value
-from spark.formats.encoding.row_schema import PartSchema
+from headrace.conversion.row_fit import is_projection_unfit, unfit_value
+from headrace.formats.converted_records import ConvertedRecords, InferredValues
+from headrace.formats.converters.inferred_column import schema_of_kind
+from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
+from headrace.formats.encoding.kinds import settled
+from headrace.formats.encoding.learning_encoder import LEARNED, LearningEncoder
+from headrace.formats.encoding.row_schema import PartSchema
+from headrace.options.sink_settings import OutputSettings
 
 _NULL: Final = schema_of_kind(pa.null())
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ingest.model.sink_protocol import PartitionGrant
+from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.names import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 
-from ingest.model.sink_entries import Upload
-from spark.converted_records import ConvertedRecords
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.model.sink_entries import Upload
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_object import OpenObject
 

@@ -5,20 +5,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ingest.settings.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
-from spark.converted_records import ConvertedRecords
-from spark.converters.inferred_column import schema_of_kind
-from spark.formats.encoding import (
-    RowSchema,
-    extension,
-    new_encoder,
-    new_side_encoder,
-    schema_of,
-    schema_without_values,
-    side_output,
-)
-from spark.formats.encoding.encoder import ObjectEncoder
-from spark.formats.encoding.learning_encoder import LearningEncoder
+from headrace.conversion.encoders import extension, new_encoder
+from headrace.conversion.side_rows import new_side_encoder, side_output
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.converters.inferred_column import schema_of_kind
+from headrace.formats.encoding import RowSchema, schema_of, schema_without_values
+from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.formats.encoding.learning_encoder import LearningEncoder
+from headrace.options.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
 from spark.sink.grouping import Grouping, GroupRows, Groups
 from spark.sink.names import ObjectNames
 

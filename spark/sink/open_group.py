@@ -4,9 +4,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from spark.converted_records import ConvertedRecords
-from spark.kafka_records import NO_TIMESTAMP
-from spark.s3.completion import Completion
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.s3.completion import Completion
 from spark.sink.object_columns import ObjectColumns
 from spark.sink.object_parts import ObjectParts, SealedParts
 from spark.sink.rotation import OpenFacts

@@ -6,13 +6,13 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ingest.clock import wall_ms
-from ingest.errors import HeadraceError
-from ingest.model.sink_entries import Upload
-from spark.converted_records import ConvertedRecords
-from spark.formats.encoding.encoder import ObjectEncoder
-from spark.s3.upload_calls import UploadCalls
-from spark.s3.upload_errors import UploadEnded
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError
+from headrace.model.sink_entries import Upload
+from headrace.s3.upload_calls import UploadCalls
+from headrace.s3.upload_errors import UploadEnded
 from spark.sink.in_flight import InFlight
 from spark.sink.part_buffer import Part, PartBuffer
 from spark.sink.send_pool import SendPool

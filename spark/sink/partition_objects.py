@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import structlog
 
-from ingest.clock import wall_ms
-from ingest.columns import Numbers
-from ingest.model.sink_protocol import PartitionGrant
-from ingest.settings.sink_settings import AgeFrom, RotateTogether
-from spark.converted_records import ConvertedRecords, InferredValues
-from spark.formats.encoding import NewObject, Refused, RowSchema
-from spark.formats.encoding.learning_encoder import LearningEncoder
+from headrace.formats.converted_records import ConvertedRecords, InferredValues
+from headrace.formats.encoding import NewObject, Refused, RowSchema
+from headrace.formats.encoding.learning_encoder import LearningEncoder
+from headrace.model.clock import wall_ms
+from headrace.model.columns import Numbers
+from headrace.model.sink_protocol import PartitionGrant
+from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
 from spark.sink.closed_objects import ClosedObjects
 from spark.sink.object_columns import ObjectColumns

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ingest.columns import Numbers
-from ingest.model.sink_entries import NONE_COVERED, PartitionCheckpoint
-from ingest.model.sink_protocol import PartitionGrant
+from headrace.model.columns import Numbers
+from headrace.model.sink_entries import NONE_COVERED, PartitionCheckpoint
+from headrace.model.sink_protocol import PartitionGrant
 
 Mask = npt.NDArray[np.bool_]
 

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from ingest.columns import Numbers
-from ingest.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
-from ingest.model.sink_protocol import ObjectTimes, PartitionGrant
-from ingest.settings.choices import Tolerance
-from spark.converted_records import Conversion, ConvertedRecords, RecordFault
-from spark.formats.encoding import with_texts
-from spark.kafka_records import KafkaRecords
+from headrace.conversion.encoders import with_texts
+from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
+from headrace.model.columns import Numbers
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
+from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
+from headrace.options.choices import Tolerance
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
 from spark.sink.isolation import REASON, Isolation

@@ -11,10 +11,10 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from ingest.errors import AccessDenied, HeadraceError, SourceUnavailable
-from ingest.model.sink_entries import TopicPartition
-from spark.kafka_records import KafkaRecords
-from spark.producer import SlotRevoked
+from headrace.kafka.producer import SlotRevoked
+from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.sink_entries import TopicPartition
 from spark.sink.partition_work import PartitionWork
 
 T = TypeVar("T")

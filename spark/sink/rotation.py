@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from ingest.columns import Numbers
-from ingest.settings.sink_settings import RotationSettings
+from headrace.model.columns import Numbers
+from headrace.options.sink_settings import RotationSettings
 from spark.sink.names import ObjectNames
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

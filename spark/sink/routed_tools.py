@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ingest.clock import wall_ms
-from ingest.model.sink_entries import GroupingOptions
-from ingest.settings.sink_settings import NameTimeSource, NameValues, SinkSettings
-from ingest.template.field_path import read_path
+from headrace.conversion.sink_records import sink_records
+from headrace.model.clock import wall_ms
+from headrace.model.sink_entries import GroupingOptions
+from headrace.names.field_path import read_path
+from headrace.options.sink_settings import NameTimeSource, NameValues, SinkSettings
 from spark.sink.batch_rotation import BatchRotation
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
@@ -16,7 +17,6 @@ from spark.sink.slot_tools import SlotTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings, for_topic, grouping_for_topic, route_name
-from spark.transforms.sink_records import sink_records
 
 
 class RoutedTools:

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from ingest.errors import HeadraceError
-from ingest.threads import start_thread
-from spark.s3.upload_errors import UploadEnded
+from headrace.model.errors import HeadraceError
+from headrace.process.threads import start_thread
+from headrace.s3.upload_errors import UploadEnded
 from spark.sink.spill import SpillLost
 
 _log = structlog.get_logger(__name__)

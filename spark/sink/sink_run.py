@@ -8,11 +8,18 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import wall_ms
-from ingest.errors import Fenced, HeadraceError
-from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.model.sink_entries import ObjectState, SealedObject, TopicPartition
-from ingest.model.sink_protocol import (
+from headrace.formats.stored_content import has_content
+from headrace.kafka.consumer.partition_reader import PartitionReader
+from headrace.kafka.consumer.reader_events import FaultReason, LostOffsets, PartitionFault
+from headrace.kafka.kafka_errors import CommitUnknown
+from headrace.kafka.producer import SlotRevoked, TransactionalProducer
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.clock import wall_ms
+from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.repeats import LEAST, Repeats
+from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartition
+from headrace.model.sink_protocol import (
     PartitionGrant,
     PartitionReleased,
     PartitionStopped,
@@ -20,16 +27,9 @@ from ingest.model.sink_protocol import (
     SinkCompleted,
     SinkProgress,
 )
-from ingest.model.slot_protocol import BatchOutcome, Finished
-from ingest.repeats import LEAST, Repeats
-from spark.consumer.partition_reader import PartitionReader
-from spark.consumer.reader_events import FaultReason, LostOffsets, PartitionFault
-from spark.formats.stored_content import has_content
-from spark.kafka_records import KafkaRecords
-from spark.producer import SlotRevoked, TransactionalProducer
-from spark.producer.topic_limits import topic_limits
-from spark.s3.completion import Completion, CompletionState
-from spark.s3.upload_calls import new_upload_calls
+from headrace.model.slot_protocol import BatchOutcome, Finished
+from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
 from spark.sink.record_feed import RecordFeed, safely

@@ -8,11 +8,12 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
-from ingest.errors import Fenced, HeadraceError, RecordRefused
-from ingest.kafka.group_metadata import memberless_metadata
-from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.model.ledger_entry import encode_key
-from ingest.model.sink_entries import (
+from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.kafka_errors import CommitUnknown
+from headrace.kafka.producer import SlotRevoked, TransactionalProducer
+from headrace.model.errors import Fenced, HeadraceError, RecordRefused
+from headrace.model.ledger_entry import encode_key
+from headrace.model.sink_entries import (
     ObjectState,
     PartitionCheckpoint,
     SealedObject,
@@ -21,9 +22,8 @@ from ingest.model.sink_entries import (
     key_of,
     offset_mark,
 )
-from ingest.model.sink_entries import TopicPartition as SinkPartition
-from ingest.model.sink_protocol import SinkBatch, SinkCommitted
-from spark.producer import SlotRevoked, TransactionalProducer
+from headrace.model.sink_entries import TopicPartition as SinkPartition
+from headrace.model.sink_protocol import SinkBatch, SinkCommitted
 from spark.sink.dead_letters import STEPS, DeadLetter
 from spark.sink.task_settings import SinkTaskSettings
 from spark.task.driver_connection import DriverConnection

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from headrace.conversion.sink_records import SinkRecords
 from spark.sink.batch_rotation import BatchRotation
 from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
@@ -10,7 +11,6 @@ from spark.sink.rotation import Rotation
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings
-from spark.transforms.sink_records import SinkRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from typing import Final
 
 import structlog
 
-from ingest.model.sink_entries import SealedObject
-from spark.formats.encoding.encoder import ObjectEncoder
-from spark.s3.completion import Completion, CompletionState
-from spark.s3.upload_calls import UploadCalls
+from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.model.sink_entries import SealedObject
+from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.upload_calls import UploadCalls
 from spark.sink.in_flight import InFlight
 from spark.sink.open_object import ObjectTarget, OpenObject
 from spark.sink.part_buffer import PartBuffer, part_size

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ingest.model.sink_protocol import SinkBatch
-from ingest.model.slot_protocol import Finished
+from headrace.model.sink_protocol import SinkBatch
+from headrace.model.slot_protocol import Finished
 from spark.sink.task_settings import SinkTaskSettings
 
 if TYPE_CHECKING:
-    from spark.producer import SlotProducer, TransactionalProducer
+    from headrace.kafka.producer import SlotProducer, TransactionalProducer
     from spark.task.driver_connection import DriverConnection
     from spark.task.entry import TaskCredentials
 
@@ -46,7 +46,7 @@ class SinkProgram:
 
     def new_producer(self, slot: int, is_void: Callable[[], bool]) -> "SlotProducer":
         """See `SlotProgram.new_producer`."""
-        from spark.producer import TransactionalProducer
+        from headrace.kafka.producer import TransactionalProducer
 
         return TransactionalProducer(
             self._settings.kafka.client("producer"),

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-from ingest.text_formatting import bytes_text
+from headrace.model.text_formatting import bytes_text
 from spark.sink.rotation import RotateReason
 
 # S3 and what reads it pay for each object; below this, requests cost more than bytes.

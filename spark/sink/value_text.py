@@ -6,7 +6,7 @@ from math import isinf, isnan
 from typing import Final
 from uuid import UUID
 
-from spark.converted_records import MISSING
+from headrace.formats.converted_records import MISSING
 
 Text = str | bytes | None
 

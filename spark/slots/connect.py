@@ -19,8 +19,8 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
-from ingest.errors import InvalidConfiguration, Unavailable
-from ingest.threads import start_thread
+from headrace.model.errors import InvalidConfiguration, Unavailable
+from headrace.process.threads import start_thread
 from spark.code_archive import build_code_archive
 from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
@@ -42,7 +42,8 @@ _MAX_RETRIES: Final = 6
 _MAX_BACKOFF_MS: Final = 5000
 # A machine that vanished is noticed. More often than each five minutes a gRPC server takes for abuse.
 _CHANNEL: Final = [("grpc.keepalive_time_ms", 310_000), ("grpc.keepalive_timeout_ms", 20_000)]
-# The server was started anew, or has forgotten us; https://spark.apache.org/docs/latest/sql-error-conditions.html
+# The server was started anew, or has forgotten us;
+# https://spark.apache.org/docs/latest/sql-error-conditions.html
 _SESSION_GONE: Final = frozenset(
     {
         "INVALID_HANDLE.SESSION_CHANGED",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ingest.kafka.kafka_clients import TRANSACTION_TIMEOUT_MS
+from headrace.kafka.kafka_clients import TRANSACTION_TIMEOUT_MS
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 
 # How long a broken connection waits for its job to say why, before the slot counts as ended anyway.

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ingest.model.slot_protocol import BatchOutcome, Finished
+from headrace.model.slot_protocol import BatchOutcome, Finished
 from spark.socket_protocol import START_ID_BYTES, TOKEN_BYTES, AuthenticatedSocket
 
 

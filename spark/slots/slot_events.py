@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ingest.model.sink_protocol import SinkReport
-from ingest.model.slot_protocol import Committed, Finished
+from headrace.model.sink_protocol import SinkReport
+from headrace.model.slot_protocol import Committed, Finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

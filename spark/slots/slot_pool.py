@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from ingest.model.sink_protocol import SinkBatch, SinkReport
-from ingest.model.slot_protocol import (
+from headrace.model.sink_protocol import SinkBatch, SinkReport
+from headrace.model.slot_protocol import (
     Batch,
     BatchOutcome,
     Committed,
@@ -22,7 +22,7 @@ from ingest.model.slot_protocol import (
     Welcome,
     Working,
 )
-from ingest.threads import start_thread
+from headrace.process.threads import start_thread
 from spark.slots.core_sharing import SlotHolding, holding_of
 from spark.slots.deadlines import SILENT_SECONDS, Deadlines
 from spark.slots.jobs import JobFailed, Jobs

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from ingest.threads import start_thread
+from headrace.process.threads import start_thread
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, accept
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from ingest.errors import Unavailable
+from headrace.model.errors import Unavailable
 from spark.slots.jobs import JobFailed, Jobs
 from spark.task.entry import SlotWork, reach_function, warm_function
 

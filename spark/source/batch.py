@@ -8,8 +8,11 @@ from typing import Final
 
 import structlog
 
-from ingest.error_policy import policy_of
-from ingest.errors import (
+from headrace.kafka.kafka_errors import CommitUnknown
+from headrace.kafka.producer import SlotProducer, SlotRevoked
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.error_policy import policy_of
+from headrace.model.errors import (
     AccessDenied,
     Fenced,
     HeadraceError,
@@ -19,16 +22,14 @@ from ingest.errors import (
     TopicMissing,
     TransactionAborted,
 )
-from ingest.kafka.kafka_errors import CommitUnknown
-from ingest.model.ledger_entry import State
-from ingest.model.objects import ObjectId
-from ingest.model.positions import Position
-from ingest.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
-from ingest.settings.choices import Ordering, Tolerance
-from spark.producer import RecordTarget, SlotProducer, SlotRevoked
-from spark.producer.topic_limits import topic_limits
-from spark.reader import Prefetch
-from spark.rows import BadRow, RowBatch
+from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId
+from headrace.model.positions import Position
+from headrace.model.record_target import RecordTarget
+from headrace.model.rows import BadRow, RowBatch
+from headrace.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
+from headrace.options.choices import Ordering, Tolerance
+from headrace.s3.reader import Prefetch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 import structlog
 
-from ingest.model.positions import Position, position_as_dict
-from ingest.model.slot_protocol import Split
-from spark.producer.target import Header
-from spark.rows import BadRow, RowBatch
+from headrace.model.positions import Position, position_as_dict
+from headrace.model.record_target import Header
+from headrace.model.rows import BadRow, RowBatch
+from headrace.model.slot_protocol import Split
 from spark.source.task_settings import TaskSettings
 
 log = structlog.get_logger(__name__)
@@ -70,6 +70,7 @@ def dead_letter(
         ("__connect.errors.connector.name", settings.name.encode()),
         ("__connect.errors.task.id", b"%d" % slot),
         ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        # A value that consumers know: it stays, wherever the module is.
         ("__connect.errors.class.name", b"spark.formats." + settings.format.input_format.value.encode()),
         ("__connect.errors.exception.class.name", bad.reason.encode()),
         ("__connect.errors.exception.message", bad.message.encode()),

@@ -2,32 +2,32 @@
 
 from collections.abc import Iterator
 
-from ingest.errors import InvalidObject
-from ingest.model.positions import JoinedPosition
-from ingest.model.side_objects import SideObject
-from ingest.model.slot_protocol import Split
-from ingest.settings.choices import InputFormat, RestorePartition
-from ingest.settings.settings import FormatSettings
-from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
-from layouts.names import NamePart
-from spark.byte_source import ByteSource
-from spark.compression import stored_codec
-from spark.formats import DECODERS, SPLITTERS, DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.formats.joined import JoinedDecoder, MergedTombstones, Part
-from spark.producer import RecordTarget
-from spark.producer.topic_limits import TopicLimits
-from spark.reader import S3Source
-from spark.records.constant import (
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.conversion.source_records import SourceRecords
+from headrace.formats import DECODERS, SPLITTERS, DecodeOptions
+from headrace.formats.compression import stored_codec
+from headrace.formats.records.constant import (
     PRODUCE_TIME,
     constant_headers,
     constant_key,
     constant_timestamp,
     overhead_bytes,
 )
-from spark.records.record_builder import RecordBuilder
-from spark.rows import RowBatch
-from spark.transforms.source_records import SourceRecords
+from headrace.formats.records.record_builder import RecordBuilder
+from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject
+from headrace.model.positions import JoinedPosition
+from headrace.model.record_target import RecordTarget
+from headrace.model.rows import RowBatch
+from headrace.model.side_objects import SideObject
+from headrace.model.slot_protocol import Split
+from headrace.names.archive_names import NamePart
+from headrace.options.choices import InputFormat, RestorePartition
+from headrace.options.settings import FormatSettings
+from headrace.options.transforms import NO_TRANSFORMS, TransformChain
+from headrace.s3.reader import S3Source
 
 
 class Decoding:

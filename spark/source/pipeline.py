@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.errors import HeadraceError
-from ingest.model.objects import ObjectId
-from ingest.model.slot_protocol import Split
-from ingest.threads import start_thread
-from spark.reader import Prefetch, S3Source
-from spark.rows import RowBatch
+from headrace.model.errors import HeadraceError
+from headrace.model.objects import ObjectId
+from headrace.model.rows import RowBatch
+from headrace.model.slot_protocol import Split
+from headrace.process.threads import start_thread
+from headrace.s3.reader import Prefetch, S3Source
 
 # Batches of rows decoded and not yet produced; each is of about 1 MiB.
 _BATCHES_AHEAD: Final = 4

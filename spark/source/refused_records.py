@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from ingest.model.positions import Position
+from headrace.model.positions import Position
 from spark.source.split_progress import SplitProgress
 
 DeadLetterOf = tuple[SplitProgress, Position]

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ingest.model.slot_protocol import Batch, Finished
+from headrace.model.slot_protocol import Batch, Finished
 from spark.source.task_settings import TaskSettings
 
 if TYPE_CHECKING:
-    from spark.producer import SlotProducer
+    from headrace.kafka.producer import SlotProducer
     from spark.task.driver_connection import DriverConnection
     from spark.task.entry import TaskCredentials
 
@@ -27,8 +27,8 @@ class SourceWork:
 
     def warm(self) -> str | None:
         """See `SlotWork.warm`."""
-        from ingest.errors import HeadraceError
-        from spark.producer.topic_limits import topic_limits
+        from headrace.kafka.producer.topic_limits import topic_limits
+        from headrace.model.errors import HeadraceError
         from spark.source.worker_cache import s3_calls
         from spark.task.slot_session import configure_worker_logs
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from ingest.clock import wall_ms
-from ingest.errors import HeadraceError, InvalidObject
-from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
-from ingest.model.positions import Position
-from ingest.model.slot_protocol import Checkpoint, Failure, Split
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError, InvalidObject
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
+from headrace.model.positions import Position
+from headrace.model.slot_protocol import Checkpoint, Failure, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from ingest.options_hash import options_hash
-from ingest.settings.choices import Ordering
-from ingest.settings.settings import (
-    ErrorSettings,
-    FormatSettings,
-    KafkaSettings,
-    S3Settings,
-    Settings,
-)
-from ingest.settings.transforms import NO_TRANSFORMS, TransformChain
+from headrace.options.choices import Ordering
+from headrace.options.options_hash import options_hash
+from headrace.options.settings import ErrorSettings, FormatSettings, KafkaSettings, S3Settings, Settings
+from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from spark.task.task_log import TaskLog, log_of_this_process
 
 

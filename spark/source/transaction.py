@@ -4,9 +4,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from ingest.model.objects import ObjectId
-from ingest.model.slot_protocol import Batch, Committed
-from spark.producer import SlotProducer, SlotRevoked
+from headrace.kafka.producer import SlotProducer, SlotRevoked
+from headrace.model.objects import ObjectId
+from headrace.model.slot_protocol import Batch, Committed
 from spark.source.split_progress import SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.task.driver_connection import DriverConnection

@@ -4,7 +4,7 @@ import time
 
 import structlog
 
-from spark.reader.resumable_get import CHUNK_BYTES
+from headrace.s3.reader.resumable_get import CHUNK_BYTES
 from spark.source.pipeline import Pipeline
 from spark.source.task_settings import TaskSettings
 from spark.task.driver_connection import DriverConnection

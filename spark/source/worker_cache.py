@@ -4,12 +4,12 @@ import functools
 from collections.abc import Callable
 from typing import Final
 
-from ingest.settings.settings import S3Settings
-from spark.producer import IdempotentProducer, SlotProducer, TransactionalProducer
-from spark.producer.producer_properties import DEFAULTS
-from spark.producer.topic_limits import topic_limits
-from spark.reader import RateLimiter
-from spark.s3 import S3Calls, new_s3_calls
+from headrace.kafka.producer import IdempotentProducer, SlotProducer, TransactionalProducer
+from headrace.kafka.producer.producer_properties import DEFAULTS
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.options.settings import S3Settings
+from headrace.s3 import S3Calls, new_s3_calls
+from headrace.s3.reader import RateLimiter
 from spark.source.task_settings import TaskSettings
 
 # What stands before the records of a batch, which librdkafka does not count.

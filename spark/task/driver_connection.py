@@ -6,10 +6,10 @@ import threading
 import time
 from typing import Final, TypeVar
 
-from ingest.model.sink_protocol import GroupWanted, LeaderGroup, ObjectsEnded, SinkBatch
-from ingest.model.slot_protocol import Batch, End, Welcome, Working
-from ingest.threads import start_thread
-from spark.producer import SlotRevoked
+from headrace.kafka.producer import SlotRevoked
+from headrace.model.sink_protocol import GroupWanted, LeaderGroup, ObjectsEnded, SinkBatch
+from headrace.model.slot_protocol import Batch, End, Welcome, Working
+from headrace.process.threads import start_thread
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, connect
 from spark.task.entry import TaskCredentials
 

@@ -9,12 +9,12 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 from pyspark import TaskContext
 
-from ingest.errors import HeadraceError
-from ingest.logs import configure
-from ingest.model.sink_protocol import SinkBatch
-from ingest.model.slot_protocol import Batch, BatchOutcome, Finished, Hello, Ready
+from headrace.kafka.producer import SlotProducer, SlotRevoked
+from headrace.model.errors import HeadraceError
+from headrace.model.sink_protocol import SinkBatch
+from headrace.model.slot_protocol import Batch, BatchOutcome, Finished, Hello, Ready
+from headrace.process.logs import configure
 from spark.memory import keep_freed_memory
-from spark.producer import SlotProducer, SlotRevoked
 from spark.task.driver_connection import DriverConnection
 from spark.task.entry import TaskCredentials
 from spark.task.task_log import TaskLog

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from ingest.log_levels import LEVELS, ROOT
-from ingest.logs import LEVELS as WORDS
+from headrace.process.log_levels import LEVELS, ROOT
+from headrace.process.logs import LEVELS as WORDS
 
 
 @dataclass(frozen=True, slots=True)

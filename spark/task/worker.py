@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from spark.producer import SlotProducer
+from headrace.kafka.producer import SlotProducer
 
 # Each has threads and connections of its own; slots of many connectors come by here.
 _KEPT_PRODUCERS: Final = 16

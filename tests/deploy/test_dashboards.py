@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from ingest.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics
+from ingest.http.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics
 from tests.deploy.promql import Malformed, parse
 
 TOP = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import kubernetes_validate  # type: ignore[import-untyped]  # publishes no types
 import pytest
 import yaml
 
-from ingest.worker.worker_settings import read_worker
+from ingest.connect.worker_settings import read_worker
 
 TOP = Path(__file__).parents[2]
 CHART = TOP / "deploy" / "helm" / "headrace"

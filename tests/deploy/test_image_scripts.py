@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
-from ingest.http import Response, StatusEndpoints
+from ingest.http.http_server import Response, StatusEndpoints
 from localstack.ports import free_port
 
 TOP = Path(__file__).parents[2]
@@ -188,7 +188,7 @@ def test_the_wheel_carries_what_is_no_module(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     looked = subprocess.check_output(
-        [python, "-I", "-c", "import ingest.page as p; print(p.__file__, len(p.status_page()))"],
+        [python, "-I", "-c", "import ingest.http.page as p; print(p.__file__, len(p.status_page()))"],
         text=True,
         cwd=tmp_path,
     )

@@ -9,12 +9,13 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from ingest.metrics import Metrics
-from ingest.model.snapshot import Snapshot, SnapshotHolder
-from ingest.process_metrics import ProcessMetrics
+from headrace.options import Settings
+from headrace.vendors.load import load
+from ingest.connect.worker_settings import read_worker
+from ingest.http.metrics import Metrics
+from ingest.http.process_metrics import ProcessMetrics
+from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
-from ingest.settings import Settings, load
-from ingest.worker.worker_settings import read_worker
 
 TOP = Path(__file__).parents[2]
 KUBERNETES = TOP / "deploy" / "kubernetes"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.worker.worker_settings import read_worker
+from ingest.connect.worker_settings import read_worker
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WORKER = DEPLOY / "kubernetes" / "worker"

@@ -9,14 +9,14 @@ import pytest
 import typer
 from typer.main import get_command
 
+from headrace.options.client_names import DECIDED_HERE
+from headrace.options.client_translation import BOUNDED
+from headrace.options.declarations import CANONICAL, FAMILIES
+from headrace.options.declarations.foreign_options import WITHOUT_MEANING
+from headrace.vendors import VENDORS
+from headrace.vendors.lenses.options import PROPERTIES
 from ingest.cli.app import app
-from ingest.settings.client_names import DECIDED_HERE
-from ingest.settings.client_translation import BOUNDED
-from ingest.settings.options import CANONICAL, FAMILIES
-from ingest.settings.options.foreign_options import WITHOUT_MEANING
-from ingest.settings.vendors import VENDORS
-from ingest.settings.vendors.lenses_options import PROPERTIES
-from ingest.worker.worker_settings import WORKER_OPTIONS
+from ingest.connect.worker_settings import WORKER_OPTIONS
 from spark.frames.options import OWN as OF_FRAMES
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.settings import load
-from ingest.worker.worker_settings import read_worker
+from headrace.vendors.load import load
+from ingest.connect.worker_settings import read_worker
 from tests.docs.pages import PAGES, Block, blocks, commands
 from tests.docs.walk import NOT_RUN, RUN_BY_MAKE
 
-# JSON that is no configuration, by page, and what it is instead; where commands print it, tests/cli holds it.
+# JSON that is no configuration, by page, and what it is; where commands print it, tests/ingest/cli holds it.
 NOT_A_CONFIGURATION: Final[Mapping[str, str]] = {
     "commands.md": "what commands print",
     "formats.md": "a row of an object",

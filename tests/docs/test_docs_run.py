@@ -119,7 +119,7 @@ def test_moving_from_aiven(walk: Walk) -> None:
 OTHERS: Final = [
     page
     for page in PAGES
-    # tests/worker does what worker.md says, with a worker of its own.
+    # tests/ingest/connect does what worker.md says, with a worker of its own.
     if page.name not in {"quick-start.md", "operations.md", "moving-from-aiven.md", "worker.md"}
     and any(not found.text.startswith(tuple(NOT_RUN)) for found in commands(page))
 ]

@@ -16,8 +16,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from bench.stage import Service
-from ingest.model.ledger_entry import LedgerEntry, decode_entry, decode_key
-from ingest.model.objects import ObjectId
+from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
+from headrace.model.objects import ObjectId
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy, Request
 from tests.support.service import Route, announce, queue_depth

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.model.ledger_entry import State
-from ingest.model.positions import BlockPosition, BytePosition, Position, RowPosition
-from spark.records.varint import varint
+from headrace.formats.records.varint import varint
+from headrace.model.ledger_entry import State
+from headrace.model.positions import BlockPosition, BytePosition, Position, RowPosition
 from tests.errors.harness import RECORD_MAX, SECRET, Stand, json_lines, stand
-from tests.spark.formats.avro_files import container, datum
+from tests.headrace.formats.avro_files import container, datum
 from tests.support import aws
 from tests.support.discovery import log_lines, metric
 from tests.support.kafka import Record

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from bench.stage import Service
-from ingest.kafka.fencing import fence, slot_id
+from headrace.kafka.fencing import fence, slot_id
 from localstack.broker import Broker
 from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka

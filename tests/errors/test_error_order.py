@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.model.ledger_entry import State
+from headrace.model.ledger_entry import State
 from tests.errors.harness import counted, json_lines, stand
 from tests.support.service import queue_depth
 from tests.support.until import until_sync

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from ingest.error_policy import MAX_LONELY_DEATHS
-from ingest.model.ledger_entry import State
+from headrace.model.error_policy import MAX_LONELY_DEATHS
+from headrace.model.ledger_entry import State
 from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support.proxy import Silent
 from tests.support.until import until_sync

@@ -7,7 +7,7 @@ from typing import Final
 import cramjam
 import pytest
 
-from ingest.model.ledger_entry import State
+from headrace.model.ledger_entry import State
 from tests.errors.harness import ATTEMPTS, CALLS, Stand, counted, json_lines
 from tests.support import aws
 from tests.support.discovery import log_lines

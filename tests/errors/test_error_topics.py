@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ingest.model.ledger_entry import State
-from ingest.model.positions import BytePosition
+from headrace.model.ledger_entry import State
+from headrace.model.positions import BytePosition
 from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines

@@ -10,9 +10,9 @@ import pytest
 
 import headrace
 from headrace.frames import check_columns
+from headrace.names.archive_names import LayoutName
+from headrace.options.sink_settings import OutputFormat
 from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination
-from ingest.settings.sink_settings import OutputFormat
-from layouts.names import LayoutName
 
 _SINK: dict[str, Any] = {
     "name": "archive",

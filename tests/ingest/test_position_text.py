@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.model.positions import (
+from headrace.model.positions import (
     BlockPosition,
     BytePosition,
     ElementPosition,

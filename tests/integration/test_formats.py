@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.settings.choices import InputFormat
+from headrace.options.choices import InputFormat
 from tests.support import aws, flights, kafka
 from tests.support.discovery import log_lines
 from tests.support.service import new_route

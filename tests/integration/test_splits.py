@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.stage import Service
-from ingest.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, decode_entry, decode_key
-from ingest.model.objects import ObjectId
-from ingest.settings.choices import InputFormat
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, decode_entry, decode_key
+from headrace.model.objects import ObjectId
+from headrace.options.choices import InputFormat
 from tests.integration.test_restarts import kill_workers
 from tests.support import aws, kafka
 from tests.support.service import Route, new_route

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka.admin import KafkaAdmin
+from headrace.kafka.admin import KafkaAdmin
 from tests.support import aws, kafka
 from tests.support.service import Route, new_route
 

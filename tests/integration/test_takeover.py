@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.stage import Service, StageError
-from ingest.model.ledger_entry import State, decode_entry, decode_key
-from ingest.model.objects import ObjectId
+from headrace.model.ledger_entry import State, decode_entry, decode_key
+from headrace.model.objects import ObjectId
 from tests.faults.account import Watch
 from tests.faults.load import Load, Shape
 from tests.support import aws, kafka
@@ -68,14 +68,14 @@ def seconds_to_a_new_row(watch: Watch, began: float, *, at_most: float) -> float
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"instance__id": "one", "lead__session__timeout__ms": 45_000}],
-    ids=["a member as usual", "a static one with a long session"],
+    [{}, {"instance__id": "one"}],
+    ids=["known by state.dir", "known by instance.id"],
 )
 def test_after_kill_9_it_works_again_within_20_s(
     route: Route, stack: ExitStack, options: dict[str, object]
 ) -> None:
-    """Spark's start included. A static member does not wait for its own session either."""
-    service = started(stack, route.service(aws.unique("again"), **options))
+    """Spark's start included, and however long the session is: it does not wait for its own to end."""
+    service = started(stack, route.service(aws.unique("again"), lead__session__timeout__ms=45_000, **options))
     watch = Watch(kafka.address(), route.topic)
     stack.callback(watch.close)
     uploads(stack, route)

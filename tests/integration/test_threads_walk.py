@@ -15,12 +15,12 @@ from typing import Final
 
 import pytest
 
-from ingest.exits import Exit
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from headrace.vendors.load import load
 from ingest.service.composition import Service
 from ingest.service.connector import RunOptions
 from ingest.service.stop import Stop
-from ingest.settings import Settings
-from ingest.settings.load import load
 from localstack.ports import free_port
 from tests.faults import processes
 from tests.support import aws
@@ -77,7 +77,9 @@ class RunningService:
     def threads(self) -> list[threading.Thread]:
         """Those of ours that run, by how they are started."""
         started = [one for one in threading.enumerate() if one not in self._before]
-        return [one for one in started if getattr(_target(one), "__module__", "") == "ingest.threads"]
+        return [
+            one for one in started if getattr(_target(one), "__module__", "") == "headrace.process.threads"
+        ]
 
     def find(self, beginning: str) -> threading.Thread | None:
         """The thread whose name begins so."""

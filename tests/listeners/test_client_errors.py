@@ -8,7 +8,7 @@ import pytest
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ingest.errors import (
+from headrace.model.errors import (
     AccessDenied,
     HeadraceError,
     ObjectForbidden,

@@ -11,10 +11,10 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.probes.aws_clients import aws_clients
-from ingest.settings.settings import Settings
+from headrace.options.settings import Settings
+from headrace.s3.client import new_s3_client
+from ingest.checks.probes.aws_clients import aws_clients
 from listeners.async_clients import _timestamp, s3_client
-from spark.s3.client import new_s3_client
 from tests.support.configuration import settings_for
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.notification import ObjectEvent, ObjectEvents, TestEvent, Unreadable, parse_notification
+from ingest.source.notification import ObjectEvent, ObjectEvents, TestEvent, Unreadable, parse_notification
 from tests.support import aws
 from tests.support.configuration import settings_for
 from tests.support.listener_host import ListenerHost

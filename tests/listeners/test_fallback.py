@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import AccessDenied, HeadraceError, SourceUnavailable
+from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from listeners.discovery_events import ListingKind, Mode
 from listeners.fallback import FallbackStep, FallbackSwitch
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import ObjectArchived, ObjectForbidden
-from ingest.model.objects import S3Object
+from headrace.model.errors import ObjectArchived, ObjectForbidden
+from headrace.model.objects import S3Object
 from listeners.discovery_events import HeadAnswer
 from listeners.head import HeadRequester
 from tests.support import aws

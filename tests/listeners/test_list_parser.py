@@ -16,8 +16,8 @@ from botocore.parsers import create_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import S3Object
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import S3Object
 from listeners.async_clients import s3_client
 from listeners.discovery_events import ListingKind
 from listeners.list_parser import _AT_ONCE, _before_parse

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import AccessDenied, ObjectMissing
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import ObjectId, S3Object
-from ingest.threads import ThreadFailures, collecting
+from headrace.model.errors import AccessDenied, ObjectMissing
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ObjectId, S3Object
+from headrace.process.threads import ThreadFailures, collecting
 from listeners.discovery_events import (
     Event,
     HeadAnswer,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import AccessDenied, SourceUnavailable
-from ingest.model.listing_page import ListingPage
-from ingest.model.objects import ObjectId, S3Object
+from headrace.model.errors import AccessDenied, SourceUnavailable
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ObjectId, S3Object
 from listeners.backoff import Backoff
 from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.settings.choices import PollListing
+from headrace.options.choices import PollListing
 from listeners.discovery_events import ListingKind, Mode
 from listeners.schedule import Schedule, ScheduleOptions
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from ingest.errors import AccessDenied, ResourceMissing, SourceUnavailable
+from headrace.model.errors import AccessDenied, ResourceMissing, SourceUnavailable
 from listeners.sqs import QueueOptions
 from tests.support.listening import QUICK, FakeQueue, Inbox, listening, service_error
 from tests.support.until import until

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.model.objects import ObjectId, S3Object
-from ingest.settings import Settings
-from tests.checks.configured import configured
-from tests.layouts.archive import Archive
+from headrace.model.objects import ObjectId, S3Object
+from headrace.options import Settings
+from tests.headrace.vendors.archive import Archive
+from tests.ingest.checks.findings.configured import configured
 from tests.restore.archive_options import restore_config
 
 

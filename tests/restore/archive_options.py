@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from layouts.content import RowFormat
-from layouts.options import RestoreOptions
-from tests.layouts.archive import Archive
-from tests.layouts.restoring import KCQL_COLUMNS, options_of, wanted_format
+from headrace.formats.row_content import RowFormat
+from headrace.options.restoring import RestoreOptions
+from tests.headrace.vendors.archive import Archive
+from tests.headrace.vendors.restoring import KCQL_COLUMNS, options_of, wanted_format
 
 # How the operator says that rows are lines of Aiven's csv.
 _SPELLED: Final = {RowFormat.LINES: "csv"}

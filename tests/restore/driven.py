@@ -2,22 +2,22 @@
 
 from typing import Final
 
-from ingest.errors import ObjectError
-from ingest.model.ledger_entry import LedgerEntry, State
-from ingest.model.objects import S3Object
-from ingest.model.side_objects import SideObject
-from ingest.model.slot_protocol import Split
-from ingest.object_selection import object_filter_of
-from ingest.planner import BatchLimits
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.formats import DecodeOptions
+from headrace.model.errors import ObjectError
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import S3Object
+from headrace.model.rows import RowBatch
+from headrace.model.side_objects import SideObject
+from headrace.model.slot_protocol import Split
+from headrace.options import Settings
 from ingest.service.folder_search import BucketCalls, FolderSearch
-from ingest.settings import Settings
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.formats.joined import JoinedDecoder, MergedTombstones, Part
-from spark.rows import RowBatch
-from tests.ingest.catalogue.desk import NOW, Desk, listed, page
-from tests.layouts.archive import Archive
-from tests.spark.formats.memory_source import MemorySource
+from ingest.source.object_selection import object_filter_of
+from ingest.source.planner import BatchLimits
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.vendors.archive import Archive
+from tests.ingest.source.catalogue.desk import NOW, Desk, listed, page
 from tests.support import kafka
 
 # A moment after all records; the time of producing is never before it.

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from layouts.content import RowFormat, row_format
-from layouts.names import ArchiveName, ObjectKind
-from tests.layouts.archive import NAMES, Archive
-from tests.layouts.decoding import plain
-from tests.layouts.restoring import enveloped, wanted_format
-from tests.layouts.test_archive_names import name_of
+from headrace.formats.row_content import RowFormat, row_format
+from headrace.names.archive_names import ArchiveName, ObjectKind
+from tests.headrace.vendors.archive import NAMES, Archive
+from tests.headrace.vendors.decoding import plain
+from tests.headrace.vendors.restoring import enveloped, wanted_format
+from tests.headrace.vendors.test_archive_names import name_of
 
 
 def values_in(source: Archive) -> Iterator[ArchiveName]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from ingest.model.positions import Position
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.rows import RowBatch
-from tests.ingest.settings.loading import load_with
-from tests.spark.formats.memory_source import MemorySource
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.formats import DecodeOptions
+from headrace.model.positions import Position
+from headrace.model.rows import RowBatch
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
 
 
 def batches_of(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from tests.layouts.archive import Archive
+from tests.headrace.vendors.archive import Archive
 from tests.restore.whole_archives import names_in, options_for, topics_in
 from tests.support import aws, kafka
 from tests.support.discovery import metric

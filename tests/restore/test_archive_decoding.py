@@ -8,20 +8,20 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.errors import ObjectError
-from ingest.model.positions import position_as_dict
-from ingest.rest.rest_offsets import OffsetsReader
-from layouts.names import ArchiveName, ObjectKind
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.rows import RowBatch
-from tests.ingest.settings.loading import load_with
-from tests.layouts.archive import NAMES, Archive, archive
-from tests.layouts.decoding import records
-from tests.layouts.restoring import read_object
-from tests.layouts.test_archive_names import name_of
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.formats import DecodeOptions
+from headrace.model.errors import ObjectError
+from headrace.model.positions import position_as_dict
+from headrace.model.rows import RowBatch
+from headrace.names.archive_names import ArchiveName, ObjectKind
+from ingest.http.rest.rest_offsets import OffsetsReader
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
+from tests.headrace.vendors.archive import NAMES, Archive, archive
+from tests.headrace.vendors.decoding import records
+from tests.headrace.vendors.restoring import read_object
+from tests.headrace.vendors.test_archive_names import name_of
 from tests.restore.archive_options import restore_config
-from tests.spark.formats.memory_source import MemorySource
 
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]{2}")

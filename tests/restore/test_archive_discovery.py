@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.object_selection import object_filter_of
-from tests.layouts.archive import archive
+from ingest.source.object_selection import object_filter_of
+from tests.headrace.vendors.archive import archive
 from tests.restore.archive_bucket import settings_of
 from tests.support import aws, kafka
 from tests.support.discovery import announce_all, metric, running

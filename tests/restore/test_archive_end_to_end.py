@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from tests.layouts.archive import NAMES, archive
-from tests.layouts.restoring import differences_in_kafka
+from tests.headrace.vendors.archive import NAMES, archive
+from tests.headrace.vendors.restoring import differences_in_kafka
 from tests.restore.restored_by_service import new_topics, restored_into_kafka
 from tests.restore.whole_archives import MAY_DIFFER, excused_in_kafka, names_in, restored_row
 from tests.support import aws, kafka

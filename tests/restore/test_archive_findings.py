@@ -4,14 +4,14 @@ from typing import Final
 
 import pytest
 
-from ingest.checks.archive_findings import archive_findings
-from ingest.checks.bucket_findings import Survey
-from ingest.checks.finding import Finding, Verdict
-from ingest.exits import Exit
-from ingest.object_selection import object_filter_of
-from ingest.probes.archive_samples import read_archive_samples
-from ingest.settings import Settings
-from tests.layouts.archive import NAMES, Archive, archive
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from ingest.checks.findings.archive_findings import archive_findings
+from ingest.checks.findings.bucket_findings import Survey
+from ingest.checks.findings.finding import Finding, Verdict
+from ingest.checks.probes.archive_samples import read_archive_samples
+from ingest.source.object_selection import object_filter_of
+from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.restore.archive_bucket import ArchiveBucket, settings_of
 
 _LAYOUTS: Final = ("aiven", "confluent", "lenses", "quix", "headrace")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.object_selection import object_filter_of
-from ingest.planner import BatchLimits
-from ingest.settings.choices import Ordering
-from tests.ingest.catalogue.desk import NOW, Desk, event, listed, page
-from tests.ingest.settings.loading import load_with
+from headrace.options.choices import Ordering
+from ingest.source.object_selection import object_filter_of
+from ingest.source.planner import BatchLimits
+from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
 
 _TEMPLATE: Final = (
     "logs/{{topic}}/{{timestamp:unit=yyyy}}-{{timestamp:unit=MM}}-{{timestamp:unit=dd}}-{{timestamp:unit=HH}}"

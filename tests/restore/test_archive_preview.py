@@ -2,16 +2,16 @@
 
 import pytest
 
+from headrace.vendors.exactness import Grade, Part
+from headrace.vendors.key_names import ArchiveNames
+from ingest.checks.probes.archive_offsets import Extent, offsets_of
+from ingest.checks.probes.archive_preview import ArchivePreview
+from ingest.checks.probes.archive_samples import ArchiveSampler
 from ingest.cli.archive_report import archive_lines
-from ingest.object_selection import object_filter_of
-from ingest.probes.archive_offsets import Extent, offsets_of
-from ingest.probes.archive_preview import ArchivePreview
-from ingest.probes.archive_samples import ArchiveSampler
-from layouts.exactness import Grade, Part
-from layouts.key_names import ArchiveNames
-from tests.layouts.archive import NAMES, archive
-from tests.layouts.excuses import EXCUSES
-from tests.layouts.test_exactness import ABSENT, PARTS
+from ingest.source.object_selection import object_filter_of
+from tests.headrace.vendors.archive import NAMES, archive
+from tests.headrace.vendors.excuses import EXCUSES
+from tests.headrace.vendors.test_exactness import ABSENT, PARTS
 from tests.restore.archive_bucket import ArchiveBucket, settings_of
 
 _WRITTEN = [name for name in NAMES if "FAIL" not in name]

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import InvalidObject, ObjectCorrupt, ObjectMissing
-from ingest.model.positions import BytePosition, JoinedPosition, Position
-from ingest.model.side_objects import RowPlace
-from spark.formats import DecodeOptions
-from spark.formats.archives import ArchiveDecoder
-from spark.formats.joined import JoinedDecoder, MergedTombstones, Part
-from spark.rows import RowBatch
-from tests.ingest.settings.loading import load_with
-from tests.spark.formats.memory_source import MemorySource
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.formats import DecodeOptions
+from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing
+from headrace.model.positions import BytePosition, JoinedPosition, Position
+from headrace.model.rows import RowBatch
+from headrace.model.side_objects import RowPlace
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
 
 _STEM: Final = "topics/t/partition=0/t+0+0000000000"
 _TOMBSTONES: Final = "topics/t/tombstone/t+0+0000000001"

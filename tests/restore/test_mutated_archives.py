@@ -2,12 +2,12 @@
 
 import pytest
 
-from ingest.errors import InvalidObject, ObjectCorrupt, ObjectError
-from ingest.model.objects import Route
-from ingest.object_selection import object_filter_of
-from layouts.names import ArchiveName
-from spark.rows import RowBatch
-from tests.layouts.archive import NAMES, Archive, archive
+from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectError
+from headrace.model.objects import Route
+from headrace.model.rows import RowBatch
+from headrace.names.archive_names import ArchiveName
+from ingest.source.object_selection import object_filter_of
+from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.restore.archive_bucket import settings_of
 from tests.restore.archive_options import restore_config
 from tests.restore.mutated_objects import ENVELOPED, ends_are_told, values_in

@@ -7,11 +7,11 @@ and compared with what was in Kafka. What differs is what differs with the vendo
 
 import pytest
 
-from ingest.model.ledger_entry import State
-from ingest.settings import SettingsError
-from tests.ingest.settings.loading import load_with
-from tests.layouts.archive import NAMES, Archive
-from tests.layouts.restoring import differences_in_kafka
+from headrace.model.ledger_entry import State
+from headrace.options import SettingsError
+from tests.headrace.options.loading import load_with
+from tests.headrace.vendors.archive import NAMES, Archive
+from tests.headrace.vendors.restoring import differences_in_kafka
 from tests.restore.driven import PRODUCED_MS, DrivenRestore
 from tests.restore.round_trip_changes import CHANGES, OPTIONS, REFUSED
 from tests.restore.whole_archives import MAY_DIFFER, excused_in_kafka, options_for, restored_row, topics_in

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from tests.layouts.archive import NAMES, Archive, Record, archive
-from tests.layouts.restoring import differences_in_kafka
+from tests.headrace.vendors.archive import NAMES, Archive, Record, archive
+from tests.headrace.vendors.restoring import differences_in_kafka
 from tests.restore.restored_by_service import new_topics, restored_into_kafka
 from tests.restore.round_trip_changes import CHANGES, OPTIONS, REFUSED, UNWRITTEN
 from tests.restore.whole_archives import MAY_DIFFER, excused_in_kafka, restored_row

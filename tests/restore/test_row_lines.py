@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.columns import Column
-from layouts.aiven.json_rows import EnvelopeRows
-from layouts.headrace.json_rows import EnvelopeRows as HeadraceRows
-from layouts.lenses.json_rows import EnvelopeRows as LensesRows
-from layouts.options import RestoreOptions
-from layouts.own_place import OwnPlace
-from layouts.quix.rows import JsonRows
-from layouts.readers import LineReader
-from layouts.records import RecordColumns
-from spark.formats.json_check import are_all_json, are_all_rows
-from spark.formats.lines import line_block
+from headrace.formats.json_check import are_all_json, are_all_rows
+from headrace.formats.lines import line_block
+from headrace.formats.record_columns import RecordColumns
+from headrace.formats.row_readers import LineReader
+from headrace.model.columns import Column
+from headrace.options.restoring import RestoreOptions
+from headrace.vendors.aiven.json_rows import EnvelopeRows
+from headrace.vendors.headrace.json_rows import EnvelopeRows as HeadraceRows
+from headrace.vendors.lenses.json_rows import EnvelopeRows as LensesRows
+from headrace.vendors.own_place import OwnPlace
+from headrace.vendors.quix.rows import JsonRows
 
 _GOOD: Final = (
     b'{"key":"k","value":{"a":"b"},"offset":3,"timestamp":"2024-01-01T00:00:00Z"}',

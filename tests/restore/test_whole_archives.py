@@ -5,12 +5,12 @@
 
 import pytest
 
-from ingest.model.ledger_entry import LedgerEntry, State
-from layouts.names import NamePart
-from tests.ingest.settings.loading import load_with
-from tests.layouts.archive import NAMES, archive
-from tests.layouts.excuses import EXCUSES
-from tests.layouts.restoring import differences_in_kafka
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.names.archive_names import NamePart
+from tests.headrace.options.loading import load_with
+from tests.headrace.vendors.archive import NAMES, archive
+from tests.headrace.vendors.excuses import EXCUSES
+from tests.headrace.vendors.restoring import differences_in_kafka
 from tests.restore.driven import PRODUCED_MS, DrivenRestore
 from tests.restore.whole_archives import (
     MAY_DIFFER,

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from layouts.names import ArchiveName, NamePart
-from tests.layouts.archive import Archive
-from tests.layouts.decoding import Restored
-from tests.layouts.excuses import EXCUSES
-from tests.layouts.restoring import enveloped
-from tests.layouts.test_archive_names import name_of
+from headrace.names.archive_names import ArchiveName, NamePart
+from tests.headrace.vendors.archive import Archive
+from tests.headrace.vendors.decoding import Restored
+from tests.headrace.vendors.excuses import EXCUSES
+from tests.headrace.vendors.restoring import enveloped
+from tests.headrace.vendors.test_archive_names import name_of
 from tests.restore.archive_options import restore_config
 from tests.support import kafka
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.http import MAX_CONNECTIONS, Response, StatusEndpoints
+from ingest.http.http_server import MAX_CONNECTIONS, Response, StatusEndpoints
 
 READY = b"ready: leader\n"
 

@@ -14,17 +14,17 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from bench.stage import Service
-from ingest.errors import AccessDenied, Unavailable
-from ingest.kafka.admin import KafkaAdmin
-from ingest.kafka.kafka_clients import (
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.kafka_clients import (
     new_admin,
     new_consumer,
     new_idempotent_producer,
     new_transactional_producer,
 )
-from ingest.kafka.tokens import login_problem
-from ingest.settings import Settings
-from tests.ingest.settings.loading import load_with
+from headrace.kafka.tokens import login_problem
+from headrace.model.errors import AccessDenied, Unavailable
+from headrace.options import Settings
+from tests.headrace.options.loading import load_with
 from tests.security.token_broker import KEYS, REGION, TokenBroker, token_broker
 from tests.support import aws, kafka
 from tests.support.credential_service import CredentialService

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
-from ingest.settings import SettingsError
+from headrace.options import SettingsError
 from tests.simulation import restore_generator, sink_generator, source_generator
 from tests.simulation.check import check, digest, scenario_of, shrink
 from tests.simulation.laws import Finding

@@ -14,16 +14,17 @@ from typing import Any, Final
 import structlog
 from pyspark import TaskContext
 
-from ingest.errors import HeadraceError
-from ingest.kafka import kafka_clients
+from headrace.kafka import kafka_clients
+from headrace.model.errors import HeadraceError
+from headrace.options import Settings
+from headrace.process.threads import ThreadFailures, collecting_own
+from headrace.s3 import client as s3_client
+from headrace.vendors.load import load
 from ingest.service.connector import Connector, RunOptions
 from ingest.service.spark_startup import slot_work
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
-from ingest.settings import Settings, load
-from ingest.threads import ThreadFailures, collecting_own
 from listeners import async_clients
-from spark.s3 import client as s3_client
 from spark.slots import JobFailed, SlotEvent, SlotPool
 from spark.task import slot_session
 from tests.simulation import memory  # noqa: F401  # it keeps what each process knows apart
@@ -71,7 +72,9 @@ class SimulatedJobs:
                 answer.append(error)
             done.set()
 
-        kernel.spawn(worker, task, f"task-{group}")
+        hangs = self._environment.hanging_starts > 0
+        self._environment.hanging_starts -= hangs
+        kernel.spawn(worker, kernel.park if hangs else task, f"task-{group}")
         while not done.is_set():
             if worker.is_dead:
                 raise JobFailed("the Python worker has died")
@@ -196,6 +199,8 @@ class Environment:
         self.queue = Queue(self.kernel, self.bucket)
         self.folder = folder
         self.workers: dict[Process, list[Process]] = {}
+        self.hanging_starts = 0
+        """So many of the next tasks begin, and say nothing."""
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import spark.sink.sink_run  # which takes them by name
 import spark.source.batch
 import spark.source.slot_work  # noqa: F401  # as above
-from spark.producer import topic_limits
-from spark.records import registry
+from headrace.formats.records import registry
+from headrace.kafka.producer import topic_limits
 from spark.source import dead_letters, worker_cache
 from tests.simulation import patches
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _ROOT: Final = Path(__file__).parents[2]
-_COPIED: Final = ("headrace", "ingest", "archive", "layouts", "listeners", "spark", "tests/simulation")
+_COPIED: Final = ("headrace", "ingest", "listeners", "spark", "tests/simulation")
 _SECONDS: Final = 900
 
 
@@ -72,14 +72,14 @@ MUTATIONS: Final = {
     "who has the name is asked": Mutation(
         "sink",
         "a completion that was refused compares the id of the object of its name",
-        "spark/s3/completion.py",
+        "headrace/s3/completion.py",
         "if found == object_id:",
         "if False:",
     ),
     "a commit in doubt is not aborted": Mutation(
         "sink",
         "what a commit without an answer came to is read from the ledger",
-        "spark/producer/transactional.py",
+        "headrace/kafka/producer/transactional.py",
         "                if is_unanswered(error):\n                    if self.is_void():",
         "                if is_unanswered(error):\n"
         "                    self._commit_is_sent = False\n"
@@ -89,35 +89,35 @@ MUTATIONS: Final = {
     "checkpoints in the transaction": Mutation(
         "source",
         "an object's checkpoint is in the transaction of its rows",
-        "spark/producer/transactional.py",
+        "headrace/kafka/producer/transactional.py",
         "self._ordinary.produce(self._ledger_topic, value, key, 0, {})\n        seconds",
         "del key, value\n        seconds",
     ),
     "the content that was announced": Mutation(
         "source",
         "every read has If-Match",
-        "spark/s3/get_request.py",
+        "headrace/s3/get_request.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
     ),
     "fence before reading": Mutation(
         "source",
         "a lost slot is fenced before the ledger is believed",
-        "ingest/kafka/driver_ledger.py",
+        "headrace/kafka/driver_ledger.py",
         "            self._fence([slot_id(self._name, slot) for slot in slots], timeout)\n",
         "",
     ),
     "group commit": Mutation(
         "source",
         "a transaction begins with the leader's group commit",
-        "spark/producer/transactional.py",
+        "headrace/kafka/producer/transactional.py",
         '        self._send_offsets(group_offsets(self._ledger_topic), group, "the group commit")\n',
         "        del group\n",
     ),
     "fencing": Mutation(
         "source",
         "who takes the lead fences all slots ever used",
-        "ingest/kafka/driver_ledger.py",
+        "headrace/kafka/driver_ledger.py",
         "fenced = beside.submit(self._fence, ids, timeout)",
         "fenced = beside.submit(lambda *_: None, ids, timeout)",
     ),

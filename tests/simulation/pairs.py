@@ -5,7 +5,8 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 
-from ingest.settings import SettingsError, load
+from headrace.options import SettingsError
+from headrace.vendors.load import load
 
 _Value = str | None
 _Pair = tuple[str, _Value, str, _Value]

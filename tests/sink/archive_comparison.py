@@ -9,9 +9,9 @@ from typing import Any
 import fastavro
 import pyarrow.parquet as pq
 
-from spark.compression import stored_codec
-from spark.compression.codecs import decompressed
-from tests.spark.formats.memory_source import MemorySource
+from headrace.formats.compression import stored_codec
+from headrace.formats.compression.codecs import decompressed
+from tests.headrace.formats.memory_source import MemorySource
 
 
 class Sameness(StrEnum):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from tests.layouts.archive import Archive, Record, archive
+from tests.headrace.vendors.archive import Archive, Record, archive
 from tests.support.memory_s3 import StoredObject
 from tests.support.sink_archives import NOON_MS, Written, written
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.settings import SettingsError
-from tests.layouts.archive import NAMES, Archive, Record, archive
-from tests.layouts.decoding import records
-from tests.layouts.restoring import read_object
-from tests.layouts.test_archive_names import name_of
+from headrace.options import SettingsError
+from tests.headrace.vendors.archive import NAMES, Archive, Record, archive
+from tests.headrace.vendors.decoding import records
+from tests.headrace.vendors.restoring import read_object
+from tests.headrace.vendors.test_archive_names import name_of
 from tests.sink.archive_comparison import Sameness, sameness, table
 from tests.sink.rewritten_archives import AIVEN_WRITTEN_MS
 from tests.support.sink_archives import Written, written

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import Written, written
 
 _CLASS: Final = "org.apache.kafka.connect"

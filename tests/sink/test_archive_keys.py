@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.layouts.archive import archive
+from tests.headrace.vendors.archive import archive
 from tests.support.sink_archives import written
 
 _NOVEMBER_MS: Final = 1_795_314_900_000

@@ -16,9 +16,9 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from tests.layouts.archive import NAMES, archive
-from tests.layouts.excuses import EXCUSES
-from tests.layouts.restoring import differences
+from tests.headrace.vendors.archive import NAMES, archive
+from tests.headrace.vendors.excuses import EXCUSES
+from tests.headrace.vendors.restoring import differences
 from tests.sink.rewritten_archives import CONFLUENT_WRITTEN_MS
 from tests.support.memory_s3 import StoredObject
 from tests.support.sink_archives import NOON_MS, Written, written

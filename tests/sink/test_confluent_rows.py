@@ -10,7 +10,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from tests.layouts.archive import Archive, archive
+from tests.headrace.vendors.archive import Archive, archive
 from tests.support.sink_archives import written
 
 _SINK: Final[dict[str, str]] = {

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.layouts.archive import archive
+from tests.headrace.vendors.archive import archive
 from tests.support.sink_archives import NOON_MS, written, written_objects
 
 _PLAIN: Final[dict[str, Any]] = {

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from layouts.lenses.names import read_name
-from layouts.options import NameOptions
-from tests.layouts.archive import NAMES, Archive, archive
+from headrace.options.restoring import NameOptions
+from headrace.vendors.lenses.names import read_name
+from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.sink.lenses_differences import FAILED, OTHERWISE_CUT, WITH_NEWLINES
 from tests.support.sink_archives import Written, written
 

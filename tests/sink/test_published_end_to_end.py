@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.headrace.formats.encoding.registry import datum, http_registry
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
-from tests.spark.formats.encoding.registry import datum, http_registry
 from tests.support import aws, kafka
 from tests.support.published_configurations import CONFLUENT, LENSES, LENSES_KCQL
 from tests.support.until import until_sync

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.layouts.archive import NAMES, Record, archive
-from tests.layouts.decoding import records
-from tests.layouts.restoring import read_object
+from tests.headrace.vendors.archive import NAMES, Record, archive
+from tests.headrace.vendors.decoding import records
+from tests.headrace.vendors.restoring import read_object
 from tests.sink.archive_comparison import codec_of, plain, table
 from tests.sink.rewritten_archives import quix_batches, quix_config
 from tests.support.sink_archives import Written, written

@@ -6,7 +6,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import written
 
 _CONFIG = {

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.stage import StageError
-from ingest.exits import Exit
-from tests.layouts.archive import Record
+from headrace.model.exits import Exit
+from tests.headrace.vendors.archive import Record
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka

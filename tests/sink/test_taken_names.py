@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.layouts.archive import NAMES, Archive, Record, archive
+from tests.headrace.vendors.archive import NAMES, Archive, Record, archive
 from tests.sink.archive_comparison import Sameness, sameness
 from tests.sink.rewritten_archives import rewritten_over
 

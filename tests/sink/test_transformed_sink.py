@@ -7,7 +7,7 @@ from typing import Any, Final
 import fastavro
 import pytest
 
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, written
 
 KAFKA: Final = "org.apache.kafka.connect.transforms."

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from layouts.connect import ConnectSchema
-from layouts.connect.json_schemas import json_of_schema
-from tests.layouts.archive import Record
-from tests.layouts.connect.schemas import schemas_and_payloads
+from headrace.formats.connect import ConnectSchema
+from headrace.formats.connect.json_schemas import json_of_schema
+from tests.headrace.formats.connect.schemas import schemas_and_payloads
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import Written, written
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"

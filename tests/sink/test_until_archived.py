@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 
 from structlog.testing import capture_logs
 
-from archive import SinkEffects
-from archive.condition import PartitionStatus
-from archive.partitions import PartitionCondition
 from ingest.service.sink.until_archived import UntilArchived
+from ingest.sink import SinkEffects
+from ingest.sink.condition import PartitionStatus
+from ingest.sink.partitions import PartitionCondition
 
 
 @dataclass

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.model.ledger_entry import LedgerEntry, State, decode_entry, decode_key
-from ingest.model.objects import ObjectId
-from ingest.model.positions import BytePosition
+from headrace.model.ledger_entry import LedgerEntry, State, decode_entry, decode_key
+from headrace.model.objects import ObjectId
+from headrace.model.positions import BytePosition
 from tests.soak.load import Damage, Uploaded, number_of
 from tests.support import kafka
 

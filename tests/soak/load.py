@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from spark.compression.codecs import OUT_BYTES
+from headrace.formats.compression.codecs import OUT_BYTES
 
 # One object in ten has bad rows, and one in ten of its rows is bad: one row in a hundred.
 _OBJECTS_WITH_BAD_ROWS: Final = 0.1

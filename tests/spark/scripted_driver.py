@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ingest.kafka.leadership import Leadership
-from ingest.model.ledger_entry import LedgerEntry, LedgerKey, decode_entry, decode_key
-from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.model.slot_protocol import Batch, Finished, Split
-from ingest.settings import load
+from headrace.kafka.leadership import Leadership
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, decode_entry, decode_key
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.slot_protocol import Batch, Finished, Split
+from headrace.vendors.load import load
 from spark.slots import BatchCommitted, BatchFinished, Jobs, SlotEnded, SlotEvent, SlotPool, SlotReady
 from spark.source.slot_work import SourceWork
 from spark.source.task_settings import task_settings

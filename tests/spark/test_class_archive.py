@@ -216,7 +216,7 @@ def test_a_failure_is_one_sentence(
 SESSION = """
 import sys
 sys.prefix = sys.argv[1]
-from ingest.logs import configure
+from headrace.process.logs import configure
 from spark.session import build_session, stop_session
 from spark.slots import SessionJobs
 from spark.slots.trial_jobs import warm_workers

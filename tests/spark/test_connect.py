@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.errors import InvalidConfiguration, Unavailable
-from ingest.model.slot_protocol import BatchOutcome
+from headrace.model.errors import InvalidConfiguration, Unavailable
+from headrace.model.slot_protocol import BatchOutcome
 from localstack.ports import HOST, free_port
 from spark.slots import BatchFinished, JobFailed, SlotEnded, SlotReady
 from spark.slots.connect import ConnectJobs

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from ingest.errors import Unavailable
+from headrace.model.errors import Unavailable
 from spark.master import addresses, require_master
 
 

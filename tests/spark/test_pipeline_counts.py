@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.model.slot_protocol import Split
-from spark.reader import Prefetch
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.slot_protocol import Split
+from headrace.s3.reader import Prefetch
 from spark.source.pipeline import DecodingStopped, Pipeline
 
 OBJECTS = 500

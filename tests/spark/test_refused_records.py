@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingest.model.objects import ObjectId, Route, S3Object
-from ingest.model.positions import BytePosition
-from ingest.model.slot_protocol import Split
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.positions import BytePosition
+from headrace.model.slot_protocol import Split
 from spark.source.refused_records import RefusedRecords
 from spark.source.split_progress import SplitProgress
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from ingest.model.slot_protocol import BatchOutcome
+from headrace.model.slot_protocol import BatchOutcome
 from localstack.cluster import cluster
 from localstack.ports import HOST
 from spark.session import build_session, stop_session

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import Unavailable
+from headrace.model.errors import Unavailable
 from spark.session import build_session, is_local, spark_conf
 from tests.support.until import until_sync
 
@@ -40,8 +40,8 @@ def test_what_the_protocol_needs_wins_over_all() -> None:
 _WITHOUT_CONNECT = """
 import sys, time
 from ingest.service.spark_startup import SparkStartup
-from ingest.settings import load
-from ingest.errors import HeadraceError
+from headrace.options import load
+from headrace.model.errors import HeadraceError
 sys.modules["pandas"] = None
 __file__ = "program.py"  # PySpark takes a program without one for its own doctests
 text = '{"name": "n", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topic": "t",'
@@ -137,7 +137,7 @@ def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
     """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only."""
     code = """
 import sys
-from ingest.logs import configure
+from headrace.process.logs import configure
 from spark.session import build_session
 from spark.task.entry import RESULT_SCHEMA
 configure()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.model.slot_protocol import BatchOutcome, Finished
+from headrace.model.slot_protocol import BatchOutcome, Finished
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.model.slot_protocol import BatchOutcome, Hello
+from headrace.model.slot_protocol import BatchOutcome, Hello
 from spark.slots import BatchFinished, SlotEnded, SlotReady
 from spark.socket_protocol import Disconnected, connect
 from tests.spark.scripted_driver import ScriptedDriver

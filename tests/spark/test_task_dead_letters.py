@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.model.ledger_entry import State
-from ingest.model.slot_protocol import BatchOutcome
+from headrace.model.ledger_entry import State
+from headrace.model.slot_protocol import BatchOutcome
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory, limit_record_bytes
 

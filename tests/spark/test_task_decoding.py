@@ -4,13 +4,13 @@ import gzip
 
 import pytest
 
-from ingest.kafka.output_topics import OutputTopic
-from ingest.settings.choices import InputFormat
-from spark.producer.topic_limits import TopicLimits
+from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.options.choices import InputFormat
 from spark.source.decoding import Decoding
-from tests.spark.formats.avro_files import file_of
-from tests.spark.formats.decode_options import decode_options
-from tests.spark.formats.memory_source import MemorySource
+from tests.headrace.formats.avro_files import file_of
+from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.formats.memory_source import MemorySource
 
 AVRO = file_of("long", [1, 2, 3])
 

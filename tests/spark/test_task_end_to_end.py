@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import pytest
 
-from ingest.kafka.fencing import fence, slot_id
-from ingest.model.ledger_entry import State
-from ingest.model.objects import ObjectId
-from ingest.model.positions import BytePosition
-from ingest.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Split
-from ingest.options_hash import options_hash
+from headrace.kafka.fencing import fence, slot_id
+from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId
+from headrace.model.positions import BytePosition
+from headrace.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Split
+from headrace.options.options_hash import options_hash
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import kafka

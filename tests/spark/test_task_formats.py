@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.model.ledger_entry import SplitKey, State
-from ingest.model.slot_protocol import BatchOutcome
-from ingest.settings.choices import InputFormat
+from headrace.model.ledger_entry import SplitKey, State
+from headrace.model.slot_protocol import BatchOutcome
+from headrace.options.choices import InputFormat
 from spark.slots import BatchCommitted, BatchFinished
-from tests.spark.formats import endless
+from tests.headrace.formats import endless
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import flights
 from tests.support.kafka import TopicFactory, committed

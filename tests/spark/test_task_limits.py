@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingest.errors import AccessDenied, TopicMissing, Unavailable
-from ingest.kafka.output_topics import OutputTopic
-from spark.producer.topic_limits import TopicLimits
+from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.errors import AccessDenied, TopicMissing, Unavailable
 
 
 class Brokers:

@@ -7,9 +7,10 @@ from typing import Final
 import pytest
 import structlog
 
-from ingest.log_levels import LEVELS, ROOT
+from headrace.options import Settings
+from headrace.process.log_levels import LEVELS, ROOT
+from headrace.vendors.load import load
 from ingest.service.spark_startup import slot_work
-from ingest.settings import Settings, load
 from spark.sink.slot_work import SinkWork
 from spark.source.slot_work import SourceWork
 from spark.task.task_log import TaskLog, log_of_this_process

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.model.slot_protocol import BatchOutcome
+from headrace.model.slot_protocol import BatchOutcome
 from spark.slots import BatchCommitted, BatchFinished, SessionJobs, SlotEnded
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import kafka

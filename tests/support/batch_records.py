@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spark.rows import RowBatch
+from headrace.model.rows import RowBatch
 
 Record = tuple[Any, ...]
 

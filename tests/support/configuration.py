@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ingest.settings import Settings, load
+from headrace.options import Settings
+from headrace.vendors.load import load
 from tests.support import aws
 
 

@@ -12,7 +12,7 @@ import fastavro
 import polars as pl
 import pyarrow as pa
 
-from ingest.settings.choices import CsvType, InputFormat
+from headrace.options.choices import CsvType, InputFormat
 
 ROWS: Final = 336_776
 _AVRO_KINDS: Final = {"int64": "long", "double": "double", "string": "string", "large_string": "string"}

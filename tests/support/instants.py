@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ingest.clock import Instant
+from headrace.model.clock import Instant
 
 # The two clocks show numbers so far apart that whoever mixes them waits for ever, or not at all.
 STEADY_AHEAD_MS: Final = 10**13

@@ -4,8 +4,8 @@ import threading
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ingest.model.listing_page import ListingPage
-from ingest.settings import Settings
+from headrace.model.listing_page import ListingPage
+from headrace.options import Settings
 from listeners.discovery_events import Event, Message, Mode, ModeChanged, Received
 from listeners.listeners import Listeners
 from tests.support.listening import Inbox

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from ingest.errors import HeadraceError
+from headrace.model.errors import HeadraceError
 from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, Event, Message, Received
 from listeners.queue_calls import Queue, QueueClient

@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl
 from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 
-from ingest.settings.settings import BackoffSettings
-from ingest.settings.sink_settings import UploadSettings
-from spark.formats.stored_content import has_content
-from spark.s3.upload_calls import UploadCalls
+from headrace.formats.stored_content import has_content
+from headrace.options.settings import BackoffSettings
+from headrace.options.sink_settings import UploadSettings
+from headrace.s3.upload_calls import UploadCalls
 
 
 @dataclass(frozen=True, slots=True)

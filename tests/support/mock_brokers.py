@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from spark.librdkafka import handle_of, library
+from headrace.kafka.librdkafka import handle_of, library
 
 _POINTER: Final = ctypes.c_void_p
 _SIGNATURES: Final[Mapping[str, tuple[Any, list[Any]]]] = {

@@ -1,6 +1,7 @@
 """What a sink writes of given records, without any service: conversion, grouping, encoding and uploads.
 
-The other direction of `tests/layouts/archive.py`: an archive's `config` and `records` in, its objects out.
+The other direction of `tests/headrace/vendors/archive.py`: an archive's `config` and `records` in, its
+objects out.
 """
 
 import json
@@ -15,19 +16,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from ingest.columns import column_of
-from ingest.model.sink_entries import ObjectState
-from ingest.model.sink_protocol import PartitionGrant
-from ingest.settings import Settings, load
-from spark.kafka_records import TIMESTAMP_CREATED, KafkaRecords
-from spark.s3.completion import CompletionState
+from headrace.model.columns import column_of
+from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.sink_entries import ObjectState
+from headrace.model.sink_protocol import PartitionGrant
+from headrace.options import Settings
+from headrace.s3.completion import CompletionState
+from headrace.vendors.load import load
 from spark.sink.dead_letters import DeadLetter, DeadLetters
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.recurring_names import RecurringNames
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.task_settings import sink_task_settings
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.memory_s3 import MemoryS3, StoredObject
 from tests.support.until import until_sync
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import wall_ms
-from ingest.errors import HeadraceError
-from ingest.model.sink_completion import (
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError
+from headrace.model.sink_completion import (
     TIMES_GONE,
     CompletionAnswer,
     NameHolder,
@@ -18,12 +18,12 @@ from ingest.model.sink_completion import (
     holder_of,
     verdict_of,
 )
-from ingest.model.sink_entries import SealedObject, Upload
+from headrace.model.sink_entries import SealedObject, Upload
+from headrace.process.threads import start_thread
+from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.upload_calls import UploadCalls
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.sink_events import CompletionEnded
-from ingest.threads import start_thread
-from spark.s3.completion import Completion, CompletionState
-from spark.s3.upload_calls import UploadCalls
 
 _log = structlog.get_logger(__name__)
 

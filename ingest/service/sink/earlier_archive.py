@@ -3,14 +3,14 @@
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
-from archive import EarlierArchive
-from ingest.errors import HeadraceError
-from ingest.kafka.topic_survey import SurveyedPartition
-from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_entries import TopicPartition, partition_key
-from ingest.settings import Settings
-from layouts.lenses.index_files import IndexPlace
-from spark.s3.lenses_index import IndexedOffsets, LensesIndex, new_lenses_index
+from headrace.kafka.topic_survey import SurveyedPartition
+from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.sink_entries import TopicPartition, partition_key
+from headrace.options import Settings
+from headrace.vendors.lenses.index_files import IndexPlace
+from ingest.service.sink.lenses_index import IndexedOffsets, LensesIndex, new_lenses_index
+from ingest.sink import EarlierArchive
 from spark.sink.lenses_groups import lenses_group
 from spark.sink.names import ObjectNames
 

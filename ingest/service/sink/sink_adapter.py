@@ -5,17 +5,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from archive import Archive
-from archive.partitions import sink_entries
-from ingest import clock
-from ingest.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.sink_entries import PartitionCheckpoint, TopicPartition
-from ingest.rest.port import ConnectorCondition, Unanswered
+from headrace.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model import clock
+from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
+from ingest.http.rest.port import ConnectorCondition, Unanswered
 from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
 from ingest.service.service_events import OwnEvent
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.sink import Archive
+from ingest.sink.partitions import sink_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class SinkLeadership:
 
 
 class SinkAdapter(RestAdapter[SinkLeadership]):
-    """`ingest.rest.port.SinkPort` over the service."""
+    """`ingest.http.rest.port.SinkPort` over the service."""
 
     def topics(self) -> Sequence[str]:
         """The topics of which something was read since the last reset."""

@@ -3,11 +3,11 @@
 import queue
 from dataclasses import dataclass
 
-from archive import FoundLives, FoundTopics, SinkWrite
-from ingest.kafka.ledger_follower import Applied
-from ingest.model.sink_completion import Verdict
-from ingest.model.sink_entries import SealedObject
+from headrace.kafka.ledger_follower import Applied
+from headrace.model.sink_completion import Verdict
+from headrace.model.sink_entries import SealedObject
 from ingest.service.service_events import OwnEvent
+from ingest.sink import FoundLives, FoundTopics, SinkWrite
 from spark.slots import SlotEvent
 
 
@@ -20,7 +20,7 @@ class SinkWritten:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSurveyed:
-    """The brokers have answered; the names are those of `ingest.kafka.topic_survey.Survey`."""
+    """The brokers have answered; the names are those of `headrace.kafka.topic_survey.Survey`."""
 
     topics: FoundTopics
     missing: tuple[str, ...]

@@ -8,14 +8,20 @@ from typing import Final
 
 import structlog
 
-from archive import Archive, ArchiveOptions
-from ingest import clock
-from ingest.errors import HeadraceError, LeadershipLost
-from ingest.exits import Exit
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.kafka.tokens import login_problem
-from ingest.kafka.topic_survey import TopicSurvey
-from ingest.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
+from headrace.formats.stored_content import has_content
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.tokens import login_problem
+from headrace.kafka.topic_survey import TopicSurvey
+from headrace.model import clock
+from headrace.model.errors import HeadraceError, LeadershipLost
+from headrace.model.exits import Exit
+from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
+from headrace.options.settings import S3Settings
+from headrace.options.sink_settings import SinkSettings
+from headrace.process.threads import start_thread
+from headrace.s3.client import new_s3_client
+from headrace.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
+from headrace.s3.upload_calls import new_upload_calls
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
@@ -34,13 +40,7 @@ from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.slot_states import SlotState
-from ingest.settings.settings import S3Settings
-from ingest.settings.sink_settings import SinkSettings
-from ingest.threads import start_thread
-from spark.formats.stored_content import has_content
-from spark.s3.client import new_s3_client
-from spark.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
-from spark.s3.upload_calls import new_upload_calls
+from ingest.sink import Archive, ArchiveOptions
 from spark.sink.task_settings import grouping_hash, grouping_options
 
 _log = structlog.get_logger(__name__)

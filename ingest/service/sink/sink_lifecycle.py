@@ -14,9 +14,7 @@ from typing import Final
 
 import structlog
 
-from archive import Archive, Refused, SinkEffects
-from ingest import clock
-from ingest.kafka.control_records import (
+from headrace.kafka.control_records import (
     PAUSE,
     TOPICS,
     Pause,
@@ -25,13 +23,15 @@ from ingest.kafka.control_records import (
     decode_control,
     encode_control,
 )
-from ingest.model.ledger_entry import ControlKey
-from ingest.model.sink_entries import TopicPartition
-from ingest.rest.port import InvalidOffsets, NotStopped
+from headrace.model import clock
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.sink_entries import TopicPartition
+from ingest.http.rest.port import InvalidOffsets, NotStopped
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import RunInServiceThread
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.slot_states import SlotState
+from ingest.sink import Archive, Refused, SinkEffects
 
 _log = structlog.get_logger(__name__)
 

@@ -8,12 +8,12 @@ from typing import Final
 import structlog
 from confluent_kafka import TopicPartition
 
-from archive import Archive, GroupOffset, SinkEffects
-from ingest import clock
-from ingest.errors import Unavailable
-from ingest.kafka.control_records import TargetState
-from ingest.kafka.group_metadata import memberless_metadata
-from ingest.kafka.ledger_writer import GroupOffsets, Write
+from headrace.kafka.control_records import TargetState
+from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.ledger_writer import GroupOffsets, Write
+from headrace.model import clock
+from headrace.model.errors import Unavailable
+from headrace.process.threads import ThreadFailures
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.patience import Patience
 from ingest.service.service_events import (
@@ -40,7 +40,7 @@ from ingest.service.sink.topic_watch import TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns
-from ingest.threads import ThreadFailures
+from ingest.sink import Archive, GroupOffset, SinkEffects
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
 
 _log = structlog.get_logger(__name__)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from archive import Archive, SinkEffects
-from ingest.kafka.ledger_cache import LedgerCache
-from ingest.model.sink_protocol import (
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.model.sink_protocol import (
     GroupWanted,
     LeaderGroup,
     ObjectsEnded,
@@ -20,10 +19,11 @@ from ingest.model.sink_protocol import (
     SinkProgress,
     SinkReport,
 )
-from ingest.model.slot_protocol import BatchOutcome
+from headrace.model.slot_protocol import BatchOutcome
 from ingest.service.recovery import Recovery
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotState, SlotStates
+from ingest.sink import Archive, SinkEffects
 from spark.slots import (
     BatchCommitted,
     BatchFinished,
@@ -142,6 +142,7 @@ class SinkSlots:
     def _ended(self, event: SlotEnded) -> None:
         self._asked_to_end.discard(event.slot)
         if event.clean and self.slots[event.slot].state is not SlotState.BUSY:
+            self._parts.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
             return
         _log.warning(
@@ -157,6 +158,7 @@ class SinkSlots:
         if self.slots[slot].state is SlotState.RECOVERING:
             return
         self._parts.slot_pool.void(slot)
+        self._parts.statistics.deaths.ended(slot)
         self._asked_to_end.discard(slot)
         batch = self.slots[slot].plan
         if batch is not None:
@@ -197,6 +199,7 @@ class SinkSlots:
         wanted = self._parts.archive.ready() - len(self.slots.of(SlotState.READY, SlotState.STARTING))
         for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
             self.slots.started(slot, self._parts.slot_pool.start(slot))
+            self._parts.statistics.deaths.starting(slot)
 
     def _grant(self, slot: int) -> None:
         parts, number = self._parts, self._batches + 1

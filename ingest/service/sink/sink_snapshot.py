@@ -1,9 +1,9 @@
 """What `/status` says of a sink while it leads."""
 
-from archive import Archive
-from archive.condition import PartitionStatus
-from ingest.model.snapshot import SinkPartition, SinkStatus
+from ingest.http.snapshot import SinkPartition, SinkStatus
 from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.sink import Archive
+from ingest.sink.condition import PartitionStatus
 
 
 def sink_snapshot(

@@ -8,15 +8,15 @@ from typing import Final
 
 import structlog
 
-from ingest.metrics import Metrics
-from ingest.model.sink_completion import Verdict
-from ingest.model.sink_entries import ObjectState, SealedObject
-from ingest.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
-from ingest.model.slot_protocol import Finished
-from ingest.model.snapshot import ArchivedObject
-from ingest.sanitize import printable
+from headrace.model.sanitize import printable
+from headrace.model.sink_completion import Verdict
+from headrace.model.sink_entries import ObjectState, SealedObject
+from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
+from headrace.model.slot_protocol import Finished
+from ingest.http.metrics import Metrics
+from ingest.http.snapshot import ArchivedObject
+from ingest.http.traces.sink_traces import SinkTraces
 from ingest.service.slot_states import SlotDeaths
-from ingest.traces.sink_traces import SinkTraces
 
 _log = structlog.get_logger(__name__)
 

@@ -8,14 +8,14 @@ from typing import Final, TypeVar
 
 import structlog
 
-from archive import EarlierArchive, FoundLives, FoundPartition, FoundTopics, TopicLife
-from ingest.errors import HeadraceError
-from ingest.kafka.topic_survey import Survey, TopicSurvey
-from ingest.model.sink_entries import TopicPartition
+from headrace.kafka.topic_survey import Survey, TopicSurvey
+from headrace.model.errors import HeadraceError
+from headrace.model.sink_entries import TopicPartition
+from headrace.process.threads import start_thread
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.earlier_archive import EarlierArchives
 from ingest.service.sink.sink_events import LivesFound, TopicsSurveyed
-from ingest.threads import start_thread
+from ingest.sink import EarlierArchive, FoundLives, FoundPartition, FoundTopics, TopicLife
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from archive import SinkEffects
-from archive.condition import PartitionStatus
-from archive.partitions import PartitionCondition
+from ingest.sink import SinkEffects
+from ingest.sink.condition import PartitionStatus
+from ingest.sink.partitions import PartitionCondition
 
 _log = structlog.get_logger(__name__)
 

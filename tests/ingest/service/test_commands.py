@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalogue import Replay, Selection
-from ingest.commands.command_records import new_commands
-from ingest.errors import InvalidLedger
-from ingest.kafka.control_records import FIRST_START, command_key
-from ingest.model.ledger_entry import State
-from ingest.planner import Backoff, BatchLimits, Planner
-from ingest.settings.choices import Ordering
-from tests.commands.ledgers import Leader, Ledger, an_entry, an_object
+from headrace.kafka.control_records import FIRST_START, command_key
+from headrace.model.errors import InvalidLedger
+from headrace.model.ledger_entry import State
+from headrace.options.choices import Ordering
+from ingest.source.catalogue import Replay, Selection
+from ingest.source.command_records import new_commands
+from ingest.source.planner import Backoff, BatchLimits, Planner
+from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
 

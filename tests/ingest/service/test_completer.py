@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ingest.metrics import Metrics
-from ingest.model.sink_completion import Verdict
-from ingest.model.sink_entries import SealedObject, Upload
+from headrace.model.sink_completion import Verdict
+from headrace.model.sink_entries import SealedObject, Upload
+from headrace.s3.completion import Completion, CompletionState
+from ingest.http.metrics import Metrics
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.sink_events import CompletionEnded
 from ingest.service.sink.sink_statistics import SinkStatistics
-from spark.s3.completion import Completion, CompletionState
 from tests.support.until import until_sync
 
 

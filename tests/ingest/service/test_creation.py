@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import cast
 
-from ingest.kafka.control_records import (
+from headrace.kafka.control_records import (
     CREATION,
     PAUSE,
     Control,
@@ -13,8 +13,8 @@ from ingest.kafka.control_records import (
     decode_control,
     encode_control,
 )
-from ingest.kafka.driver_ledger import DriverLedger
-from ingest.model.ledger_entry import ControlKey
+from headrace.kafka.driver_ledger import DriverLedger
+from headrace.model.ledger_entry import ControlKey
 from ingest.service.creation import begin_as_created
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingest.kafka.ledger_cache import CachedEntry
-from ingest.model.ledger_entry import LedgerEntry, State, encode_entry
-from ingest.model.objects import ObjectId
-from ingest.model.snapshot import EventToCommit
+from headrace.kafka.ledger_cache import CachedEntry
+from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
+from headrace.model.objects import ObjectId
+from ingest.http.snapshot import EventToCommit
 from ingest.service.latency import Latency
 from ingest.service.quarantine import QuarantineList
 

@@ -5,16 +5,16 @@ from typing import Final
 
 import pytest
 
-from ingest.catalogue.tombstones import FolderPlaces
-from ingest.errors import ObjectMissing
-from ingest.model.ledger_entry import LedgerEntry, State
-from ingest.model.objects import ObjectId, S3Object
-from ingest.model.positions import BytePosition, JoinedPosition
-from ingest.model.side_objects import PlacedTombstones, RowPlace, SideObject
+from headrace.model.errors import ObjectMissing
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.positions import BytePosition, JoinedPosition
+from headrace.model.side_objects import PlacedTombstones, RowPlace, SideObject
 from ingest.service.folder_search import BucketCalls, FolderSearch
-from tests.ingest.catalogue.desk import listed, object_id
-from tests.ingest.settings.loading import load_with
-from tests.spark.formats.memory_source import MemorySource
+from ingest.source.catalogue.tombstones import FolderPlaces
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import listed, object_id
 
 _FOLDER: Final = "topics/t/"
 

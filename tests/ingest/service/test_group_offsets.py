@@ -6,9 +6,9 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from ingest.errors import TopicMissing
-from ingest.kafka.ledger_writer import GroupOffsets
-from ingest.model.ledger_entry import ControlKey
+from headrace.kafka.ledger_writer import GroupOffsets
+from headrace.model.errors import TopicMissing
+from headrace.model.ledger_entry import ControlKey
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import Fatal
 

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.catalogue import LedgerWrite
-from ingest.catalogue.alter_offsets import Offset
-from ingest.errors import InvalidLedger
-from ingest.kafka.control_records import (
+from headrace.kafka.control_records import (
     PAUSE,
     TOPICS,
     Pause,
@@ -18,15 +15,18 @@ from ingest.kafka.control_records import (
     decode_control,
     encode_control,
 )
-from ingest.model.ledger_entry import LedgerEntry, SplitKey, State
-from ingest.model.objects import ObjectId
-from ingest.model.positions import BytePosition
-from ingest.model.slot_protocol import BatchOutcome, Finished
-from ingest.planner import Backoff, BatchLimits, Planner
+from headrace.model.errors import InvalidLedger
+from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
+from headrace.model.objects import ObjectId
+from headrace.model.positions import BytePosition
+from headrace.model.slot_protocol import BatchOutcome, Finished
+from headrace.options.choices import Ordering
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.settings.choices import Ordering
-from tests.commands.ledgers import Leader, Ledger, an_entry, an_object
+from ingest.source.catalogue import LedgerWrite
+from ingest.source.catalogue.alter_offsets import Offset
+from ingest.source.planner import Backoff, BatchLimits, Planner
+from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
 
 

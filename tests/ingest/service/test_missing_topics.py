@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ingest.model.snapshot import SinkStatus, Snapshot
+from ingest.http.snapshot import SinkStatus, Snapshot
 from ingest.service.sink.missing_topics import MissingTopics
 
 MISSING, FOUND = "topics_missing", "topics_found"

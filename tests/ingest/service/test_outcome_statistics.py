@@ -7,13 +7,13 @@ import logging
 import structlog
 from structlog.testing import capture_logs
 
-from ingest.catalogue import FinishedObject
-from ingest.logs import configure
-from ingest.metrics import Metrics
-from ingest.model.ledger_entry import LedgerEntry, State
-from ingest.model.objects import ObjectId
-from ingest.model.slot_protocol import BatchOutcome, Committed, Finished
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId
+from headrace.model.slot_protocol import BatchOutcome, Committed, Finished
+from headrace.process.logs import configure
+from ingest.http.metrics import Metrics
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue import FinishedObject
 from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")

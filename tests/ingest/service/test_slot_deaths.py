@@ -1,11 +1,11 @@
 """Slots that die again and again at one place become a problem that says where, in both directions."""
 
-from ingest.metrics import Metrics
-from ingest.model.sink_protocol import SinkProgress
+from headrace.model.sink_protocol import SinkProgress
+from ingest.http.metrics import Metrics
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotDeaths
 from ingest.service.statistics import Statistics
-from tests.archive.sink_entries import checkpoint, found, leader
+from tests.ingest.sink.sink_entries import checkpoint, found, leader
 
 
 class _Clock:
@@ -52,6 +52,24 @@ def test_a_slot_that_never_gets_ready_is_a_problem() -> None:
         "the start of slot 1 has failed 2 times in 105 s without getting further: its task hangs."
     )
     deaths.ready(1)
+    assert deaths.problems() == {}
+
+
+def test_tasks_that_spark_does_not_start_are_a_problem() -> None:
+    """Where no slot works: a cluster may have fewer cores than slots."""
+    clock = _Clock()
+    deaths = SlotDeaths(clock)
+    deaths.starting(0)
+    deaths.starting(1)
+    clock.now = 59
+    assert deaths.problems() == {}
+    clock.now = 61
+    assert deaths.problems()["slots"].startswith("Spark was asked for the tasks of 2 slots 61 s ago")
+    deaths.ready(1)
+    assert deaths.problems() == {}
+    deaths.ended(1)
+    assert "slots" in deaths.problems()
+    deaths.ended(0)
     assert deaths.problems() == {}
 
 

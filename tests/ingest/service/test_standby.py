@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import InvalidLedger
-from ingest.kafka.cache_directory import find_cache_directory
-from ingest.kafka.control_records import (
+from headrace.kafka.cache_directory import find_cache_directory
+from headrace.kafka.control_records import (
     PAUSE,
     SLOTS,
     TOPICS,
@@ -18,14 +17,15 @@ from ingest.kafka.control_records import (
     TopicsReset,
     encode_control,
 )
-from ingest.kafka.ledger_cache import LedgerCache, open_cache
-from ingest.kafka.ledger_rows import collect_rows
-from ingest.kafka.ledger_topic import LedgerIdentity
-from ingest.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key
-from ingest.model.objects import ObjectId
-from ingest.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
-from ingest.model.snapshot import Snapshot, SnapshotHolder
-from ingest.rest.port import NotLeading
+from headrace.kafka.ledger_cache import LedgerCache, open_cache
+from headrace.kafka.ledger_rows import collect_rows
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.errors import InvalidLedger
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key
+from headrace.model.objects import ObjectId
+from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
+from ingest.http.rest.port import NotLeading
+from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service import standby
 from ingest.service.sink.sink_adapter import SinkAdapter
 from ingest.service.source_adapter import SourceAdapter

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.catalogue.tombstones import FolderPlaces
-from ingest.http import HttpServer, Request, Response
+from ingest.http.http_server import HttpServer, Request, Response
 from ingest.service.service_events import ComponentProblem
 from ingest.service.tombstone_search import PROBLEM, TombstoneSearch
-from tests.ingest.settings.loading import load_with
+from ingest.source.catalogue.tombstones import FolderPlaces
+from tests.headrace.options.loading import load_with
 
 _DENIED: Final = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
 _EMPTY: Final = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"

@@ -3,7 +3,7 @@
 import queue
 from typing import Any
 
-from ingest.kafka.topic_survey import Survey, SurveyedPartition
+from headrace.kafka.topic_survey import Survey, SurveyedPartition
 from ingest.service.sink.sink_events import TopicsSurveyed
 from ingest.service.sink.topic_watch import TopicWatch
 

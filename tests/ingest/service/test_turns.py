@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ingest.errors import LeadershipLost
+from headrace.model.errors import LeadershipLost
+from headrace.process.threads import ThreadFailures, start_thread
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns
-from ingest.threads import ThreadFailures, start_thread
 
 
 @dataclass

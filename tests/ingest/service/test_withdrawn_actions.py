@@ -3,11 +3,11 @@
 import queue
 from typing import Final
 
-from ingest.model.objects import ObjectId
-from ingest.model.post_action import OwedAction, PostAction, PostActionKind
+from headrace.model.objects import ObjectId
+from headrace.model.post_action import OwedAction, PostAction, PostActionKind
 from ingest.service.post_actions import PROBLEM, PostActions
 from ingest.service.service_events import ComponentProblem, OwnEvent
-from tests.ingest.settings.loading import load_with
+from tests.headrace.options.loading import load_with
 
 _ID: Final = ObjectId("bucket", "k", "1")
 

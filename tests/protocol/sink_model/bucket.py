@@ -1,6 +1,6 @@
 """S3 as the protocol sees it: uploads that are invisible, completions, and what a HEAD tells."""
 
-from ingest.model.sink_completion import (
+from headrace.model.sink_completion import (
     TIMES_GONE,
     CompletionAnswer,
     NameHolder,
@@ -9,8 +9,8 @@ from ingest.model.sink_completion import (
     holder_of,
     verdict_of,
 )
-from ingest.model.sink_entries import SealedObject
-from ingest.model.sink_entries import Upload as SealedUpload
+from headrace.model.sink_entries import SealedObject
+from headrace.model.sink_entries import Upload as SealedUpload
 from tests.protocol.sink_model.protections import Protections
 from tests.protocol.sink_model.world import Bucket, Ledger, Record, Scenario, Upload, Visible
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from archive.archived import grant_of, pending_of, removable
-from archive.completions import LeaderCompletions
-from archive.effects import FoundPartition
-from archive.starting import Start, start_of
-from ingest.model.sink_completion import UPLOAD_GONE, Verdict
-from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
-from ingest.model.sink_protocol import PartitionGrant
-from ingest.settings.choices import OffsetReset
+from headrace.model.sink_completion import UPLOAD_GONE, Verdict
+from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
+from headrace.model.sink_protocol import PartitionGrant
+from headrace.options.choices import OffsetReset
+from ingest.sink.archived import grant_of, pending_of, removable
+from ingest.sink.completions import LeaderCompletions
+from ingest.sink.effects import FoundPartition
+from ingest.sink.starting import Start, start_of
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.task import ended
 from tests.protocol.sink_model.world import Leader, Ledger, Scenario, Step, Task, World, topic_id

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ingest.model.sink_entries import ObjectState, SealedObject
+from headrace.model.sink_entries import ObjectState, SealedObject
 from tests.protocol.sink_model.world import Record, Scenario, World
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingest.model.sink_completion import Verdict
-from ingest.model.sink_entries import ObjectState, SealedObject, Upload
+from headrace.model.sink_completion import Verdict
+from headrace.model.sink_entries import ObjectState, SealedObject, Upload
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.world import (

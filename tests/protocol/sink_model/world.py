@@ -7,8 +7,8 @@ one step here: what can happen inside one is in the source's model. Entries are 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ingest.model.sink_entries import PartitionCheckpoint, SealedObject
-from ingest.model.sink_protocol import PartitionGrant
+from headrace.model.sink_entries import PartitionCheckpoint, SealedObject
+from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.partition_offsets import PartitionCommit
 from tests.protocol.sink_model.protections import ALL, Protections
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.model.objects import ObjectId, S3Object
+from headrace.model.objects import ObjectId, S3Object
 from spark.frames.admission import NO_LIMITS, ReadLimits, WaitingObjects, admitted
 from spark.frames.log_entries import identity
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.columns import column_of
+from headrace.model.columns import column_of
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
 from spark.frames.options import Evolution
 

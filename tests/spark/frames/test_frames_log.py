@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalogue import Baseline
-from ingest.errors import FrameRefused
-from ingest.model.objects import ObjectId
+from headrace.model.errors import FrameRefused
+from headrace.model.objects import ObjectId
+from ingest.source.catalogue import Baseline
 from spark.frames import log_entries
 from spark.frames.discovery_log import DiscoveryLog, read_committed
 from spark.frames.log_entries import (

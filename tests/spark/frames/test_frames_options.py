@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.types import StructType
 from typer.testing import CliRunner
 
-from ingest.catalogue import Baseline
+from headrace.model.errors import FrameRefused
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.sink_entries import SealedObject
 from ingest.cli.app import app
-from ingest.errors import FrameRefused
-from ingest.model.objects import ObjectId, S3Object
-from ingest.model.sink_entries import SealedObject
+from ingest.source.catalogue import Baseline
 from spark.frames.admission import ReadLimits
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.log_entries import LoggedObject

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ingest.columns import column_of
-from ingest.settings import load
-from ingest.settings.sink_settings import SinkSettings
-from spark.converted_records import ConvertedRecords
-from spark.converters.record_converter import RecordConverter
-from spark.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.conversion.record_converter import RecordConverter
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.model.columns import column_of
+from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.options.sink_settings import SinkSettings
+from headrace.vendors.load import load
 from spark.sink.grouping import Grouping
 from spark.sink.names import ObjectFacts, ObjectNames
 

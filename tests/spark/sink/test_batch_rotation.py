@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.settings.sink_settings import RotationSettings
-from spark.kafka_records import NO_TIMESTAMP
+from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.options.sink_settings import RotationSettings
 from spark.sink.batch_rotation import BatchCut, BatchFacts, BatchRotation, OpenBatch, WaitingRows
 from spark.sink.rotation import OpenFacts, RotateReason, Rotation
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
 from tests.support.sink_archives import written
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ingest.columns import column_of
-from ingest.settings.choices import Tolerance
-from ingest.settings.settings import DeadLetterSettings, ErrorSettings
-from spark.converted_records import RecordFault
-from spark.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.formats.converted_records import RecordFault
+from headrace.model.columns import column_of
+from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.options.choices import Tolerance
+from headrace.options.settings import DeadLetterSettings, ErrorSettings
 from spark.sink.dead_letters import DeadLetter, DeadLetters
 
 FAULT = RecordFault(offset=12, reason="not_json", message="it is no JSON")

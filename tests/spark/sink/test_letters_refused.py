@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.kafka.group_metadata import memberless_metadata
-from ingest.model.sink_entries import PartitionCheckpoint
-from ingest.model.sink_protocol import LeaderGroup, SinkBatch
-from spark.producer import TransactionalProducer
+from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.producer import TransactionalProducer
+from headrace.model.sink_entries import PartitionCheckpoint
+from headrace.model.sink_protocol import LeaderGroup, SinkBatch
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
 from spark.sink.task_settings import sink_task_settings

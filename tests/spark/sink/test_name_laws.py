@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ingest.template.name_ambiguity import is_ambiguous
-from ingest.template.name_escape import EMPTY, NULL, escape, unescape
-from ingest.template.name_template import NameField, NameTemplate, read_name_template
-from layouts.headrace.names import read_name
-from layouts.options import NameOptions
+from headrace.names.name_ambiguity import is_ambiguous
+from headrace.names.name_escape import EMPTY, NULL, escape, unescape
+from headrace.names.name_template import NameField, NameTemplate, read_name_template
+from headrace.options.restoring import NameOptions
+from headrace.vendors.headrace.names import read_name
 from spark.sink.names import KEY_MAX_BYTES, ObjectFacts
 from tests.spark.sink.grouped import names_of
 

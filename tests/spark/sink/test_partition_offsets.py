@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.archived import grant_of, removable
-from ingest.columns import Numbers
-from ingest.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
-from ingest.model.sink_protocol import EarlierGroups, PartitionGrant
+from headrace.model.columns import Numbers
+from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
+from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
+from ingest.sink.archived import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
 
 NOW = "now"

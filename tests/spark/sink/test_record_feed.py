@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ingest.columns import column_of
-from ingest.errors import SourceUnavailable
-from ingest.model.sink_entries import TopicPartition, encode_sink_entry
-from ingest.model.sink_protocol import PartitionGrant
-from spark.converted_records import Conversion
-from spark.kafka_records import KafkaRecords
+from headrace.conversion.sink_records import SinkRecords
+from headrace.formats.converted_records import Conversion
+from headrace.model.columns import column_of
+from headrace.model.errors import SourceUnavailable
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.sink_entries import TopicPartition, encode_sink_entry
+from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.partition_work import PartitionWork
 from spark.sink.record_feed import RecordFeed, safely
-from spark.transforms.sink_records import SinkRecords
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records
 from tests.support.until import until_sync
 

@@ -1,6 +1,6 @@
 """Topics of a route in a driven sink: their objects have the route's bucket, name, form and size."""
 
-from tests.layouts.archive import Record
+from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import written
 
 CONFIG = {

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from ingest.model.sink_entries import GroupingOptions
-from ingest.settings import load
-from ingest.settings.sink_settings import SinkSettings
+from headrace.model.sink_entries import GroupingOptions
+from headrace.options.sink_settings import SinkSettings
+from headrace.vendors.load import load
 from spark.sink.task_settings import can_group_by, grouping_changed, grouping_hash, grouping_options
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -5,8 +5,8 @@ from typing import Any
 
 from confluent_kafka import TopicPartition as Place
 
-from ingest.model.sink_entries import PartitionCheckpoint, TopicPartition
-from ingest.model.sink_protocol import LeaderGroup, SinkBatch
+from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
+from headrace.model.sink_protocol import LeaderGroup, SinkBatch
 from spark.sink.sink_transaction import SinkTransactions
 from spark.sink.task_settings import sink_task_settings
 from tests.support.sink_archives import sink_settings

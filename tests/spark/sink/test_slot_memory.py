@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark.s3.completion import CompletionState
+from headrace.s3.completion import CompletionState
 from spark.sink.slot_uploads import SlotUploads
 from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.spark.sink.test_slot_uploads import sealed_object

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any, Final
 
-from ingest.settings.secret import Secret
-from ingest.settings.settings import BackoffSettings, S3Settings, StaticCredentials
-from ingest.settings.sink_settings import UploadSettings
-from spark.s3.upload_calls import HasContent, UploadCalls, new_upload_calls
+from headrace.options.secret import Secret
+from headrace.options.settings import BackoffSettings, S3Settings, StaticCredentials
+from headrace.options.sink_settings import UploadSettings
+from headrace.s3.upload_calls import HasContent, UploadCalls, new_upload_calls
 from tests.support import aws
 
 PLAIN: Final = UploadSettings(

@@ -1,0 +1,293 @@
+"""What a refusal of S3, SQS or STS means, by its code, status and operation; never by its text.
+
+One table for listings, tasks and commands. `classify` gives one of a few kinds, `refusal` the error of
+`headrace.model.errors` with the sentence for it. Pure: whoever calls AWS hands over what the answer said.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    ObjectArchived,
+    ObjectError,
+    ObjectForbidden,
+    ObjectMissing,
+    ObjectSuperseded,
+    ResourceMissing,
+    SourceUnavailable,
+)
+
+
+class AwsRefusal(StrEnum):
+    """Why AWS did not do what it was asked for. The first five are about one object, the others about all."""
+
+    MISSING = "missing"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+    FORBIDDEN = "forbidden"
+    UNREADABLE = "unreadable"
+    NO_RESOURCE = "no resource"  # neither this bucket nor this queue exists
+    OTHER_REGION = "other region"
+    CREDENTIALS = "credentials"
+    CLOCK = "clock"  # ours is too far from theirs
+    DENIED = "denied"
+    UNAVAILABLE = "unavailable"  # passes by itself
+
+
+class _Scope(StrEnum):
+    OBJECT = "object"
+    UPLOAD = "upload"
+    BUCKET = "bucket"
+    QUEUE = "queue"
+    CREDENTIALS = "credentials"
+
+
+_R = AwsRefusal
+_OPERATIONS: Final[dict[str, _Scope]] = {
+    **dict.fromkeys(("GetObject", "HeadObject"), _Scope.OBJECT),
+    **dict.fromkeys(
+        (
+            "AbortMultipartUpload",
+            "CompleteMultipartUpload",
+            "CreateMultipartUpload",
+            "ListParts",
+            "PutObject",
+            "PutObjectTagging",
+            "UploadPart",
+        ),
+        _Scope.UPLOAD,
+    ),
+    **dict.fromkeys(
+        (
+            "ReceiveMessage",
+            "DeleteMessageBatch",
+            "ChangeMessageVisibilityBatch",
+            "GetQueueAttributes",
+            "SetQueueAttributes",
+            "GetQueueUrl",
+            "CreateQueue",
+        ),
+        _Scope.QUEUE,
+    ),
+    **dict.fromkeys(
+        (
+            "AssumeRole",
+            "AssumeRoleWithSAML",
+            "AssumeRoleWithWebIdentity",
+            "CreateOAuth2Token",
+            "CreateToken",
+            "GetRoleCredentials",
+            "GetSessionToken",
+        ),
+        _Scope.CREDENTIALS,
+    ),
+}
+
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html#ErrorCodeList
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+_BY_CODE: Final[dict[str, AwsRefusal]] = {
+    **dict.fromkeys(
+        (
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "IncompleteSignature",
+            "InvalidAccessKeyId",
+            "InvalidClientTokenId",
+            "InvalidSecurity",
+            "InvalidSignatureException",
+            "InvalidToken",
+            "MissingAuthenticationToken",
+            "SignatureDoesNotMatch",
+            "TokenRefreshRequired",
+            "UnrecognizedClientException",
+        ),
+        _R.CREDENTIALS,
+    ),
+    **dict.fromkeys(("RequestExpired", "RequestTimeTooSkewed"), _R.CLOCK),
+    **dict.fromkeys(
+        (
+            "AccessDenied",
+            "AccessDeniedException",
+            "AccountProblem",
+            "AllAccessDisabled",
+            "InvalidPayer",
+            "MethodNotAllowed",  # as NotImplemented: a store that does not know the call never will
+            "NotImplemented",
+            "NotSignedUp",
+            "OptInRequired",
+        ),
+        _R.DENIED,
+    ),
+    **dict.fromkeys(
+        (
+            "AWS.SimpleQueueService.NonExistentQueue",
+            "InvalidAddress",
+            "InvalidBucketName",
+            "NoSuchAccessPoint",
+            "NoSuchBucket",
+            "QueueDoesNotExist",
+        ),
+        _R.NO_RESOURCE,
+    ),
+    **dict.fromkeys(
+        ("AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect"),
+        _R.OTHER_REGION,
+    ),
+    # With "throttl" in them there are a dozen more: see `_passes`.
+    **dict.fromkeys(
+        (
+            "BandwidthLimitExceeded",
+            "DependencyTimeoutException",
+            "InternalError",
+            "KeyUnavailableException",
+            "LimitExceededException",
+            "OverLimit",
+            "PriorRequestNotComplete",
+            "ProvisionedThroughputExceededException",
+            "RequestLimitExceeded",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ServiceUnavailable",
+            "SlowDown",
+            "TooManyRequestsException",
+            "TransactionInProgressException",
+        ),
+        _R.UNAVAILABLE,
+    ),
+}
+_BY_STATUS: Final[dict[int, AwsRefusal]] = {
+    301: _R.OTHER_REGION,
+    403: _R.DENIED,
+    404: _R.NO_RESOURCE,
+}
+# Read before the tables above when one object was asked for.
+_OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
+    "NoSuchKey": _R.MISSING,
+    "NoSuchVersion": _R.MISSING,
+    "MethodNotAllowed": _R.MISSING,  # the version is a delete marker
+    "PreconditionFailed": _R.SUPERSEDED,
+    "InvalidRange": _R.SUPERSEDED,  # shorter than announced, so another content
+    "InvalidObjectState": _R.ARCHIVED,
+    "AccessDenied": _R.FORBIDDEN,
+    "AccessDeniedException": _R.FORBIDDEN,
+}
+_OBJECT_BY_STATUS: Final[dict[int, AwsRefusal]] = {
+    301: _R.OTHER_REGION,
+    307: _R.UNAVAILABLE,
+    403: _R.FORBIDDEN,
+    404: _R.MISSING,
+    405: _R.MISSING,
+    408: _R.UNAVAILABLE,
+    409: _R.UNAVAILABLE,
+    412: _R.SUPERSEDED,
+    416: _R.SUPERSEDED,
+    429: _R.UNAVAILABLE,
+}
+_SERVER_ERRORS: Final = 500
+# S3 and SQS pass on what KMS said, each in its own spelling.
+_KMS: Final = ("KMS.", "Kms")
+
+_CLASSES: Final[dict[AwsRefusal, type[HeadraceError]]] = {
+    _R.MISSING: ObjectMissing,
+    _R.SUPERSEDED: ObjectSuperseded,
+    _R.ARCHIVED: ObjectArchived,
+    _R.FORBIDDEN: ObjectForbidden,
+    _R.UNREADABLE: ObjectError,
+    _R.NO_RESOURCE: ResourceMissing,
+    _R.OTHER_REGION: AccessDenied,
+    _R.CREDENTIALS: AccessDenied,
+    _R.CLOCK: AccessDenied,
+    _R.DENIED: AccessDenied,
+    _R.UNAVAILABLE: SourceUnavailable,
+}
+_SENTENCES: Final[dict[AwsRefusal, str]] = {
+    _R.MISSING: "is not there any more",
+    _R.SUPERSEDED: "was overwritten with other content since it was announced",
+    _R.ARCHIVED: "is in an archive storage class and has to be restored before it can be read",
+    _R.FORBIDDEN: (
+        "may not be read: grant s3:GetObject (and s3:GetObjectVersion, kms:Decrypt where they apply)"
+    ),
+    _R.UNREADABLE: "cannot be read",
+    _R.NO_RESOURCE: "does not exist",
+    _R.OTHER_REGION: "is in another region",
+    _R.CREDENTIALS: "is refused, as the AWS credentials are not valid",
+    _R.CLOCK: "is refused, as this machine's clock is wrong",
+    _R.DENIED: "is refused",
+    _R.UNAVAILABLE: "could not be read for now",
+}
+_REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
+    _R.NO_RESOURCE: {
+        _Scope.BUCKET: "Create it, or correct aws.s3.bucket.name and aws.s3.endpoint.",
+        _Scope.UPLOAD: "Create the bucket, or correct aws.s3.bucket.name and aws.s3.endpoint.",
+        _Scope.QUEUE: "Check sqs.queue.url, sqs.region and sqs.endpoint.",
+    },
+    _R.OTHER_REGION: {
+        _Scope.BUCKET: "Correct aws.s3.region.",
+        _Scope.UPLOAD: "Correct aws.s3.region.",
+        _Scope.QUEUE: "Correct sqs.region.",
+    },
+    _R.CREDENTIALS: dict.fromkeys(
+        _Scope, "Renew them: aws.access.key.id, aws.sts.role.arn or aws.credentials.provider."
+    ),
+    _R.CLOCK: dict.fromkeys(_Scope, "Set it, and keep it by NTP."),
+    _R.DENIED: {
+        **dict.fromkeys(_Scope, "Grant what docs/security.md lists."),
+        _Scope.UPLOAD: (
+            "Grant s3:PutObject (and s3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey, kms:Decrypt "
+            "where they apply)."
+        ),
+    },
+}
+_NOT_WRITTEN: Final = "could not be written for now"
+
+
+def classify(code: str, status: int, operation: str) -> AwsRefusal:
+    """What the answer means. `code` is empty, or the status again, where the answer had no document.
+
+    `operation` is AWS's own name of the call, such as `GetObject`; one that is not known is about the bucket.
+    """
+    scope = _scope(operation)
+    if scope is _Scope.CREDENTIALS:
+        # Whatever it is: without credentials nothing can be read, and no object is at fault.
+        return _R.CREDENTIALS
+    if code.isdecimal():
+        code, status = "", status or int(code)
+    is_about_key = code.startswith(_KMS)
+    plain = code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) if is_about_key else code
+    if _passes(plain, status):
+        return _R.UNAVAILABLE
+    of_object = scope is _Scope.OBJECT
+    if is_about_key:
+        # Disabled, pending deletion, not ours to use: true of one object or of all, as a 403 is.
+        return _R.FORBIDDEN if of_object else _R.DENIED
+    known = (_OBJECT_BY_CODE.get(plain) if of_object else None) or _BY_CODE.get(plain)
+    known = known or (_OBJECT_BY_STATUS if of_object else _BY_STATUS).get(status)
+    if known is not None:
+        return known
+    # An unknown refusal of an object is likely to be its own; listings and queues are asked again anyway.
+    return _R.UNREADABLE if of_object else _R.UNAVAILABLE
+
+
+def refusal(code: str, status: int, operation: str, *, what: str, message: str = "") -> HeadraceError:
+    """Our error for an answer of AWS, not raised. `what` names what was asked for; `message` is AWS's own."""
+    kind = classify(code, status, operation)
+    scope = _scope(operation)
+    is_write = scope is _Scope.UPLOAD and kind is _R.UNAVAILABLE
+    sentence = f"{what} {_NOT_WRITTEN if is_write else _SENTENCES[kind]} ({code or status})"
+    sentence = f"{sentence}: {message.rstrip('.')}." if message else f"{sentence}."
+    remedies = _REMEDIES.get(kind, {})
+    remedy = remedies.get(_Scope.BUCKET if scope is _Scope.OBJECT else scope)
+    return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
+
+
+def _scope(operation: str) -> _Scope:
+    return _OPERATIONS.get(operation, _Scope.BUCKET)
+
+
+def _passes(code: str, status: int) -> bool:
+    """Whether waiting is all that helps: whatever the status, throttling has it in its name."""
+    if "throttl" in code.lower() or _BY_CODE.get(code) is _R.UNAVAILABLE:
+        return True
+    return code not in _BY_CODE and (status >= _SERVER_ERRORS or not status)

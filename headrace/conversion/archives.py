@@ -1,0 +1,213 @@
+"""Objects of archives: which layout and format one has, and its rows as the records that were in Kafka."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
+from headrace.formats.compression import stored_codec
+from headrace.formats.compression.codecs import decompressed
+from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
+from headrace.formats.row_content import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.positions import Position
+from headrace.model.rows import RowBatch
+from headrace.names.archive_names import ArchiveName, LayoutName
+from headrace.options.choices import InputFormat, ValueFormat
+from headrace.options.restoring import Enveloped
+from headrace.options.settings import RestoreSettings
+from headrace.vendors.exactness import ContentFacts
+from headrace.vendors.key_names import ArchiveNames
+from headrace.vendors.lenses.json_rows import is_undecided
+from headrace.vendors.registry import arrow_reader, text_reader
+from headrace.vendors.row_members import row_members
+
+_HEAD_BYTES: Final = 64 * 1024
+
+_DECODERS: Final = {
+    RowFormat.JSONL: jsonl.decode,
+    RowFormat.AVRO: avro.decode,
+    RowFormat.PARQUET: parquet.decode,
+    RowFormat.JSON: json_array.decode,
+    RowFormat.CSV: csv_objects.decode,
+    RowFormat.LINES: cut_rows.decode,
+    RowFormat.TEXT: cut_rows.decode,
+    RowFormat.SEPARATED: cut_rows.decode,
+    RowFormat.WHOLE: cut_rows.decode,
+}
+_BINARY: Final = (b"Obj\x01", b"PAR1")
+_ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
+# Layouts that end each row of text, also the last; and formats whose rows may look whole without their end.
+_ENDING: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES, LayoutName.QUIX})
+_MAY_LOOK_WHOLE: Final = frozenset({RowFormat.JSONL, RowFormat.CSV})
+
+
+class ArchiveDecoder:
+    """Decodes objects of one archive; `key` is that of the object, whose name says how."""
+
+    def __init__(self, restore: RestoreSettings) -> None:
+        self._restore = restore
+        self._names = ArchiveNames(restore.layout, restore.names, restore.template)
+
+    def name(self, key: str) -> ArchiveName | None:
+        """What the key says; None where the content decides, or nothing does."""
+        return self._names.read(key).name
+
+    def decode(
+        self,
+        source: ByteSource,
+        start: Position | None,
+        *,
+        key: str,
+        options: DecodeOptions,
+        begin: int | None,
+        end: int | None,
+    ) -> Iterator[RowBatch]:
+        """The records of the object's rows, as a format's `decode` gives rows.
+
+        InvalidObject with the reason `layout_undecided` or `format_undecided` where neither name nor content
+        nor options tell what the rows are; ObjectCorrupt where the last row is cut short. Blocks on reads.
+        """
+        archive = self.read_as(source, key, options)
+        if archive.row_format is RowFormat.CSV:
+            options = _as_csv(options)
+        options = replace(options, archive=archive)
+        decoder = _DECODERS[archive.row_format]
+        return decoder(source, start, options=options, begin=begin, end=end)
+
+    def facts(
+        self, source: ByteSource, *, key: str, options: DecodeOptions
+    ) -> tuple[ArchiveName, ContentFacts]:
+        """What the object's name and its beginning (of Parquet its end) say of its rows, side objects apart.
+
+        Raises as `decode` does before the first row. Blocks on reads.
+        """
+        archive = self.read_as(source, key, options)
+        found, columns = archive.row_format, None
+        if found is RowFormat.PARQUET:
+            columns = parquet.columns(source, options=options)
+        head = plain_head(source, options.row_max_bytes)
+        members = row_members(archive.name, found, archive.options, head, columns)
+        return archive.name, ContentFacts(row_format=found, members=members)
+
+    def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
+        """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
+        head = plain_head(source, options.row_max_bytes)
+        name = self._name(source, key, head)
+        found = self._row_format(source, name, head, options)
+        self._refuse_unended(source, name, found)
+        restore = self._restore
+        text = None
+        first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
+        self._refuse_undecided(source, name, found, head, first, options)
+        if found not in _ARROW:
+            text = text_reader(name, found, restore.rows, first)
+        return ObjectRestore(
+            name=name,
+            row_format=found,
+            options=restore.rows,
+            text=text,
+            arrow=partial(arrow_reader, name, found, restore.rows),
+            separator=restore.separator,
+        )
+
+    def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
+        found = self._names.read(key, head)
+        if found.name is None:
+            raise InvalidObject(f"{source.name}: {found.reason}.", reason="layout_undecided")
+        return found.name
+
+    def _row_format(
+        self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
+    ) -> RowFormat:
+        found = row_format(name, head)
+        if self._restore.is_format_given:
+            found = _told(options.format.input_format, name)
+        if found is None:
+            raise InvalidObject(
+                f"{source.name}: its first row may be a line of JSON as well as one of csv. Set input.format "
+                "to jsonl or to csv, whichever the sink's format.output.type was, and replay it.",
+                reason="format_undecided",
+            )
+        if found is RowFormat.CSV and not self._restore.is_header_given:
+            raise InvalidObject(
+                f"{source.name}: nothing in it says whether its first row names the columns. Set csv.header "
+                "to true (the sink's CSV_WITHHEADERS) or to false (CSV; csv.columns may name the columns), "
+                "and replay it.",
+                reason="format_undecided",
+            )
+        return found
+
+    def _refuse_undecided(
+        self,
+        source: ByteSource,
+        name: ArchiveName,
+        found: RowFormat,
+        head: bytes,
+        first: bytes | None,
+        options: DecodeOptions,
+    ) -> None:
+        """Lenses' envelope of key and value alone looks like a value: nobody but the sink's options knows."""
+        if name.layout is not LayoutName.LENSES or self._restore.rows.envelope is not Enveloped.AUTO:
+            return
+        members: frozenset[str] | None = None
+        if found is RowFormat.AVRO:
+            members = avro_members(head)
+        elif found is RowFormat.PARQUET:
+            members = parquet.columns(source, options=options)
+        elif found in {RowFormat.JSON, RowFormat.JSONL} and first is not None:
+            members = members_of(first)
+        if members and is_undecided(members):
+            raise InvalidObject(
+                f"{source.name}: its rows have {' and '.join(sorted(members))} and no metadata: they may be "
+                "Lenses' envelopes as well as values with such fields. Set store.envelope to true or false, "
+                "as the sink had it, and replay the object.",
+                reason="envelope_undecided",
+            )
+
+    @staticmethod
+    def _refuse_unended(source: ByteSource, name: ArchiveName, found: RowFormat) -> None:
+        """A value that is cut short may look whole, so that its end has to be there."""
+        if name.layout not in _ENDING or found not in _MAY_LOOK_WHOLE or not source.size:
+            return
+        # A codec notices itself where its stream is cut short.
+        if stored_codec(source) is None and source.read_at(source.size - 1, 1) != b"\n":
+            raise ObjectCorrupt(
+                f"{source.name}: its last row is cut short: {name.layout.value} ends each row with a line "
+                "feed, and there is none behind the last one. Upload the object again."
+            )
+
+
+def _as_csv(options: DecodeOptions) -> DecodeOptions:
+    """Rows are JSON of their columns; Lenses quotes every field but a null."""
+    settings = options.format
+    csv = replace(settings.csv, has_nulls=True)
+    return replace(options, format=replace(settings, csv=csv, value_format=ValueFormat.JSON))
+
+
+def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
+    """How rows are cut where `input.format` says it."""
+    if input_format is InputFormat.CSV and name.layout is LayoutName.AIVEN:
+        return RowFormat.LINES  # its csv has neither quotes nor a header
+    if input_format is not InputFormat.BYTES:
+        return RowFormat(input_format.value)
+    return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
+
+
+def plain_head(source: ByteSource, limit: int) -> bytes:
+    """The plain beginning: its first rows, or as much of it as may be one. Damage behind it shows later."""
+    chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
+    codec = stored_codec(source) if source.size else None
+    if codec is not None:
+        chunks = decompressed(codec, chunks, name=source.name)
+    head = b""
+    with contextlib.suppress(ObjectCorrupt):
+        for chunk in chunks:
+            head += chunk
+            # An array's first row is its second line.
+            if head.startswith(_BINARY) or b"\n" in head[2:] or len(head) > max(limit, _HEAD_BYTES):
+                break
+    return head

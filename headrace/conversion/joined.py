@@ -1,0 +1,257 @@
+"""An object of an archive read together with those of its keys and headers, and with merged tombstones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.joined_rows import bad_ordinals, merged, rows_from, skipped
+from headrace.formats.parquet import row_count
+from headrace.formats.record_columns import RecordColumns, RowFault
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.record_builder import RecordBuilder, without_rows
+from headrace.formats.records.restored import SourceHeaders
+from headrace.formats.row_content import RowFormat
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
+from headrace.model.positions import JoinedPosition, Position
+from headrace.model.rows import RowBatch
+from headrace.model.side_objects import RowPlace
+from headrace.names.archive_names import ObjectKind
+from headrace.options.record_sources import NoSource, ObjectHeaders
+from headrace.vendors.confluent.join import RowsDiffer, joined
+
+ROWS_DIFFER: Final = "sidecar_rows_differ"
+_PARTS: Final = {ObjectKind.KEYS: "keys", ObjectKind.HEADERS: "headers"}
+# Formats that a row of the sink may be several rows of, so that keys would go to the wrong values.
+_AMBIGUOUS: Final = frozenset({RowFormat.SEPARATED, RowFormat.TEXT, RowFormat.LINES})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An object that is read: its key, which says what its rows are, and its bytes."""
+
+    key: str
+    source: ByteSource
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTombstones:
+    """Rows of a tombstone object that stand between those of the object that is read."""
+
+    keys: Part
+    headers: Part | None
+    places: tuple[RowPlace, ...]
+
+
+class JoinedDecoder:
+    """Decodes objects of one archive with what belongs to each; memory is a batch of each of its parts."""
+
+    def __init__(self, decoder: ArchiveDecoder, options: DecodeOptions) -> None:
+        self._decoder = decoder
+        self._options = options
+        # What says where a record was is written once, behind the headers that the record had.
+        bare = replace(options.format, headers=NoSource())
+        self._bare = replace(options, format=bare)
+        self._builder = RecordBuilder.of(options)
+
+    def decode(
+        self,
+        own: Part,
+        sides: Sequence[Part],
+        tombstones: Sequence[MergedTombstones],
+        start: Position | None,
+        *,
+        first_row: int = 0,
+    ) -> Iterator[RowBatch]:
+        """The records of the object from `start` on (None: from row `first_row` on). Blocks on reads.
+
+        InvalidObject (`sidecar_rows_differ`) where numbers of rows differ: before the first row where they
+        are cheap to know or a row of the sink may have become several, else behind the last that fits.
+        """
+        if not isinstance(start, JoinedPosition | None):
+            raise ObjectCorrupt(
+                f"{own.source.name}: the position {start} is not one of an object that is read with others."
+            )
+        if start is None:
+            self._compare_counts(own, sides)
+        at = start or JoinedPosition(None, 0)
+        batches = self._records(own, sides, at)
+        if start is None and first_row:
+            batches = rows_from(batches, first_row)
+        if tombstones:
+            batches = self._merged(batches, tombstones, at, own.source.name)
+        source_headers = None
+        if isinstance(self._options.format.headers, ObjectHeaders):
+            source_headers = SourceHeaders(self._decoder.read_as(own.source, own.key, self._bare).name)
+        for batch in batches:
+            yield self._finished(batch, source_headers)
+
+    def _merged(
+        self,
+        batches: Iterator[RowBatch],
+        tombstones: Sequence[MergedTombstones],
+        at: JoinedPosition,
+        name: str,
+    ) -> Iterator[RowBatch]:
+        places = sorted(
+            (place.row, number, place.first, place.count)
+            for number, each in enumerate(tombstones)
+            for place in each.places
+        )
+        readers = [self._tombstone_rows(each) for each in tombstones]
+        return merged(batches, skipped(places, at.tombstones), readers, at, name=name)
+
+    def _records(self, own: Part, sides: Sequence[Part], at: JoinedPosition) -> Iterator[RowBatch]:
+        """The object's rows with keys and headers; their positions count the rows before."""
+        last: list[RowBatch] = []
+
+        def columns() -> Iterator[RecordColumns]:
+            for batch in self._decoder.decode(
+                own.source, at.values, key=own.key, options=self._bare, begin=None, end=None
+            ):
+                last[:] = [batch]
+                yield _columns(batch)
+
+        parts = {self._part(side): self._side_columns(side) for side in sides}
+        row = at.row
+        try:
+            for found in joined(columns(), parts.get("keys"), parts.get("headers"), skip=at.row):
+                batch = _with_sides(last[0], found, row, at.tombstones)
+                row += len(found) + len(found.faults)
+                yield batch
+        except RowsDiffer as error:
+            raise InvalidObject(
+                f"{own.source.name}: {error}, so keys and headers may be those of other rows. The {row} rows "
+                "before are in Kafka. Upload objects that belong together, or set restore.sidecars=ignore.",
+                reason=ROWS_DIFFER,
+            ) from error
+
+    def _finished(self, batch: RowBatch, source_headers: SourceHeaders | None) -> RowBatch:
+        """The batch within the limit, with where its rows stand where that is asked for."""
+        if source_headers is not None:
+            nothing = RecordColumns(rows=np.arange(len(batch)), values=batch.values)
+            batch = source_headers.of_rows(batch, nothing)
+        return self._builder.within_limit(batch)
+
+    def _side_columns(self, side: Part) -> Iterator[RecordColumns]:
+        return map(_columns, self._side_batches(side))
+
+    def _side_batches(self, side: Part) -> Iterator[RowBatch]:
+        try:
+            yield from self._decoder.decode(
+                side.source, None, key=side.key, options=self._bare, begin=None, end=None
+            )
+        except (ObjectMissing, ObjectSuperseded) as error:
+            # It is not the object itself that is gone.
+            raise InvalidObject(
+                f"{error} It holds the {self._part(side)} of an object that is being restored. Replay that "
+                "object with --from-start to have it joined with what is there now.",
+                reason="side_object_changed",
+            ) from error
+
+    def _tombstone_rows(self, each: MergedTombstones) -> Iterator[RowBatch]:
+        headers = None if each.headers is None else self._side_columns(each.headers)
+        last: list[RowBatch] = []
+
+        def columns() -> Iterator[RecordColumns]:
+            for batch in self._side_batches(each.keys):
+                last[:] = [batch]
+                yield _columns(batch)
+
+        row = 0
+        try:
+            for found in joined(columns(), None, headers):
+                yield _with_sides(last[0], found, row, 0)
+                row += len(found) + len(found.faults)
+        except RowsDiffer as error:
+            raise InvalidObject(f"{each.keys.source.name}: {error}.", reason=ROWS_DIFFER) from error
+
+    def _compare_counts(self, own: Part, sides: Sequence[Part]) -> None:
+        row_format = self._decoder.read_as(own.source, own.key, self._bare).row_format
+        count = self._count(own, always=row_format in _AMBIGUOUS)
+        if count is None:
+            return
+        for side in sides:
+            rows = self._count(side, always=row_format in _AMBIGUOUS)
+            if rows is not None and rows != count:
+                raise InvalidObject(
+                    f"{own.source.name} has {count} rows and {side.source.name} has {rows}, so it is not "
+                    f"certain which {self._part(side)} belong to which row; no row of it is in Kafka. Upload "
+                    "objects that belong together, or set restore.sidecars=ignore.",
+                    reason=ROWS_DIFFER,
+                )
+
+    def _count(self, part: Part, *, always: bool) -> int | None:
+        """The rows of an object, None where all of it would have to be read to know."""
+        if self._decoder.read_as(part.source, part.key, self._bare).row_format is RowFormat.PARQUET:
+            return row_count(part.source, options=self._bare)
+        return self.rows_of(part) if always else None
+
+    def rows_of(self, part: Part) -> int:
+        """The rows of an object, bad ones included; reads all of it."""
+        batches = self._decoder.decode(
+            part.source, None, key=part.key, options=self._bare, begin=None, end=None
+        )
+        return sum(len(batch) + len(batch.bad) for batch in batches)
+
+    def _part(self, side: Part) -> str:
+        name = self._decoder.name(side.key)
+        assert name is not None, f"{side.key} is joined and has no name"
+        return _PARTS[name.kind]
+
+
+def _columns(batch: RowBatch) -> RecordColumns:
+    """The batch as a layout's reader gives it, its bad rows as faults."""
+    ordinals = bad_ordinals(batch)
+    rows = np.arange(len(batch) + len(batch.bad))
+    return RecordColumns(
+        rows=np.delete(rows, ordinals),
+        values=batch.values,
+        keys=batch.keys,
+        headers=batch.headers,
+        faults=tuple(
+            RowFault(ordinal, bad.reason, bad.message)
+            for ordinal, bad in zip(ordinals, batch.bad, strict=True)
+        ),
+    )
+
+
+def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: int) -> RowBatch:
+    """The batch, of which `first` rows are before, with the keys and headers that were joined to it."""
+    before = set(bad_ordinals(batch))
+    good = np.delete(np.arange(len(batch) + len(batch.bad)), sorted(before))
+    indexes = {int(row): index for index, row in enumerate(good)} if found.faults else {}
+    sizes = np.maximum(batch.values.lengths, 0)
+    faults = {
+        (index := indexes[fault.row]): (fault.reason, fault.message, int(sizes[index]))
+        for fault in found.faults
+        if fault.row not in before
+    }
+    batch = without_rows(batch, faults, keep_raw=True)
+    rows, positions, total = found.rows, batch.positions, len(found) + len(found.faults)
+
+    def joined_position(position: Position, row: int) -> JoinedPosition:
+        assert not isinstance(position, JoinedPosition)
+        return JoinedPosition(position, first + row, tombstones)
+
+    def row_position(index: int, /) -> JoinedPosition:
+        return joined_position(positions(index), int(rows[index])) if index < len(rows) else after
+
+    after = joined_position(batch.after, total)
+    bad = tuple(
+        replace(
+            each, position=joined_position(each.position, row), after=joined_position(each.after, row + 1)
+        )
+        for each, row in zip(batch.bad, bad_ordinals(batch), strict=True)
+    )
+    return replace(
+        batch,
+        keys=found.keys,
+        headers=found.headers,
+        positions=row_position,
+        after=after,
+        bad=bad,
+    )

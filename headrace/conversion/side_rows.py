@@ -1,0 +1,232 @@
+"""Side objects: keys, or headers, of the records that another object has the values of, row by row.
+
+The shapes are Confluent's, so that whatever reads its archives reads these: keys as they are, headers as
+lists of key and value, which are texts.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.arrow import arrow_binary
+from headrace.formats.avro_schema import parse_schema
+from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet
+from headrace.formats.connect.records import CONFLUENT_HEADERS
+from headrace.formats.connect.to_avro import avro_of_schema
+from headrace.formats.converted_records import ConvertedRecords, Form
+from headrace.formats.encoding.avro_blocks import AvroBlocks
+from headrace.formats.encoding.avro_pieces import encoded
+from headrace.formats.encoding.avro_shapes import part_shape
+from headrace.formats.encoding.connect_avro import ConnectAvroEncoder
+from headrace.formats.encoding.connect_json import ConnectJsonLines
+from headrace.formats.encoding.connect_parquet import headers_schema, parquet_keys
+from headrace.formats.encoding.connect_values import key_of
+from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.formats.encoding.json_members import base64_texts
+from headrace.formats.encoding.json_rows import bare_json
+from headrace.formats.encoding.parquet_tables import ParquetTables
+from headrace.formats.encoding.row_arrays import part_array, part_type
+from headrace.formats.encoding.row_schema import PartSchema, RowSchema
+from headrace.formats.encoding.row_texts import joined, text_of
+from headrace.formats.encoding.separated_rows import SeparatedRows
+from headrace.formats.encoding.steps import steps
+from headrace.formats.encoding.storable import stored, stored_type
+from headrace.formats.encoding.text_encoder import LineEncoder
+from headrace.formats.header_values import header_text
+from headrace.formats.records.varint import varint
+from headrace.model.kafka_records import Headers
+from headrace.names.archive_names import LayoutName
+from headrace.options.sink_settings import (
+    ConverterKind,
+    OutputField,
+    OutputFormat,
+    OutputSettings,
+    SideFormat,
+    SideRole,
+)
+
+_FIELDS: Final = {SideRole.KEYS: OutputField.KEY, SideRole.HEADERS: OutputField.HEADERS}
+_HEADER: Final = {
+    "type": "record",
+    "name": "RecordHeader",
+    "fields": [{"name": "key", "type": "string"}, {"name": "value", "type": "string"}],
+}
+_HEADERS: Final = {"type": "array", "items": _HEADER}
+_ENTRY: Final = pa.struct(
+    [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string(), nullable=False)]
+)
+_ENTRIES: Final = pa.list_(pa.field("item", _ENTRY, nullable=False))
+
+HeaderText = Callable[[bytes], str]
+
+
+def side_output(output: OutputSettings, role: SideRole) -> OutputSettings:
+    """The settings of an object of this role beside the objects of `output`."""
+    side: SideFormat = output.sidecars.formats[role]
+    level = output.compression_level if side.compression is output.compression else None
+    return replace(
+        output,
+        format=side.format,
+        fields=(_FIELDS[role],),
+        envelope=False,
+        compression=side.compression,
+        compression_level=level,
+    )
+
+
+def new_side_encoder(
+    output: OutputSettings, role: SideRole, schema: RowSchema, *, header: ConverterKind
+) -> ObjectEncoder:
+    """The encoder of one new side object; `output` is `side_output`'s, `header` reads headers' values."""
+    if role is SideRole.KEYS:
+        if output.layout is LayoutName.CONFLUENT and output.format is not OutputFormat.BYTES:
+            return _confluent_keys(output, schema.side_key)
+        return _of_keys(output, schema.side_key)
+    return _of_headers(output, header_text(header))
+
+
+def _confluent_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
+    """Keys with the schema that Kafka Connect has for them."""
+    match output.format:
+        case OutputFormat.AVRO:
+            assert part is not None, "keys of Avro have a schema"
+            return ConnectAvroEncoder(output, part, key_of)
+        case OutputFormat.PARQUET:
+            assert part is not None, "keys of Parquet have a schema"
+            return parquet_keys(output, part)
+        case _:
+            return LineEncoder(output, ConnectJsonLines(output.rows.json, key_of).text)
+
+
+def _of_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
+    match output.format:
+        case OutputFormat.AVRO:
+            assert part is not None, "keys of Avro have a schema"
+            return _AvroRows(output, part_shape(part), lambda records: _key_data(records, part))
+        case OutputFormat.PARQUET:
+            assert part is not None, "keys of Parquet have a schema"
+            field = pa.field("key", stored_type(part_type(part)))
+            return ParquetTables(
+                output, pa.schema([field]), lambda records: [stored(part_array(records.key, part))]
+            )
+        case OutputFormat.BYTES:
+            return LineEncoder(output, SeparatedRows(output).text)
+        case _:
+            return LineEncoder(output, _key_lines)
+
+
+def _key_lines(records: ConvertedRecords) -> bytes:
+    key = records.key
+    pieces = [b'"', base64_texts(key.texts()), b'"'] if key.form is Form.BYTES else bare_json(key)
+    return text_of(joined([*pieces, b"\n"], len(records)))
+
+
+def _key_data(records: ConvertedRecords, part: PartSchema) -> Any:
+    """The datum of each key, none of which is null: a union of the keys' own has its branch."""
+    data = records.key.data() if records.key.schema == part.schema else None
+    if data is not None:
+        return arrow_binary(data)
+    return encoded(part_array(records.key, part), parse_schema(json.dumps(part_shape(part))))
+
+
+def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:
+    match output.format:
+        case OutputFormat.AVRO:
+            shape = _HEADERS
+            if output.layout is LayoutName.CONFLUENT:
+                shape = json.loads(avro_of_schema(CONFLUENT_HEADERS.fields[0].schema, output.rows.avro))
+            return _AvroRows(output, shape, lambda records: _each(records, lambda one: _avro(one, text)))
+        case OutputFormat.PARQUET:
+            if output.layout is LayoutName.CONFLUENT:
+                schema = headers_schema(output)
+                return ParquetTables(
+                    output,
+                    schema,
+                    lambda records: [as_parquet(_arrays(records, text), schema.field(0))],
+                    WRITER_OPTIONS,
+                )
+            field = pa.field("headers", _ENTRIES, nullable=False)
+            return ParquetTables(output, pa.schema([field]), lambda records: [_arrays(records, text)])
+        case _:
+            return LineEncoder(output, lambda records: text_of(_each(records, lambda one: _line(one, text))))
+
+
+class _AvroRows:
+    """One object container file of rows that are given as data."""
+
+    def __init__(self, output: OutputSettings, shape: Any, data: Callable[[ConvertedRecords], Any]) -> None:
+        self._data = data
+        self._blocks = AvroBlocks(output, shape)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the data of records."""
+        for part in steps(records):
+            self._blocks.append(text_of(self._data(part)), len(part))
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The blocks that are closed."""
+        return self._blocks.drain(end_block=end_block)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        return self._blocks.drain(end_block=True)
+
+
+def _headers(records: ConvertedRecords) -> Sequence[Headers]:
+    headers = records.records.headers
+    assert headers is not None, "records without headers are faults where headers stand beside"
+    return headers
+
+
+def _each(records: ConvertedRecords, written: Callable[[Headers], bytes]) -> Any:
+    """What each record's headers are written as. Equal ones, which are frequent, are written once."""
+    known: dict[Headers, bytes] = {}
+    texts = []
+    for one in _headers(records):
+        text = known.get(one)
+        if text is None:
+            text = known[one] = written(one)
+        texts.append(text)
+    return pa.array(texts, pa.binary())
+
+
+def _line(headers: Headers, text: HeaderText) -> bytes:
+    entries = [{"key": name, "value": text(value or b"")} for name, value in headers]
+    return msgspec.json.encode({"headers": entries}) + b"\n"
+
+
+def _avro(headers: Headers, text: HeaderText) -> bytes:
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        for each in (name.encode(), text(value or b"").encode()):
+            parts += [varint(len(each)), each]
+    return b"".join([*parts, varint(0)])
+
+
+def _arrays(records: ConvertedRecords, text: HeaderText) -> Any:
+    headers = _headers(records)
+    flat = [header for each in headers for header in each]
+    ends = np.cumsum(np.fromiter((len(each) for each in headers), np.int64, len(headers)))
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.array([name for name, _ in flat], pa.string()),
+            pa.array([text(value or b"") for _, value in flat], pa.string()),
+        ],
+        fields=list(_ENTRY),
+    )
+    return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), entries, type=_ENTRIES)

@@ -1,0 +1,183 @@
+"""A source's records through its transforms: batches of rows, as they would be and as they are produced."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converters.plain_columns import PlainColumn
+from headrace.formats.encoding.json_kinds import JsonKind, json_kinds
+from headrace.formats.encoding.json_members import utf8_rows
+from headrace.formats.records.record_builder import without_rows
+from headrace.formats.transforms.header_steps import header_texts
+from headrace.formats.transforms.record_chain import RecordChain
+from headrace.formats.transforms.row_batches import by_topic, selected
+from headrace.model.clock import wall_ms
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, null_column
+from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.model.record_target import RecordTarget
+from headrace.model.rows import RowBatch
+from headrace.options.choices import InputFormat, ValueFormat
+from headrace.options.settings import FormatSettings
+from headrace.options.transforms import TransformChain
+from headrace.options.transforms.chain import RecordPart
+
+_NO_PARTITION: Final = -1
+_OBJECT: Final = b"{"
+
+
+@dataclass(slots=True)
+class _Records:
+    """What became of each row of a batch, by its number; a topic of None: it was dropped."""
+
+    values: list[bytes | None]
+    keys: list[bytes | None]
+    headers: list[Headers]
+    topics: list[str | None]
+
+
+class SourceRecords:
+    """Applies the chain of a source; make one for each task."""
+
+    def __init__(
+        self, chain: TransformChain, settings: FormatSettings, clock: Callable[[], int] = wall_ms
+    ) -> None:
+        self._parts = chain.parts
+        self._settings = settings
+        self._chain = RecordChain(chain, clock)
+
+    def apply(self, rows: RowBatch, target: RecordTarget) -> Iterator[RowBatch]:
+        """The batch in parts of one topic each, complete with what all records of its object share.
+
+        A row that a transform refuses is a bad one.
+        """
+        found = _Records([], [], [], [None] * len(rows))
+        found.values, found.keys = [None] * len(rows), [None] * len(rows)
+        found.headers = [()] * len(rows)
+        faults: dict[int, tuple[str, str, int]] = {}
+        sizes = np.maximum(rows.values.lengths, 0)
+        for piece in self._pieces(rows, target):
+            transformed = self._chain.apply(piece)
+            for run in transformed.runs:
+                self._fill(found, run)
+            for fault in transformed.faults:
+                faults[fault.offset] = (fault.reason, fault.message, int(sizes[fault.offset]))
+        yield from by_topic(*self._batch(rows, found, faults), topic=target.topic)
+
+    def _batch(
+        self, rows: RowBatch, found: _Records, faults: dict[int, tuple[str, str, int]]
+    ) -> tuple[RowBatch, list[str]]:
+        """The rows that are left, and the topic of each."""
+        good = [row for row in range(len(rows)) if row not in faults]
+        rows = without_rows(rows, faults, keep_raw=True)
+        places = [place for place, row in enumerate(good) if found.topics[row] is not None]
+        kept = [good[place] for place in places]
+        if len(kept) < len(good):
+            rows = selected(rows, np.array(places, np.int64))
+        headers = tuple(found.headers[row] for row in kept)
+        changed = replace(
+            rows,
+            values=column_of([found.values[row] for row in kept]),
+            keys=column_of([found.keys[row] for row in kept]),
+            headers=headers if any(headers) else None,
+        )
+        return changed, [topic for row in kept if (topic := found.topics[row]) is not None]
+
+    # -- into the chain --------------------------------------------------------------------------------------
+
+    def _pieces(self, rows: RowBatch, target: RecordTarget) -> Iterator[ConvertedRecords]:
+        """The records by what their keys and values are."""
+        count = len(rows)
+        times = rows.timestamps_ms
+        if times is None:
+            times = np.full(count, -1 if target.timestamp_ms is None else target.timestamp_ms, np.int64)
+        keys = _constant(target.key, count) if rows.keys is None else rows.keys
+        own = [()] * count if rows.headers is None else rows.headers
+        headers = [target.headers + each for each in own]
+        whole = KafkaRecords(
+            topic=target.topic,
+            partition=_NO_PARTITION if target.partition is None else target.partition,
+            offsets=np.arange(count, dtype=np.int64),
+            timestamps_ms=times,
+            timestamp_types=np.full(count, TIMESTAMP_CREATED, np.int64),
+            keys=keys,
+            values=rows.values,
+            headers=headers if any(headers) else None,
+        )
+        key_forms, value_forms = self._key_forms(keys), self._value_forms(rows.values)
+        pairs = key_forms * len(_FORMS) + value_forms
+        for pair in np.unique(pairs).tolist():
+            places = np.flatnonzero(pairs == pair)
+            records = whole if len(places) == count else whole.take(places)
+            yield ConvertedRecords(
+                records=records,
+                key=PlainColumn(records.keys, _FORMS[pair // len(_FORMS)]),
+                value=PlainColumn(records.values, _FORMS[pair % len(_FORMS)]),
+            )
+
+    def _key_forms(self, keys: Column) -> Numbers:
+        """A key is JSON where the converter says so, or where it is an object; else text."""
+        if RecordPart.KEY not in self._parts:
+            return np.zeros(len(keys), np.int64)
+        forms = _json_or_text(keys)
+        if self._settings.key_format is not ValueFormat.JSON:
+            texts = keys.each(0, len(keys))
+            scalar = np.array([each is not None and each[:1] != _OBJECT for each in texts], np.bool_)
+            forms[scalar & (forms == _JSON)] = _TEXT
+        return forms
+
+    def _value_forms(self, values: Column) -> Numbers:
+        """What a format's rows are: the lines of text are no JSON, whatever stands in them."""
+        if RecordPart.VALUE not in self._parts:
+            return np.zeros(len(values), np.int64)
+        forms = _json_or_text(values)
+        if self._settings.restore is None and self._settings.input_format is InputFormat.TEXT:
+            forms[forms == _JSON] = _TEXT
+        if self._settings.restore is None and self._settings.input_format is InputFormat.BYTES:
+            forms[:] = _BYTES
+        return forms
+
+    # -- out of the chain ------------------------------------------------------------------------------------
+
+    def _fill(self, found: _Records, run: ConvertedRecords) -> None:
+        values = _produced(run.value, self._settings.value_format, is_key=False)
+        keys = _produced(run.key, self._settings.key_format, is_key=True)
+        headers = run.records.headers
+        for place, row in enumerate(run.records.offsets.tolist()):
+            found.values[row] = values[place]
+            found.keys[row] = keys[place]
+            found.topics[row] = run.records.topic
+            if headers is not None:
+                found.headers[row] = headers[place]
+
+
+_FORMS: Final = (Form.BYTES, Form.TEXT, Form.JSON)
+_BYTES, _TEXT, _JSON = range(3)
+
+
+def _json_or_text(column: Column) -> Numbers:
+    """The form of each value: JSON, else text in UTF-8, else bytes. A null is JSON."""
+    kinds = json_kinds(column)
+    is_json = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
+    return np.where(is_json, _JSON, np.where(utf8_rows(column), _TEXT, _BYTES))
+
+
+def _constant(key: bytes | None, count: int) -> Column:
+    if key is None:
+        return null_column(count)
+    return Column(buffer=key, starts=np.zeros(count, np.int64), lengths=np.full(count, len(key), np.int64))
+
+
+def _produced(column: ConvertedColumn, form: ValueFormat, *, is_key: bool) -> list[bytes | None]:
+    """The bytes of each key or value as its converter writes them."""
+    texts = column.texts()
+    found = list(texts.each(0, len(texts)))
+    if column.form is Form.TEXT and form is ValueFormat.JSON:
+        return [None if text is None else msgspec.json.encode(text.decode()) for text in found]
+    is_json = column.form in {Form.JSON, Form.TYPED}
+    is_scalar = is_key or column.form is Form.TYPED
+    # A text stands without its quotes where no converter asks for JSON, as a key of a field does.
+    return header_texts(found) if is_json and is_scalar and form is not ValueFormat.JSON else found

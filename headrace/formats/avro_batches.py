@@ -1,0 +1,251 @@
+"""Blocks of one Avro object as batches of rows: columns where they serve, else datum by datum."""
+
+from collections.abc import Generator, Iterator
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.archive_arrow import AvroArchive
+from headrace.formats.arrow_rows import as_column
+from headrace.formats.avro_columns import ColumnReader
+from headrace.formats.avro_container import Block
+from headrace.formats.avro_cost import COST_BYTES, text_sizes
+from headrace.formats.avro_data import Datum, DatumReader
+from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
+from headrace.formats.avro_schema import Node
+from headrace.formats.avro_skip import DatumError
+from headrace.formats.avro_unions import has_unions
+from headrace.formats.record_columns import Faults
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.model.errors import InvalidObject
+from headrace.model.positions import BlockPosition
+from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
+from headrace.options.choices import ValueFormat
+
+BATCH_ROWS: Final = 10_000
+BATCH_BYTES: Final = 1024 * 1024
+# What the JSON of a batch may come to beside the bytes of its texts.
+TEXT_BYTES: Final = 16 * 1024 * 1024
+
+
+class BlockReader:
+    """Turns blocks, with their content decompressed, into batches; make one for each object.
+
+    `prefix` stands before each datum where the registry's framing is asked for.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        options: DecodeOptions,
+        record_builder: RecordBuilder,
+        *,
+        name: str,
+        prefix: bytes = b"",
+    ) -> None:
+        settings = options.format
+        self._node = node
+        self._style = settings.json_format
+        self._record_builder = record_builder
+        self._name = name
+        self._prefix = prefix
+        self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
+        self._wants_json = not self._wants_data or needs_fields(settings)
+        self._archive = None if options.archive is None else AvroArchive(node, options.archive, self._style)
+        self._may_be_null = node.kind not in ("record", "array", "map")
+        # What comes out as it stands need not be understood.
+        is_strict = self._wants_json and has_unions(node)
+        self._data = DatumReader(node, limit=settings.decode_unit_max_bytes, is_strict=is_strict)
+        by_datum = self._wants_data or (self._archive is not None and not self._archive.is_json)
+        self._columns = None if by_datum or not ColumnReader.serves(node) else ColumnReader(node)
+
+    @property
+    def joins_blocks(self) -> bool:
+        """True when several small blocks are better read together."""
+        return self._columns is not None
+
+    def read(self, blocks: list[tuple[Block, bytes]], skip: int) -> Iterator[RowBatch]:
+        """The rows of neighbouring blocks, without the first `skip` of the first one.
+
+        ContainerError behind the last row before damage, InvalidObject for data that are nested too deep.
+        """
+        if self._columns is not None:
+            skip = yield from self._by_columns(self._columns, blocks, skip)
+        for block, content in blocks:
+            if skip < block.count:
+                yield from self._by_data(block, content, skip)
+            skip = max(0, skip - block.count)
+
+    def _by_columns(
+        self, columns: ColumnReader, blocks: list[tuple[Block, bytes]], skip: int
+    ) -> Generator[RowBatch, None, int]:
+        """Gives what it can of the blocks behind `skip` rows; returns how many rows are behind it then."""
+        counts = [block.count for block, _ in blocks]
+        total = sum(counts)
+        array = columns.read([content for _, content in blocks], total)
+        if array is None:
+            return skip
+        firsts = np.array([0, *accumulate(counts)])
+        offsets = [block.offset for block, _ in blocks]
+        behind = blocks[-1][0].after
+
+        def position(row: int) -> BlockPosition:
+            if row >= total:
+                return BlockPosition(behind, 0)
+            index = int(np.searchsorted(firsts, row, side="right")) - 1
+            return BlockPosition(offsets[index], row - int(firsts[index]))
+
+        size = sum(len(content) for _, content in blocks)
+        step = max(1, min(BATCH_ROWS, 2 * BATCH_BYTES * total // max(size, 1)))
+        for first, last in _parts(np.cumsum(text_sizes(array, self._node)), skip, step):
+            if last == first:
+                return first  # a datum that takes more than a batch may: it is read by itself
+            try:
+                texts = column_texts(array.slice(first, last - first), self._node, self._style)
+                batch = self._built(_good_batch(self._as_values(texts), first, position), None)
+            except (ValueFault, pa.ArrowInvalid):
+                return first  # some value is wrong; one by one it is found
+            yield batch
+        return total
+
+    def _by_data(self, block: Block, content: bytes, skip: int) -> Iterator[RowBatch]:
+        """One block, datum by datum."""
+        held: list[Datum] = []
+        first = size = cost = 0
+        row = 0
+        try:
+            for datum in self._data.read(content, block.count):
+                if row < skip:
+                    first = row + 1
+                else:
+                    held.append(datum)
+                    size += datum.end - datum.begin
+                    cost += datum.cost
+                row += 1
+                if len(held) >= BATCH_ROWS or size >= BATCH_BYTES or cost >= COST_BYTES:
+                    yield self._data_batch(block, content, held, first)
+                    held, first, size, cost = [], row, 0, 0
+        except (DatumError, ValueError) as error:
+            if held:
+                yield self._data_batch(block, content, held, first)
+            if not isinstance(error, DatumError):
+                raise
+            where = f"record {row} of the Avro block at byte {block.offset}"
+            raise InvalidObject(
+                f"{self._name}: {where} cannot be read: {error}.", reason=error.reason
+            ) from error
+        if held:
+            yield self._data_batch(block, content, held, first)
+
+    def _data_batch(self, block: Block, content: bytes, data: list[Datum], first: int) -> RowBatch:
+        def position(row: int) -> BlockPosition:
+            return BlockPosition(block.offset, row) if row < block.count else BlockPosition(block.after, 0)
+
+        faults = {index: datum.fault for index, datum in enumerate(data) if datum.fault is not None}
+        good = [index for index in range(len(data)) if index not in faults]
+        if self._archive is not None and not self._archive.is_json:
+            unfit = self._unfit([data[index].value for index in good])
+            faults |= {good[index]: "a value is none of its type" for index in unfit}
+            good = [index for index in good if index not in faults]
+            texts = None
+        else:
+            texts = self._texts([data[index].value for index in good]) if self._wants_json else None
+        if texts is not None:
+            for index, text in zip(good, texts, strict=True):
+                if text is None:
+                    faults[index] = "a value is none of its type"
+            good = [index for index in good if index not in faults]
+        bad = tuple(
+            BadRow(
+                index=index - number,
+                position=position(first + index),
+                after=position(first + index + 1),
+                reason="not_utf8" if "UTF-8" in (faults[index] or "") else "not_avro",
+                message=f"the datum cannot be decoded: {faults[index]}",
+                raw=content[data[index].begin : data[index].end],
+                size=data[index].end - data[index].begin,
+            )
+            for number, index in enumerate(sorted(faults))
+        )
+        rows = None
+        if texts is not None:
+            rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()))
+        values = rows
+        if self._wants_data or values is None:
+            values = self._datum_column(content, [data[index] for index in good])
+        after = position(first + len(data))
+
+        def positions(index: int, /) -> BlockPosition:
+            return position(first + good[index]) if index < len(good) else after
+
+        batch = RowBatch(values=values, after=after, positions=positions, bad=bad)
+        return self._built(batch, rows, [data[index].value for index in good])
+
+    def _built(self, batch: RowBatch, rows: Column | None, data: list[Any] | None = None) -> RowBatch:
+        """The batch as records; of an archive from its data, unless their JSON is the value."""
+        if self._archive is None:
+            return self._record_builder.build(batch, rows)
+        if self._archive.is_json or data is None:
+            return self._record_builder.restored(batch, Faults().records(batch.values))
+        return self._record_builder.restored(batch, self._archive.read(self._archive.array(data)))
+
+    def _unfit(self, values: list[Any]) -> list[int]:
+        """The data of an archive that their schema's type cannot hold."""
+        assert self._archive is not None
+        try:
+            self._archive.array(values)
+        except (ValueFault, pa.ArrowException, OverflowError):
+            if len(values) == 1:
+                return [0]
+            return [index for index, value in enumerate(values) if self._unfit([value])]
+        return []
+
+    def _texts(self, values: list[Any]) -> list[str | None]:
+        """JSON of each value, None for one that its schema's type cannot hold."""
+        try:
+            texts: list[str | None] = value_texts(values, self._node, self._style).to_pylist()
+        except (ValueFault, pa.ArrowException, OverflowError):
+            if len(values) == 1:
+                return [None]
+            middle = len(values) // 2
+            return self._texts(values[:middle]) + self._texts(values[middle:])
+        return texts
+
+    def _as_values(self, texts: Any) -> Column:
+        """Texts as values; a datum that JSON shows as null is a null value."""
+        column = as_column(texts)
+        if self._may_be_null:
+            nulls = np.asarray(pc.equal(texts, "null").to_numpy(zero_copy_only=False), bool)
+            column.lengths[nulls] = NULL_LENGTH
+        return column
+
+    def _datum_column(self, content: bytes, data: list[Datum]) -> Column:
+        starts = np.array([datum.begin for datum in data], np.int64)
+        lengths = np.array([datum.end for datum in data], np.int64) - starts
+        if not self._prefix:
+            return Column(buffer=content, starts=starts, lengths=lengths)
+        framed = [self._prefix + content[datum.begin : datum.end] for datum in data]
+        lengths = lengths + len(self._prefix)
+        return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
+
+
+def _parts(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:
+    """Rows from `first` on, of at most TEXT_BYTES by the running sum `sizes`; none where one is larger."""
+    while first < len(sizes):
+        before = int(sizes[first - 1]) if first else 0
+        last = min(first + step, int(np.searchsorted(sizes, before + TEXT_BYTES, side="right")))
+        yield first, last
+        first = last
+
+
+def _good_batch(values: Column, first: int, position: Any) -> RowBatch:
+    count = len(values)
+    return RowBatch(
+        values=values,
+        after=position(first + count),
+        positions=lambda index, /: position(first + index),
+    )

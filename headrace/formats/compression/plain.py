@@ -1,0 +1,123 @@
+"""The plain stream of a source from any byte on, in chunks of a useful size."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+from headrace.formats.compression.codecs import decompressed
+from headrace.formats.compression.magic import SNIFF_BYTES, Codec, skippable_bytes, sniff
+from headrace.formats.compression.unsupported import HEAD_BYTES, refusal, unsupported
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject, ObjectError
+
+# Large enough that the work of a chunk outweighs its overhead, small enough that many fit in memory.
+CHUNK_BYTES: Final = 1024 * 1024
+
+# Skippable frames that are followed to find what is behind them; pzstd writes one before each frame.
+_SKIPPED_MAX: Final = 16
+
+
+def stored_codec(source: ByteSource) -> Codec | None:
+    """What the object is compressed with, by its first bytes; costs one small ranged read."""
+    at = 0
+    for _ in range(_SKIPPED_MAX):
+        head = source.read_at(at, SNIFF_BYTES)
+        length = skippable_bytes(head)
+        if length is None:
+            break
+        at += length
+    return sniff(head) if head else sniff(source.read_at(0, SNIFF_BYTES))
+
+
+def refuse_unsupported(source: ByteSource) -> None:
+    """InvalidObject for an object that is compressed in a way that is not supported; one small read."""
+    words = unsupported(source.read_at(0, HEAD_BYTES), source.name)
+    if words is not None:
+        raise InvalidObject(refusal(source.name, words), reason="unsupported")
+
+
+def plain_stream(
+    source: ByteSource, begin: int = 0, *, sniffed: bool = True, opaque: bool = False
+) -> Iterator[bytes]:
+    """The plain bytes of `source` from byte `begin` of the plain stream, in chunks of about CHUNK_BYTES.
+
+    A compressed stream cannot seek: it is read from its start and what lies before `begin` is dropped.
+    `sniffed` False takes the stored bytes as they are; `opaque` True does so with what is recognised and not
+    supported, which else is InvalidObject. Raises ObjectCorrupt behind the last good byte.
+    """
+    if not sniffed or (begin and stored_codec(source) is None):
+        return regrouped(source.stream(begin))
+    return regrouped(_from_the_start(source, begin, opaque=opaque))
+
+
+def _from_the_start(source: ByteSource, begin: int, *, opaque: bool) -> Iterator[bytes]:
+    head, chunks = _peeked(source.stream())
+    codec = sniff(head) if skippable_bytes(head) is None else stored_codec(source)
+    if not opaque:
+        _refuse(unsupported(head, source.name), source, None)
+    if codec is not None:
+        chunks = decompressed(codec, chunks, name=source.name)
+        if not opaque:
+            head, chunks = _peeked(chunks)
+            inner = sniff(head)
+            _refuse(unsupported(head, "") if inner is None else str(inner), source, codec)
+    for chunk in chunks:
+        if begin >= len(chunk):
+            begin -= len(chunk)
+            continue
+        yield chunk[begin:] if begin else chunk
+        begin = 0
+
+
+def _refuse(words: str | None, source: ByteSource, codec: Codec | None) -> None:
+    if words is not None:
+        raise InvalidObject(refusal(source.name, words, codec), reason="unsupported")
+
+
+def _peeked(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first HEAD_BYTES, fewer only at the end or before an error, and all chunks with these."""
+    first: list[bytes] = []
+    have = 0
+    failure: Iterator[bytes] = iter(())
+    try:
+        while have < HEAD_BYTES and (chunk := next(chunks, None)) is not None:
+            first.append(chunk)
+            have += len(chunk)
+    except ObjectError as error:
+        failure = _raised(error)
+    return b"".join(first)[:HEAD_BYTES], chain(first, failure, chunks)
+
+
+def _raised(error: ObjectError) -> Iterator[bytes]:
+    """An iterator that raises when it is asked: the error comes behind what was read before it."""
+    yield from ()
+    raise error
+
+
+def regrouped(chunks: Iterator[bytes], size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The same bytes in chunks of `size`, or a little more where that saves a copy; the last one is shorter.
+
+    When the stream fails, what was read before is given out first.
+    """
+    held: list[memoryview] = []
+    length = 0
+    try:
+        for chunk in chunks:
+            if not held and size <= len(chunk) <= 2 * size:
+                yield chunk
+                continue
+            view = memoryview(chunk)
+            while view:
+                part = view[: size - length]
+                held.append(part)
+                length += len(part)
+                view = view[len(part) :]
+                if length == size:
+                    yield b"".join(held)
+                    held, length = [], 0
+    except ObjectError:
+        if held:
+            yield b"".join(held)
+        raise
+    if held:
+        yield b"".join(held)

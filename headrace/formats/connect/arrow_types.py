@@ -1,0 +1,108 @@
+"""Connect schemas and Arrow types: the one mapping for converters and for writers."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from headrace.formats.connect.schema import (
+    DATE,
+    DECIMAL,
+    PRECISION,
+    SCALE,
+    TIME,
+    TIMESTAMP,
+    ConnectField,
+    ConnectSchema,
+    InvalidSchema,
+    Type,
+    decimal_precision,
+    decimal_scale,
+)
+
+# A decimal says how many digits it has only where a producer cared to; Connect itself checks none.
+_DIGITS: Final = 38
+_MOST_DIGITS: Final = 76
+
+_PLAIN: Final = {
+    Type.INT8: pa.int8(),
+    Type.INT16: pa.int16(),
+    Type.INT32: pa.int32(),
+    Type.INT64: pa.int64(),
+    Type.FLOAT32: pa.float32(),
+    Type.FLOAT64: pa.float64(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.STRING: pa.string(),
+    Type.BYTES: pa.binary(),
+}
+_LOGICAL: Final = {
+    (DATE, Type.INT32): pa.date32(),
+    (TIME, Type.INT32): pa.time32("ms"),
+    (TIMESTAMP, Type.INT64): pa.timestamp("ms", "UTC"),
+}
+
+
+def arrow_type(schema: ConnectSchema) -> Any:
+    """The Arrow type of the values of a schema. Every field may be null, as a null may stand for a default.
+
+    Raises InvalidSchema where Arrow has none.
+    """
+    match schema.type:
+        case Type.STRUCT:
+            return pa.struct([(each.name, arrow_type(each.schema)) for each in schema.fields])
+        case Type.ARRAY:
+            return pa.list_(arrow_type(schema.item))
+        case Type.MAP:
+            key, value = schema.map_parts
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case Type.BYTES if schema.name == DECIMAL:
+            return _decimal(schema)
+        case _:
+            return _LOGICAL.get((schema.name or "", schema.type), _PLAIN[schema.type])
+
+
+def _decimal(schema: ConnectSchema) -> Any:
+    digits, scale = decimal_precision(schema) or _DIGITS, decimal_scale(schema)
+    try:
+        return pa.decimal128(_DIGITS, scale) if digits <= _DIGITS else pa.decimal256(_MOST_DIGITS, scale)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise InvalidSchema(f"a decimal of the scale {scale} cannot be held") from error
+
+
+def schema_of_arrow(kind: Any) -> ConnectSchema:
+    """The schema of values whose Arrow type was found in them: what is below the top may be null.
+
+    What held nothing but nulls is text. Raises InvalidSchema for a type that Connect has no schema for.
+    """
+    if pa.types.is_struct(kind):
+        fields = tuple(ConnectField(each.name, schema_of_arrow(each.type).as_optional()) for each in kind)
+        return ConnectSchema(type=Type.STRUCT, fields=fields)
+    if pa.types.is_map(kind):
+        key, value = schema_of_arrow(kind.key_type), schema_of_arrow(kind.item_type).as_optional()
+        return ConnectSchema(type=Type.MAP, key=key, value=value)
+    if any(is_list(kind) for is_list in (pa.types.is_list, pa.types.is_large_list)):
+        return ConnectSchema(type=Type.ARRAY, items=schema_of_arrow(kind.value_type).as_optional())
+    if pa.types.is_decimal(kind):
+        parameters = ((SCALE, str(kind.scale)), (PRECISION, str(kind.precision)))
+        return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=parameters)
+    return _scalar(kind)
+
+
+def _scalar(kind: Any) -> ConnectSchema:
+    for is_kind, name, found in _MOMENTS:
+        if is_kind(kind):
+            return ConnectSchema(type=found, name=name, version=1)
+    for found, known in _PLAIN.items():
+        if kind == known:
+            return ConnectSchema(type=found)
+    if pa.types.is_null(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return ConnectSchema(type=Type.STRING)
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return ConnectSchema(type=Type.BYTES)
+    raise InvalidSchema(f"Kafka Connect has no schema for the Arrow type {kind}")
+
+
+_MOMENTS: Final = (
+    (pa.types.is_date32, DATE, Type.INT32),
+    (pa.types.is_time32, TIME, Type.INT32),
+    (pa.types.is_timestamp, TIMESTAMP, Type.INT64),
+)

@@ -1,0 +1,171 @@
+"""Single values with their schemas, as headers are: their JSON, and their text as Connect spells it."""
+
+import base64
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from headrace.formats.connect.jackson import jackson_double, jackson_string, quoted
+from headrace.formats.connect.java_numbers import java_double, java_float
+from headrace.formats.connect.json_text import base64_of, unscaled
+from headrace.formats.connect.schema import (
+    DATE,
+    DECIMAL,
+    SCALE,
+    TIME,
+    TIMESTAMP,
+    ConnectSchema,
+    Type,
+    decimal_scale,
+)
+from headrace.options.connect_writing import STYLE, DecimalFormat, JsonStyle
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = 86_400_000
+_CYCLE_DAYS: Final = 146_097
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectValue:
+    """A value and its schema, None for a null without one.
+
+    Bytes are bytes, decimals Decimal, dates days and moments milliseconds since 1970, times milliseconds of
+    the day; arrays are lists, maps lists of pairs.
+    """
+
+    schema: ConnectSchema | None
+    value: Any
+
+
+NULL: Final = ConnectValue(None, None)
+
+
+def value_json(found: ConnectValue, style: JsonStyle = STYLE) -> str:
+    """The JSON that JsonConverter makes of it without schemas."""
+    return _json(found.schema, found.value, style)
+
+
+def _json(schema: ConnectSchema | None, value: Any, style: JsonStyle) -> str:
+    if value is None:
+        return "null"
+    if schema is None:
+        schema = inferred(value)
+    match schema.type:
+        case Type.STRING:
+            return jackson_string(value, style.astral)
+        case Type.BYTES:
+            return _octets(schema, value, style)
+        case Type.ARRAY:
+            return f"[{','.join(_json(schema.items, each, style) for each in value)}]"
+        case Type.MAP:
+            return _map(schema, value, style)
+        case _:
+            return _number(schema.type, value)
+
+
+def _number(kind: Type, value: Any) -> str:
+    if kind is Type.FLOAT32:
+        return quoted(java_float(value))
+    if kind is Type.FLOAT64:
+        return jackson_double(value)
+    return str(value).lower()
+
+
+def _octets(schema: ConnectSchema, value: Any, style: JsonStyle) -> str:
+    if schema.name != DECIMAL:
+        return f'"{base64.b64encode(value).decode()}"'
+    if style.decimals is DecimalFormat.NUMERIC:
+        return str(value)
+    return f'"{base64_of(unscaled(value, decimal_scale(schema)))}"'
+
+
+def _map(schema: ConnectSchema, pairs: Any, style: JsonStyle) -> str:
+    is_text = schema.has_text_keys or (schema.key is None and all(isinstance(key, str) for key, _ in pairs))
+    texts = [(_json(schema.key, key, style), _json(schema.value, value, style)) for key, value in pairs]
+    if is_text:
+        return "{" + ",".join(f"{key}:{value}" for key, value in texts) + "}"
+    return "[" + ",".join(f"[{key},{value}]" for key, value in texts) + "]"
+
+
+def value_text(found: ConnectValue) -> str | None:
+    """The text that Connect converts it to, which Confluent's sink stores of headers; None for null."""
+    return None if found.value is None else _text(found.schema, found.value, is_inside=False)
+
+
+def _text(schema: ConnectSchema | None, value: Any, *, is_inside: bool) -> str:
+    if value is None:
+        return "null"
+    if schema is None:
+        schema = inferred(value)
+    match schema.type:
+        case Type.STRING | Type.BYTES:
+            return _words(schema, value, is_inside=is_inside)
+        case Type.ARRAY:
+            return f"[{','.join(_text(schema.items, each, is_inside=True) for each in value)}]"
+        case Type.MAP:
+            pairs = (
+                f"{_text(schema.key, key, is_inside=True)}:{_text(schema.value, each, is_inside=True)}"
+                for key, each in value
+            )
+            return "{" + ",".join(pairs) + "}"
+        case _:
+            return _moment(schema, value) or _spelled(schema.type, value)
+
+
+def _words(schema: ConnectSchema, value: Any, *, is_inside: bool) -> str:
+    if schema.name == DECIMAL:
+        return str(value)
+    text = value if isinstance(value, str) else base64.b64encode(value).decode()
+    if not is_inside:
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _spelled(kind: Type, value: Any) -> str:
+    if kind is Type.FLOAT32:
+        return java_float(value)
+    return java_double(value) if kind is Type.FLOAT64 else str(value).lower()
+
+
+def _moment(schema: ConnectSchema, value: int) -> str | None:
+    """Dates and times in ISO 8601; None for what is neither. Connect tells them apart by the number alone."""
+    if schema.name not in {DATE, TIME, TIMESTAMP}:
+        return None
+    return time_text(value * _DAY if schema.name == DATE else value)
+
+
+def time_text(moment_ms: int) -> str:
+    """A time as Connect writes it: as a time of the day, a date, or both, by what it can be."""
+    days, rest = divmod(moment_ms, _DAY)
+    seconds = rest // 1000
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest % 1000:03}Z"
+    if moment_ms < _DAY:
+        return clock
+    # Python knows four digits of a year; the calendar repeats after 400.
+    cycles, days = divmod(days, _CYCLE_DAYS)
+    day = _EPOCH + timedelta(days=days)
+    text = f"{day.year + 400 * cycles}-{day:%m-%d}"
+    return f"{text}T{clock}" if rest else text
+
+
+def inferred(value: Any) -> ConnectSchema:
+    """The schema of a value that stands without one, as JsonConverter finds it."""
+    if isinstance(value, Decimal):
+        parameters = ((SCALE, str(-int(value.as_tuple().exponent))),)
+        return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=parameters)
+    for kind, found in _INFERRED.items():
+        if type(value) is kind:
+            return ConnectSchema(type=found)
+    return ConnectSchema(type=Type.ARRAY)
+
+
+_INFERRED: Final = {
+    bool: Type.BOOLEAN,
+    int: Type.INT64,
+    float: Type.FLOAT64,
+    str: Type.STRING,
+    bytes: Type.BYTES,
+    tuple: Type.MAP,
+}

@@ -1,0 +1,115 @@
+"""What an object holds, by its first bytes: said where the configured format does not fit. Pure."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.options.choices import InputFormat
+
+# So many lines are looked at, and as many of them have to agree.
+_LINES: Final = 20
+_FEW_LINES: Final = 2
+_BOM: Final = b"\xef\xbb\xbf"
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELLED: Final = {"\t": "\\t"}
+_CONVERT: Final = "convert it to JSON Lines, Avro or Parquet, or set input.format=bytes to bring it unread"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do.
+
+    `also` are formats that may read it as well, and `options` what the format needs beside itself.
+    """
+
+    words: str
+    format: InputFormat | None = None
+    otherwise: str = _CONVERT
+    also: frozenset[InputFormat] = frozenset()
+    options: str = ""
+
+    def is_read_by(self, input_format: InputFormat) -> bool:
+        """Whether objects like this are rows to this format."""
+        if input_format is InputFormat.AUTO:
+            return self.format is not None
+        return input_format in {InputFormat.BYTES, self.format, *self.also}
+
+    @property
+    def remedy(self) -> str:
+        """What to do when the configured format does not read it."""
+        return self.otherwise if self.format is None else f"set input.format={self.format}{self.options}"
+
+
+_TEXT: Final = frozenset({InputFormat.TEXT})
+_JSONL: Final = Content("JSON Lines", InputFormat.JSONL, also=_TEXT)
+# An array on one line is a line of JSON, too.
+_ARRAYS: Final = replace(_JSONL, also=_TEXT | {InputFormat.JSON})
+_ARRAY: Final = Content("one JSON array over several lines", InputFormat.JSON, also=_TEXT)
+_DOCUMENT: Final = Content(
+    "one JSON document over several lines", None, "write one JSON value a line (jq -c does)", _TEXT
+)
+_MAGIC: Final = (
+    (b"PAR1", Content("Parquet", InputFormat.PARQUET)),
+    (b"PARE", Content("Parquet with an encrypted footer")),
+    (b"Obj\x01", Content("an Avro object container file", InputFormat.AVRO)),
+    (b"ORC", Content("ORC")),
+    (b"\xff\xfe", Content("UTF-16 text", None, "write it as UTF-8")),
+    (b"\xfe\xff", Content("UTF-16 text", None, "write it as UTF-8")),
+    (b"PK\x03\x04", Content("a ZIP archive", None, "unpack it before it is uploaded")),
+    (b"%PDF-", Content("PDF")),
+)
+
+
+def recognise(head: bytes) -> Content | None:
+    """What a plain (decompressed) object that begins like this looks like; None when that cannot be known."""
+    for magic, content in _MAGIC:
+        if head.startswith(magic):
+            return content
+    text = _text(head.removeprefix(_BOM))
+    if text is None:
+        return Content("binary data")
+    return Content("XML or HTML", also=_TEXT) if text.lstrip()[:1] == "<" else _of_text(text)
+
+
+def _of_text(text: str) -> Content | None:
+    # The last line may be cut off, or nothing.
+    texts = text.split("\n")
+    lines = [line for line in (texts[:-1] or texts)[:_LINES] if line.strip()]
+    if not lines:
+        return None
+    good = [_is_json(line) for line in lines]
+    first = text.lstrip()[0]
+    if all(good):
+        return _ARRAYS if first == "[" else _JSONL
+    if any(good[:_FEW_LINES]) or len(lines) < _FEW_LINES:
+        return None  # lines of JSON with a broken one among them, or too little to know
+    return {"[": _ARRAY, "{": _DOCUMENT}.get(first) or _of_lines(lines)
+
+
+def _text(head: bytes) -> str | None:
+    """The text, without a character that is cut off at its end; None for what is none."""
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if len(head) - error.start > 3:  # noqa: PLR2004 - the longest beginning of a character
+            return None
+        text = head[: error.start].decode()
+    return None if "\x00" in text else text
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _of_lines(lines: list[str]) -> Content:
+    for separator, name in _SEPARATORS.items():
+        counts = {line.count(separator) for line in lines}
+        if len(counts) == 1 and counts != {0}:
+            needs = "" if separator == "," else f" and csv.delimiter={_SPELLED.get(separator, separator)}"
+            return Content(f"CSV (columns between {name})", InputFormat.CSV, also=_TEXT, options=needs)
+    # Of one column, or with quotes, CSV looks like this as well.
+    return Content("lines of text that are not JSON", InputFormat.TEXT, also=frozenset({InputFormat.CSV}))

@@ -1,0 +1,127 @@
+"""Avro data of one schema, one a record, to Arrow and JSON: many at once, singly where one is wrong."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.arrow import arrow_binary
+from headrace.formats.avro_columns import ColumnReader
+from headrace.formats.avro_container import ContainerError
+from headrace.formats.avro_data import DatumReader
+from headrace.formats.avro_physical import arrow_type, has_columns
+from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
+from headrace.formats.avro_schema import Node, is_recursive
+from headrace.formats.avro_skip import DatumError
+from headrace.formats.avro_unions import has_unions
+from headrace.formats.converters.avro_branches import side_by_side, without_columns
+from headrace.formats.converters.avro_types import typed, typed_type
+from headrace.formats.converters.segments import RowFaults
+from headrace.formats.encoding.row_texts import joined, text_of
+from headrace.model.columns import Column, Numbers, picked
+from headrace.options.choices import JsonFormat
+
+# Behind each datum, so that each has to end where its record does.
+_MARK: Final = b"\xa7\x5c\x13\xe9"
+# What one datum may take once it is decoded.
+_DATUM_BYTES: Final = 64 * 1024 * 1024
+_SINGLY: Final = 64
+_WRONG: Final = (ValueFault, pa.ArrowException, OverflowError)
+
+
+class AvroReader:
+    """Reads the data of one schema; with `has_branches` unions of several types become columns too."""
+
+    def __init__(
+        self, node: Node, style: JsonFormat, *, wants_texts: bool, has_branches: bool = False
+    ) -> None:
+        self._node = node
+        self._style = style
+        self._wants_texts = wants_texts
+        is_plain = not is_recursive(node) and has_columns(node)
+        self.lack = None if is_plain else without_columns(node, has_branches=has_branches)
+        """Which field of the schema has no columns, and why."""
+        self.has_columns = self.lack is None
+        self._branches = side_by_side(node) if self.has_columns and not is_plain else None
+        self.type = typed_type(node) if self.has_columns else None
+        marked = Node(kind="record", fields=[("datum", node), ("mark", Node(kind="fixed", size=len(_MARK)))])
+        self._columns = ColumnReader(marked) if is_plain and ColumnReader.serves(marked) else None
+        self._data = DatumReader(node, limit=_DATUM_BYTES, is_strict=has_unions(node))
+
+    def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
+        """The numbers of those `rows` whose data (one each, no nulls) are good, and what they hold.
+
+        That is an array of strings, their JSON, or an array of `type`; None where that is neither.
+        """
+        found = self._read(data, rows, faults)
+        good = np.concatenate([part for part, _ in found]) if found else np.zeros(0, np.int64)
+        arrays = [array for _, array in found if array is not None]
+        return good, pa.concat_arrays(arrays) if arrays else self._nothing()
+
+    def _nothing(self) -> Any:
+        kind = pa.string() if self._wants_texts else self.type
+        return None if kind is None else pa.array([], kind)
+
+    def _read(self, data: Column, rows: Numbers, faults: RowFaults) -> list[tuple[Numbers, Any]]:
+        is_divisible = self._columns is not None or self._branches is not None
+        array = self._at_once(data) if self._columns is not None else self._one_by_one(data)
+        if array is not None:
+            return [(rows, array)]
+        if not is_divisible or len(rows) <= _SINGLY:
+            return self._singly(data, rows, faults)
+        middle = len(rows) // 2
+        first, last = np.arange(middle), np.arange(middle, len(rows))
+        return self._read(picked(data, first), rows[first], faults) + self._read(
+            picked(data, last), rows[last], faults
+        )
+
+    def _at_once(self, data: Column) -> Any | None:
+        assert self._columns is not None
+        content = text_of(joined([arrow_binary(data), _MARK], len(data)))
+        found = self._columns.read([content], len(data))
+        if found is None or not _all_marked(pc.struct_field(found, [1])):
+            return None
+        try:
+            return self._shown(pc.struct_field(found, [0]))
+        except _WRONG:
+            return None
+
+    def _one_by_one(self, data: Column) -> Any | None:
+        """The columns of data that only the slower reader understands; None where one of them is wrong."""
+        if self._branches is None:
+            return None
+        try:
+            values = [self._value(data.get(index) or b"") for index in range(len(data))]
+            return self._shown(pa.array(values, arrow_type(self._node)))
+        except (*_WRONG, ContainerError, DatumError):
+            return None
+
+    def _shown(self, raw: Any) -> Any:
+        if self._wants_texts:
+            return column_texts(raw, self._node, self._style)
+        return typed(raw, self._node)
+
+    def _singly(self, data: Column, rows: Numbers, faults: RowFaults) -> list[tuple[Numbers, Any]]:
+        good, arrays = [], []
+        for index, row in enumerate(rows.tolist()):
+            try:
+                value = self._value(data.get(index) or b"")
+                if self.has_columns:
+                    arrays.append(self._shown(pa.array([value], arrow_type(self._node))))
+                elif self._wants_texts:
+                    arrays.append(value_texts([value], self._node, self._style))
+                good.append(row)
+            except (*_WRONG, ContainerError, DatumError):
+                faults.add(row, "not_avro", "the bytes behind the schema's id are no datum of that schema")
+        return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
+
+    def _value(self, content: bytes) -> Any:
+        (datum,) = self._data.read(content, 1)
+        if datum.fault is not None:
+            raise ValueFault(datum.fault)
+        return datum.value if self._branches is None else self._branches(datum.value)
+
+
+def _all_marked(marks: Any) -> bool:
+    return bool(pc.all(pc.equal(marks.cast(pa.binary()), pa.scalar(_MARK, pa.binary()))).as_py())

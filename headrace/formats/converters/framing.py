@@ -1,0 +1,224 @@
+"""Where in a value a registry's schema is named, and where what it describes begins.
+
+Confluent's framing is a zero byte and an id of four bytes, after which Protobuf has the place of its message
+in the schema; AWS Glue's is a three, a byte for the compression, and a UUID.
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+import zlib
+from dataclasses import dataclass
+from typing import Final, Protocol
+from uuid import UUID
+
+import numpy as np
+
+from headrace.formats.converters.segments import RowFaults
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of
+
+NO_SCHEMA: Final = -1
+_HEAD_BYTES: Final = 5
+_GLUE_BYTES: Final = 18
+_GLUE_VERSION: Final = 3
+_GLUE_PLAIN, _GLUE_ZLIB = 0, 5
+_MOST_INFLATED: Final = 64 * 1024 * 1024
+_CONTINUED: Final = 0x80
+_MOST_INDEXES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaKey:
+    """Which schema a value has: the id in its registry, and of Protobuf the message's place in it.
+
+    That is empty where the value does not tell it.
+    """
+
+    id: int | UUID
+    message: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def version(self) -> int | None:
+        """What rises with the versions of one schema; None where the id tells nothing of it."""
+        return self.id if isinstance(self.id, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The values without what is before them, and the number of each one's schema, NO_SCHEMA without."""
+
+    owners: Numbers
+    data: Column
+
+
+class Framing(Protocol):
+    """Takes values apart."""
+
+    def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
+        """The frames of a column; what is framed otherwise is a fault. Nulls have no schema."""
+
+    def key(self, number: int) -> SchemaKey:
+        """Which schema a number in `Frames.owners` stands for."""
+
+
+class _Keys:
+    """Numbers for the keys that were met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[SchemaKey, int] = {}
+        self._keys: list[SchemaKey] = []
+
+    def number(self, key: SchemaKey) -> int:
+        """The number of a key, a new one at first."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return found
+
+    def key(self, number: int) -> SchemaKey:
+        """The key of a number."""
+        return self._keys[number]
+
+
+class ConfluentFraming:
+    """See Framing; `has_messages`: of Protobuf."""
+
+    def __init__(self, *, has_messages: bool = False) -> None:
+        self._has_messages = has_messages
+        self._keys = _Keys()
+
+    def key(self, number: int) -> SchemaKey:
+        """See `Framing.key`."""
+        return self._keys.key(number)
+
+    def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
+        """See `Framing.frames`."""
+        owners = np.full(len(column), NO_SCHEMA, np.int64)
+        heads = np.full(len(column), _HEAD_BYTES, np.int64)
+        octets = np.frombuffer(column.buffer, np.uint8)
+        long = np.flatnonzero(column.lengths >= _HEAD_BYTES)
+        starts = column.starts[long]
+        framed, starts = long[octets[starts] == 0], starts[octets[starts] == 0]
+        ids = octets[starts[:, None] + np.arange(1, _HEAD_BYTES)].astype(np.int64) @ _PLACES
+        for id_ in dict.fromkeys(ids.tolist()):
+            rows = framed[ids == id_]
+            if self._has_messages:
+                self._find_messages(id_, rows, column, octets, owners, heads)
+            else:
+                owners[rows] = self._keys.number(SchemaKey(id_))
+        message = f"the {what} does not begin with a zero byte and the id of a schema"
+        _note_others(owners, column, message, faults)
+        return Frames(owners, _behind(column, heads))
+
+    def _find_messages(
+        self, id_: int, rows: Numbers, column: Column, octets: np.ndarray, owners: Numbers, heads: Numbers
+    ) -> None:
+        """Put in the owners of values of one id, and where their messages begin."""
+        # Those that are too short are of a schema of another kind, which says more.
+        owners[rows] = self._keys.number(SchemaKey(id_))
+        longer = rows[column.lengths[rows] > _HEAD_BYTES]
+        # Most schemas have one message, and a zero says that it is the first.
+        is_first = octets[column.starts[longer] + _HEAD_BYTES] == 0
+        first = longer[is_first]
+        owners[first] = self._keys.number(SchemaKey(id_, (0,)))
+        heads[first] = _HEAD_BYTES + 1
+        for row in longer[~is_first].tolist():
+            found, behind = _indexes((column.get(row) or b"")[_HEAD_BYTES:])
+            owners[row] = self._keys.number(SchemaKey(id_, found))
+            heads[row] = _HEAD_BYTES + behind
+
+
+class GlueFraming:
+    """See Framing."""
+
+    def __init__(self) -> None:
+        self._keys = _Keys()
+
+    def key(self, number: int) -> SchemaKey:
+        """See `Framing.key`."""
+        return self._keys.key(number)
+
+    def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
+        """See `Framing.frames`."""
+        owners = np.full(len(column), NO_SCHEMA, np.int64)
+        octets = np.frombuffer(column.buffer, np.uint8)
+        long = np.flatnonzero(column.lengths >= _GLUE_BYTES)
+        starts = column.starts[long]
+        ways = octets[starts + 1]
+        framed = (octets[starts] == _GLUE_VERSION) & ((ways == _GLUE_PLAIN) | (ways == _GLUE_ZLIB))
+        rows, starts, ways = long[framed], starts[framed], ways[framed]
+        ids = np.ascontiguousarray(octets[starts[:, None] + np.arange(2, _GLUE_BYTES)]).view("V16").ravel()
+        for raw in dict.fromkeys(ids.tolist()):
+            owners[rows[ids == np.void(raw)]] = self._keys.number(SchemaKey(UUID(bytes=bytes(raw))))
+        data = _behind(column, np.full(len(column), _GLUE_BYTES, np.int64))
+        packed = rows[ways == _GLUE_ZLIB]
+        if len(packed):
+            data = _inflated(data, set(packed.tolist()), owners, what, faults)
+        _note_others(
+            owners, column, f"the {what} does not begin as AWS Glue's schema registry has it", faults
+        )
+        return Frames(owners, data)
+
+
+_PLACES: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
+
+
+def _behind(column: Column, heads: Numbers) -> Column:
+    lengths = np.where(column.lengths == NULL_LENGTH, NULL_LENGTH, np.maximum(column.lengths - heads, 0))
+    return Column(buffer=column.buffer, starts=column.starts + heads, lengths=lengths)
+
+
+def _note_others(owners: Numbers, column: Column, message: str, faults: RowFaults) -> None:
+    for row in np.flatnonzero((owners == NO_SCHEMA) & (column.lengths != NULL_LENGTH)).tolist():
+        faults.add(row, "not_framed", message)
+
+
+def _inflated(data: Column, packed: set[int], owners: Numbers, what: str, faults: RowFaults) -> Column:
+    found: list[bytes | None] = []
+    for row in range(len(data)):
+        value = data.get(row)
+        if row in packed:
+            value = _unpacked(value or b"")
+            if value is None:
+                faults.add(row, "not_framed", f"the {what} is not compressed as its framing says")
+                owners[row] = NO_SCHEMA
+        found.append(value)
+    return column_of(found)
+
+
+def _unpacked(value: bytes) -> bytes | None:
+    """What was compressed; None where it was not, or is larger than any record may be."""
+    inflater = zlib.decompressobj()
+    try:
+        found = inflater.decompress(value, _MOST_INFLATED)
+    except zlib.error:
+        return None
+    return found if inflater.eof else None
+
+
+def _indexes(raw: bytes) -> tuple[tuple[int, ...], int]:
+    """The place of a message in its schema, and how many bytes tell it; an empty one where they do not."""
+    count, at = _number(raw, 0)
+    if not 0 < count <= _MOST_INDEXES:
+        return (), 0
+    found = []
+    for _ in range(count):
+        number, at = _number(raw, at)
+        if number < 0:
+            return (), 0
+        found.append(number)
+    return tuple(found), at
+
+
+def _number(raw: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length with its sign in the last bit, and where it ends; -1 where it does not."""
+    value = shift = 0
+    while at < len(raw) and shift < 35:  # noqa: PLR2004  # bits of five bytes
+        octet = raw[at]
+        value |= (octet & ~_CONTINUED) << shift
+        at, shift = at + 1, shift + 7
+        if not octet & _CONTINUED:
+            return (value >> 1) ^ -(value & 1), at
+    return -1, at

@@ -1,0 +1,368 @@
+"""Values of JSON without a schema: texts, and the kind of each value alone.
+
+An object's kind is made of its own records, one after the other. What is known of many values at once only
+spares a look at each: how many were fetched together decides nothing.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.formats.converted_records import ColumnSchema, Fit, Form, InferredValues, Rows
+from headrace.formats.converters.arrow_avro import avro_schema
+from headrace.formats.converters.json_fields import json_fields
+from headrace.formats.converters.json_inference import NoKind, at_once, deep_rows, read
+from headrace.formats.converters.segments import RowFaults
+from headrace.formats.encoding.kinds import NotExact, TypesConflict, covers, merged, settled, written
+from headrace.formats.encoding.row_texts import gathered
+from headrace.formats.encoding.schema_merge import projected
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, owned, picked
+
+_P = TypeVar("_P")
+
+# JSON with more members has data for names: what it had so far is of no use for what comes.
+_MOST_MEMBERS: Final = 1000
+_EMPTY_OBJECT: Final = re.compile(rb"\{\s*\}")
+
+
+class InferredColumn(InferredValues):
+    """JSON texts and nulls. `array` has the values, `upper` a kind that holds them; None: not read at once.
+
+    `is_loose`: they may be wider than the values, by what was there before or is beside them.
+    """
+
+    form = Form.TYPED
+
+    def __init__(
+        self,
+        texts: Column,
+        *,
+        array: Any = None,
+        upper: Any = None,
+        kinds: Sequence[Any] | None = None,
+        known: "_Known | None" = None,
+        is_loose: bool = False,
+        covered: dict[int, tuple[Any, bool]] | None = None,
+    ) -> None:
+        self._texts = texts
+        self._array = array
+        self._upper = upper
+        self._kinds = kinds
+        self._known = known
+        self._is_loose = is_loose
+        # For all parts of a batch, which meet objects of the same few kinds.
+        self._covered = {} if covered is None else covered
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def take(self, rows: Rows) -> "InferredColumn":
+        """The values of these row numbers."""
+        texts, array, kinds = self._texts, self._array, self._kinds
+        if array is not None:
+            array = array[rows] if isinstance(rows, slice) else array.take(pa.array(rows))
+        if kinds is not None:
+            kinds = kinds[rows] if isinstance(rows, slice) else [kinds[row] for row in rows.tolist()]
+        return InferredColumn(
+            Column(buffer=texts.buffer, starts=texts.starts[rows], lengths=texts.lengths[rows]),
+            array=array,
+            upper=self._upper,
+            kinds=kinds,
+            known=None if self._known is None else self._known.take(rows),
+            is_loose=array is not None,
+            covered=self._covered,
+        )
+
+    def owned(self) -> "InferredColumn":
+        """The same values in memory of their own."""
+        array = self._array
+        if array is not None:
+            array = pa.concat_arrays([array, array.slice(0, 0)])
+        return InferredColumn(
+            owned(self._texts), array=array, upper=self._upper, kinds=self._kinds, is_loose=self._is_loose
+        )
+
+    def nulls(self) -> npt.NDArray[np.bool_]:
+        """True for each null."""
+        return np.equal(self._texts.lengths, NULL_LENGTH)
+
+    def texts(self) -> Column:
+        """The JSON of each value."""
+        return self._texts
+
+    def arrow(self) -> Any:
+        """The values as one type; TypesConflict where they have none."""
+        kind = self._upper
+        if kind is None:
+            kind = functools.reduce(merged, self.kinds(), pa.null())
+        return self.arrow_as(written(kind))
+
+    def data(self) -> Column | None:
+        """None."""
+        return None
+
+    def field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value."""
+        return json_fields(self._texts.each(0, len(self)), path)
+
+    @property
+    def array_type(self) -> Any | None:
+        """The type of the values together, None where they were not read so."""
+        return None if self._array is None else self._array.type
+
+    # -- kinds -----------------------------------------------------------------------------------------------
+
+    @property
+    def upper(self) -> Any | None:
+        """A kind that holds every value, None where none is known."""
+        return self._upper
+
+    def kinds(self) -> Sequence[Any]:
+        """The kind of each value alone."""
+        if self._kinds is None:
+            self._kinds = [read(text)[1] for text in self._texts.each(0, len(self))]
+        return self._kinds
+
+    @cached_property
+    def schema(self) -> ColumnSchema:  # type: ignore[override]  # made when it is asked for
+        """That of an object which begins with the first value."""
+        if self._known is not None and len(self):
+            return schema_of_kind(self._known.first)
+        return schema_of_kind(self._upper if self._upper is not None else self.kinds()[0])
+
+    def learned(self, known: Any) -> tuple["InferredColumn", Any]:
+        """The values as they follow others, which were of the kind `known` in all, and what they are then."""
+        if self._is_covered(known):
+            return self._following(_Known([known], None)), known
+        kinds: list[Any] = []
+        places = np.zeros(len(self), np.int64)
+        for row in range(len(self)):
+            wider = _learned(known, self._kind(row))
+            is_new = not kinds or wider is not known
+            if is_new:
+                kinds.append(wider)
+            places[row] = len(kinds) - 1
+            known = wider
+            if is_new and self._is_covered(known):
+                places[row:] = len(kinds) - 1
+                break
+        return self._following(_Known(kinds, places)), known
+
+    def _following(self, known: "_Known") -> "InferredColumn":
+        return InferredColumn(
+            self._texts,
+            array=self._array,
+            upper=self._upper,
+            kinds=self._kinds,
+            known=known,
+            is_loose=self._is_loose,
+            covered=self._covered,
+        )
+
+    def has_one_schema(self) -> bool:
+        """Whether `schema` holds every value, and an object that begins with any of them has it."""
+        known = self._known
+        return (
+            known is not None
+            and known.is_one
+            and self._upper is not None
+            and covers(known.first, self._upper)
+        )
+
+    def fit(self, kind: Any, learning: int) -> Fit:
+        """Which of the values come into an object of this kind, the first `learning` of which may widen it.
+
+        Without any the kind is a settled one.
+        """
+        count = len(self)
+        if self._is_covered(kind):
+            return Fit(count, kind)
+        fitting: dict[int, bool] = {}
+        for row in range(count):
+            own = self._kind(row)
+            if row == learning > 0:
+                kind, fitting = settled(kind), {}
+            if fitting.get(id(own)):
+                continue
+            try:
+                wider = merged(kind, own)
+            except (NotExact, TypesConflict):
+                # Not a bad record: which values were there before it is the clock's choice.
+                return Fit(row, kind)
+            if not covers(kind, own):
+                if row >= learning:
+                    return Fit(row, kind)
+                kind, fitting = wider, {}
+                if self._is_covered(kind):
+                    return Fit(count, kind)
+            fitting[id(own)] = True
+        return Fit(count, kind)
+
+    def _kind(self, row: int) -> Any:
+        return read(self._texts.get(row))[1] if self._kinds is None else self._kinds[row]
+
+    def _is_covered(self, kind: Any) -> bool:
+        """Whether a kind is known to hold every value."""
+        if self._upper is None:
+            return False
+        # Kinds of objects are few, and stay the same ones.
+        found = self._covered.get(id(kind))
+        if found is None:
+            found = self._covered[id(kind)] = (kind, covers(kind, self._upper))
+        if not found[1] and self._is_loose:
+            self._narrow()
+            return self._is_covered(kind)
+        return found[1]
+
+    def _narrow(self) -> None:
+        """Read these values alone."""
+        self._is_loose = False
+        read_again = at_once(self._texts, pa.null())
+        if read_again is not None:
+            self._array, self._upper = read_again
+            self._covered = {}
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def arrow_as(self, kind: Any) -> Any:
+        """The values as an array of an Arrow type that holds them."""
+        wanted = settled(kind)
+        if self._array is not None and not covers(wanted, self._upper) and self._is_loose:
+            self._narrow()
+        if self._array is not None and covers(wanted, self._upper):
+            return projected(self._array, kind)
+        return pa.array([_as(read(text)[0], kind) for text in self._texts.each(0, len(self))], kind)
+
+    def has_empty_objects(self) -> bool:
+        """Whether there may be an object without members in a value."""
+        texts = self._texts
+        if len(texts.buffer) > 4 * int(np.maximum(texts.lengths, 0).sum()):
+            filled = np.flatnonzero(texts.lengths > 0)
+            return (
+                _EMPTY_OBJECT.search(
+                    gathered(
+                        Column(
+                            buffer=texts.buffer, starts=texts.starts[filled], lengths=texts.lengths[filled]
+                        )
+                    )
+                )
+                is not None
+            )
+        return _EMPTY_OBJECT.search(texts.buffer) is not None
+
+
+def inferred_column(texts: Column, hint: Any, faults: RowFaults) -> tuple[Numbers, InferredColumn]:
+    """The values that have a kind, and their rows; others are faults.
+
+    `hint` is a type that values had before, or null: with a good one they are read faster.
+    """
+    if all(map(_is_shallow, (texts.get(row) for row in deep_rows(texts).tolist()))):
+        found = at_once(texts, hint)
+        if found is not None:
+            is_loose = not pa.types.is_null(hint)
+            values = InferredColumn(texts, array=found[0], upper=found[1], is_loose=is_loose)
+            return np.arange(len(texts)), values
+    rows: list[int] = []
+    kinds: list[Any] = []
+    for row, text in enumerate(texts.each(0, len(texts))):
+        try:
+            kinds.append(read(text)[1])
+        except NoKind as problem:
+            faults.add(row, problem.reason, str(problem))
+        else:
+            rows.append(row)
+    good = np.array(rows, np.int64)
+    return good, InferredColumn(picked(texts, good), kinds=kinds, upper=_of_all(kinds))
+
+
+def _of_all(kinds: Sequence[Any]) -> Any | None:
+    """The kind that holds all of these, None where there is none."""
+    found: Any = pa.null()
+    try:
+        for kind in {id(kind): kind for kind in kinds}.values():
+            found = merged(found, kind)
+    except TypesConflict:
+        return None
+    return found
+
+
+def _is_shallow(text: bytes | None) -> bool:
+    try:
+        read(text)
+    except NoKind:
+        return False
+    return True
+
+
+class _Known:
+    """What values and those before them are of in all: a kind for each row, or one for all of them."""
+
+    def __init__(self, kinds: Sequence[Any], places: Numbers | None) -> None:
+        self._kinds = kinds
+        self._places = places
+
+    @property
+    def first(self) -> Any:
+        return self._kinds[0 if self._places is None else int(self._places[0])]
+
+    @property
+    def is_one(self) -> bool:
+        return self._places is None or bool((self._places == self._places[:1]).all())
+
+    def take(self, rows: Rows) -> "_Known":
+        return self if self._places is None else _Known(self._kinds, self._places[rows])
+
+
+def unheld_values(values: InferredValues, problem: Callable[[Any], _P | None]) -> list[tuple[int, _P]]:
+    """The places of values, and what the problem with their own kind is; nulls have none."""
+    upper = values.upper
+    # A member without members may be a problem that a neighbour's members hide.
+    if upper is not None and not values.has_empty_objects() and problem(upper) is None:
+        return []
+    known: dict[int, _P | None] = {}
+    found, kinds = [], values.kinds()
+    for place in np.flatnonzero(~values.nulls()).tolist():
+        kind = kinds[place]
+        if id(kind) not in known:
+            known[id(kind)] = problem(kind)
+        if (one := known[id(kind)]) is not None:
+            found.append((place, one))
+    return found
+
+
+def schema_of_kind(kind: Any) -> ColumnSchema:
+    """The schema of objects whose values are of this kind in all."""
+    arrow = written(kind)
+    return ColumnSchema(arrow=arrow, avro=avro_schema(arrow), kind=kind)
+
+
+def _learned(known: Any, kind: Any) -> Any:
+    """What is known once a value of this kind was there; what fits nothing before it begins again."""
+    if covers(known, kind):
+        return known
+    try:
+        wider = merged(known, kind)
+    except TypesConflict:
+        return kind
+    return wider if _members(wider) <= _MOST_MEMBERS else kind
+
+
+def _members(kind: Any) -> int:
+    if pa.types.is_struct(kind):
+        return sum(1 + _members(field.type) for field in kind)
+    return _members(kind.value_type) if pa.types.is_list(kind) else 0
+
+
+def _as(value: Any, kind: Any) -> Any:
+    """The value as Arrow takes it for this type: integers of any size where it is double."""
+    if isinstance(value, dict):
+        return {name: _as(each, kind.field(name).type) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_as(each, kind.value_type) for each in value]
+    return float(value) if type(value) is int and pa.types.is_floating(kind) else value

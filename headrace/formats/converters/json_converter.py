@@ -1,0 +1,195 @@
+"""Keys and values that are JSON: checked for a whole column at once, and copied.
+
+Kafka Connect's own JSON has a schema and a payload in each value; the payload is the value.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
+from headrace.formats.converted_records import ColumnSchema, Form
+from headrace.formats.converters.arrow_avro import avro_schema
+from headrace.formats.converters.inferred_column import inferred_column
+from headrace.formats.converters.plain_converters import segment
+from headrace.formats.converters.segments import RowFaults, Segment
+from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.encoding.json_kinds import (
+    JsonKind,
+    compacted,
+    json_kinds,
+    json_lines,
+    null_texts,
+    nulled,
+)
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+from headrace.options.choices import JsonFormat
+
+_PAYLOAD: Final = b'"payload"'
+_SCHEMAS_KEPT: Final = 1000
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+
+
+class JsonConverter:
+    """JSON texts, each of which fits in a line; the JSON `null` is a null.
+
+    `schemas` True: each value is an envelope of schema and payload; None: those are that look like one.
+    `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        style: JsonFormat,
+        *,
+        schemas: bool | None = False,
+        wants_columns: bool = False,
+        infers: bool = True,
+    ) -> None:
+        self._what = what
+        self._style = style
+        self._schemas = schemas
+        self._wants_columns = wants_columns
+        self._infers = infers
+        self._hints: dict[str, Any] = {}
+        self._known: dict[bytes, PayloadSchema] = {}
+
+    def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
+        """The rows that are JSON, in segments of one schema; others are faults."""
+        schemas: dict[int, bytes] = {}
+        if self._schemas is not False:
+            column = self._opened(column, schemas, faults)
+        column, good = self._checked(column, faults)
+        if not self._wants_columns:
+            return segment(column, Form.JSON, None if len(good) == len(column) else good)
+        loose = good[[row not in schemas for row in good.tolist()]] if schemas else good
+        found = self._inferred(column, loose, topic, faults) if self._infers else _plain(column, loose)
+        return found + self._declared(column, schemas, faults)
+
+    def _checked(self, column: Column, faults: RowFaults) -> tuple[Column, Numbers]:
+        """The column with its nulls and compact texts, and the rows that are JSON."""
+        lines = json_lines(column)
+        if lines is not None and not faults.found:
+            return lines, np.arange(len(lines))
+        kinds = json_kinds(column)
+        good = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
+        nulls = null_texts(column, kinds)
+        if len(nulls):
+            column = nulled(column, nulls)
+        loose = np.flatnonzero((kinds == JsonKind.LOOSE) & (column.lengths != NULL_LENGTH))
+        if len(loose):
+            column = compacted(column, loose)
+        for row in np.flatnonzero(~good).tolist():
+            faults.add(row, "not_json", f"the {self._what} is no JSON text")
+        good[[row for row in faults.found if row < len(good)]] = False
+        return column, np.flatnonzero(good)
+
+    def _opened(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> Column:
+        """The column with payloads in the place of envelopes, whose schemas are put into `schemas`."""
+        if self._schemas is None and not _has_payloads(column):
+            return column
+        texts: list[bytes | None] = []
+        for row in range(len(column)):
+            text = column.get(row)
+            texts.append(text)
+            if text is None:
+                continue
+            try:
+                envelope = _ENVELOPE.decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                if self._schemas:
+                    message = (
+                        f"the {self._what} is no JSON of schema and payload, as schemas.enable=true asks for"
+                    )
+                    faults.add(row, "no_schema", message)
+                    texts[-1] = None
+                continue
+            texts[-1] = bytes(envelope.payload)
+            if bytes(envelope.schema) != b"null" and texts[-1] != b"null":
+                schemas[row] = bytes(envelope.schema)
+        return column_of(texts)
+
+    def _inferred(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
+        """One segment, of values that each have a type of their own."""
+        if not len(rows):
+            return []
+        own = RowFaults()
+        hint = self._hints.get(topic, pa.null())
+        places, values = inferred_column(picked(column, rows), hint, own)
+        for place, (reason, message) in own.found.items():
+            faults.add(int(rows[place]), reason, message)
+        if not len(places):
+            return []
+        self._hints[topic] = values.array_type or hint
+        return [Segment(rows[places], values)]
+
+    def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
+        """A segment for each schema that stands beside its values."""
+        owners: dict[bytes, list[int]] = {}
+        for row, text in schemas.items():
+            if row not in faults.found:
+                owners.setdefault(text, []).append(row)
+        return [each for text, rows in owners.items() for each in self._of_schema(column, text, rows, faults)]
+
+    def _of_schema(self, column: Column, text: bytes, rows: list[int], faults: RowFaults) -> list[Segment]:
+        good = rows
+        try:
+            array = self._payloads(column, text, rows)
+        except UnfitValue:
+            good = [row for row in rows if self._is_of_schema(column, text, row, faults)]
+            if not good:
+                return []
+            array = self._payloads(column, text, good)
+        schema = self._schema(text)
+        shape = ColumnSchema(
+            arrow=schema.arrow,
+            avro=avro_schema(schema.arrow),
+            version=schema.connect.version,
+            connect=schema.connect,
+        )
+        numbers = np.array(good, np.int64)
+        typed = TypedColumn(shape, array=array, texts=picked(column, numbers), style=self._style)
+        return [Segment(numbers, typed)]
+
+    def _payloads(self, column: Column, text: bytes, rows: list[int]) -> Any:
+        return self._schema(text).array([column.get(row) or b"null" for row in rows])
+
+    def _is_of_schema(self, column: Column, text: bytes, row: int, faults: RowFaults) -> bool:
+        try:
+            self._payloads(column, text, [row])
+        except UnfitValue as error:
+            faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {error}")
+            return False
+        return True
+
+    def _schema(self, text: bytes) -> PayloadSchema:
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= _SCHEMAS_KEPT:
+                self._known.clear()
+            found = self._known[text] = PayloadSchema.of_text(text)
+        return found
+
+
+def _plain(column: Column, rows: Numbers) -> list[Segment]:
+    """The rows as JSON texts; nulls are with them."""
+    return segment(column, Form.JSON, None if len(rows) == len(column) else rows)
+
+
+def _has_payloads(column: Column) -> bool:
+    """False where no value can be an envelope."""
+    filled = np.flatnonzero(column.lengths > 0)
+    if not len(filled):
+        return False
+    first = int(column.starts[filled].min())
+    behind = int((column.starts[filled] + column.lengths[filled]).max())
+    return _PAYLOAD in bytes(memoryview(column.buffer)[first:behind])

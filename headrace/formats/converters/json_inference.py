@@ -1,0 +1,263 @@
+"""The types of JSON values without a schema: of each value alone, and of many at once. Pure.
+
+All members are nullable; integers are long, other numbers double. What is found for many values at once only
+spares a look at each: it holds every one of them, and decides nothing.
+"""
+
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from headrace.formats.encoding.json_members import copied
+from headrace.formats.encoding.kinds import LARGE, NotExact, TypesConflict, merged
+from headrace.formats.encoding.row_texts import joined, text_of
+from headrace.formats.encoding.schema_merge import list_offsets
+from headrace.model.columns import Column, Numbers
+
+MAX_DEPTH: Final = 100
+"""Values of more levels have no columns: what reads types takes a step of the stack for each."""
+_WRAPPED: Final = "v"
+_LONG: Final = range(-(2**63), 2**63)
+_EXACT: Final = range(-(2**53), 2**53 + 1)
+
+# A value's type in words: of an object the pairs of name and shape, of a list the set of its items' shapes
+# and their places. It costs less to make and to compare than a type of Arrow.
+_Shape = Any
+_SCALARS: Final[dict[type, str]] = {type(None): "null", bool: "bool", float: "double", str: "text"}
+_KINDS: Final = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "long": pa.int64(),
+    "large": LARGE,
+}
+
+
+class NoKind(ValueError):
+    """A value has no type of its own: `reason` is a word of the metric, the text a sentence about it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+_TOO_LARGE: Final = ("number_too_large", "a number of the JSON is larger than a double holds")
+_INEXACT: Final = (
+    "an integer of the JSON is beyond 64 bits, or in a list of other numbers, and no double holds all of its "
+    "digits; output.format=jsonl keeps them"
+)
+_NOT_EXACT: Final = ("number_not_exact", _INEXACT)
+_TOO_DEEP: Final = (
+    "nested_too_deeply",
+    f"the JSON has more than {MAX_DEPTH} levels; output.format=jsonl takes it",
+)
+_MIXED: Final = ("schema_conflict", "a list of the JSON holds values of different types")
+
+
+def read(text: bytes | None) -> tuple[Any, Any]:
+    """A JSON value and its kind; NoKind where it has none."""
+    try:
+        value = msgspec.json.decode(text or b"null")
+        return value, _kind(_shape(value, 0))
+    except NotExact:
+        raise NoKind(*_NOT_EXACT) from None
+    except TypesConflict:
+        raise NoKind(*_MIXED) from None
+    except (msgspec.DecodeError, OverflowError):
+        raise NoKind(*_TOO_LARGE) from None
+    except RecursionError:
+        raise NoKind(*_TOO_DEEP) from None
+
+
+def _shape(value: Any, depth: int) -> _Shape:
+    kind = type(value)
+    if kind is dict:
+        if depth >= MAX_DEPTH:
+            raise NoKind(*_TOO_DEEP)
+        return tuple([(name, _shape(each, depth + 1)) for name, each in value.items()])
+    if kind is int:
+        if value in _EXACT:
+            return "long"
+        is_exact = int(float(value)) == value
+        if value in _LONG:
+            return "long" if is_exact else "large"
+        if not is_exact:
+            raise NoKind(*_NOT_EXACT)
+        return "double"
+    if kind is list:
+        if depth >= MAX_DEPTH:
+            raise NoKind(*_TOO_DEEP)
+        found: dict[_Shape, int] = {}
+        for each in value:
+            found.setdefault(_shape(each, depth + 1), len(found))
+        return frozenset(found.items())
+    return _SCALARS[kind]
+
+
+@lru_cache(maxsize=10_000)
+def _kind(shape: _Shape) -> Any:
+    if isinstance(shape, str):
+        return _KINDS[shape]
+    if isinstance(shape, frozenset):
+        item: Any = pa.null()
+        for each, _ in sorted(shape, key=lambda placed: placed[1]):
+            item = merged(item, _kind(each), ("[]",))
+        return pa.list_(item)
+    return pa.struct([(name, _kind(each)) for name, each in shape])
+
+
+def deep_rows(column: Column) -> Numbers:
+    """The rows that may have more than MAX_DEPTH levels: those with so many brackets."""
+    # One bit tells `[` from `{`.
+    opens = np.flatnonzero((np.frombuffer(column.buffer, np.uint8) | 0x20) == ord("{"))
+    if len(opens) <= MAX_DEPTH:
+        return np.zeros(0, np.int64)
+    ends = column.starts + np.maximum(column.lengths, 0)
+    return np.flatnonzero(np.searchsorted(opens, ends) - np.searchsorted(opens, column.starts) > MAX_DEPTH)
+
+
+def at_once(column: Column, known: Any) -> tuple[Any, Any] | None:
+    """An array of the values and a kind that holds each; None where they have to be looked at one by one.
+
+    `known` is a type that was found before: with it texts that look like moments are read in one go.
+    """
+    lines = text_of(joined([b'{"%s":' % _WRAPPED.encode(), copied(column), b"}\n"], len(column)))
+    array = None if pa.types.is_null(known) else _array(lines, known, len(column))
+    array = _array(lines, pa.null(), len(column)) if array is None else _without_absent(array, lines)
+    if array is None:
+        return None
+    kind = _kind_of(array)
+    return None if kind is None else (array, kind)
+
+
+def _array(lines: bytes, known: Any, count: int) -> Any | None:
+    """One array, or None where the values have no common type or Arrow's reader does not take them."""
+    wanted = _without_nulls(known)
+    try:
+        found = _read(lines, wanted)
+        kind = found.type
+        if not _is_whole(kind, wanted):
+            wanted = _without_nulls(_readable(kind))
+            found = _read(lines, wanted)
+    except pa.ArrowInvalid:
+        return None
+    if not _is_whole(found.type, wanted) or len(found) != count:
+        return None
+    return _as_found(found.combine_chunks(), kind)
+
+
+def _without_absent(array: Any, lines: bytes) -> Any:
+    """The array without members that no value has, and that only the known type brought."""
+    if not pa.types.is_struct(array.type):
+        return array
+    names, below = [], []
+    for index, field in enumerate(array.type):
+        member = pc.struct_field(array, [index])
+        if member.null_count == len(member) and not _may_have(lines, field.name):
+            continue
+        names.append(field.name)
+        below.append(_without_absent(member, lines))
+    if not names:
+        return array
+    return pa.StructArray.from_arrays(below, names=names, mask=array.is_null())
+
+
+def _may_have(lines: bytes, name: str) -> bool:
+    """Whether a member of this name may be there: it is written as it is, or with escapes."""
+    return msgspec.json.encode(name) in lines or b"\\" in lines
+
+
+def _kind_of(array: Any) -> Any | None:
+    """The kind of the values; None where a number may have lost digits, or its sign, on the way."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        fields = []
+        for index, field in enumerate(kind):
+            below = _kind_of(pc.struct_field(array, [index]))
+            if below is None:
+                return None
+            fields.append(pa.field(field.name, below))
+        return pa.struct(fields)
+    if pa.types.is_list(kind):
+        item = _kind_of(array.flatten())
+        return None if item is None else pa.list_(item)
+    if pa.types.is_floating(kind):
+        numbers = array.fill_null(1.0).to_numpy(zero_copy_only=False)
+        # A double of that size may have been an integer with more digits; a zero with a sign, the integer -0.
+        is_plain = (np.abs(numbers) < _EXACT.stop - 1) & ((numbers != 0) | ~np.signbit(numbers))
+        return kind if is_plain.all() else None
+    if pa.types.is_int64(kind):
+        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+        if len(numbers) and (int(numbers.max()) >= _EXACT.stop or int(numbers.min()) < _EXACT.start):
+            return LARGE
+    return kind
+
+
+def _is_whole(kind: Any, wanted: Any) -> bool:
+    """True where the values of a type that was found are right.
+
+    Unless it is told the type, Arrow's reader takes texts for moments, and loses nulls that begin a list.
+    """
+    return _without_nulls(_readable(kind)) == wanted or not (_has_lists(kind) or _readable(kind) != kind)
+
+
+def _has_lists(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_lists(field.type) for field in kind)
+    return bool(pa.types.is_list(kind))
+
+
+def _read(lines: bytes, kind: Any) -> Any:
+    schema = None if kind is None else pa.schema([(_WRAPPED, kind)])
+    table = pj.read_json(
+        pa.BufferReader(lines),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=schema),
+    )
+    return table.column(_WRAPPED)
+
+
+def _readable(kind: Any) -> Any:
+    """The type to read values with: texts that look like moments are texts, lists of nulls lists of texts."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        item = kind.value_type
+        return pa.list_(pa.string() if pa.types.is_null(item) else _readable(item))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _readable(field.type)) for field in kind])
+    return kind
+
+
+def _as_found(array: Any, kind: Any) -> Any:
+    """The array with lists of nulls where only such were found."""
+    if pa.types.is_list(kind):
+        items = array.flatten()
+        below = (
+            pa.nulls(len(items)) if pa.types.is_null(kind.value_type) else _as_found(items, kind.value_type)
+        )
+        return pa.ListArray.from_arrays(list_offsets(array), below, mask=array.is_null())
+    if pa.types.is_struct(kind) and kind.num_fields:
+        names = [field.name for field in kind]
+        below = [_as_found(pc.struct_field(array, [name]), kind.field(name).type) for name in names]
+        return pa.StructArray.from_arrays(below, names=names, mask=array.is_null())
+    return array
+
+
+def _without_nulls(kind: Any) -> Any | None:
+    """The type without the parts of which nothing is known; None where that is all."""
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_list(kind):
+        item = _without_nulls(kind.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_struct(kind):
+        below = [(field.name, _without_nulls(field.type)) for field in kind]
+        return pa.struct([(name, inner) for name, inner in below if inner is not None])
+    return kind

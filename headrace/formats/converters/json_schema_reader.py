@@ -1,0 +1,195 @@
+"""JSON values of a Connect schema to Arrow arrays: decoded into objects of that shape, many at once."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
+from headrace.formats.connect.arrow_types import arrow_type
+from headrace.formats.connect.from_json_schema import ONE_OF
+from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale
+from headrace.formats.converted_records import ColumnSchema
+from headrace.formats.converters.arrow_avro import avro_schema
+from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
+from headrace.formats.converters.segments import RowFaults
+from headrace.model.columns import Column, Numbers
+
+_DAY_MS: Final = 86_400_000
+_PYTHON: Final[dict[Type, Any]] = {
+    Type.BOOLEAN: bool,
+    Type.STRING: str,
+    Type.FLOAT32: float,
+    Type.FLOAT64: float,
+    Type.BYTES: bytes,
+}
+_WRONG: Final = (
+    msgspec.DecodeError,
+    pa.ArrowException,
+    ArithmeticError,
+    binascii.Error,
+    TypeError,
+    UnicodeDecodeError,
+    RecursionError,
+    ValueError,
+)
+
+
+class JsonSchemaReader:
+    """Reads values of one schema. InvalidSchema, from the constructor, where there are no columns for it."""
+
+    wants_texts = False
+
+    def __init__(self, number: int | None, connect: ConnectSchema) -> None:
+        try:
+            arrow = arrow_type(connect)
+        except pa.ArrowException as error:
+            raise InvalidSchema(str(error)) from error
+        kind, self._part = _shape(connect)
+        self._decoder = msgspec.json.Decoder(kind)
+        self.schema = ColumnSchema(arrow=arrow, avro=avro_schema(arrow), version=number, connect=connect)
+
+    def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
+        """See `SchemaReader.read`."""
+        texts = list(data.each(0, len(data)))
+        try:
+            return rows, self._part.array(list(map(self._decoder.decode, texts)))  # type: ignore[arg-type]  # no nulls
+        except _WRONG:
+            return self._singly(texts, rows, faults)
+
+    def _singly(self, texts: list[bytes | None], rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
+        good, arrays = [], []
+        for text, row in zip(texts, rows.tolist(), strict=True):
+            try:
+                arrays.append(self._part.array([self._decoder.decode(text or b"")]))
+                good.append(row)
+            except _WRONG:
+                faults.add(row, "not_json", "the JSON behind the schema's id is no value of that schema")
+        return np.array(good, np.int64), pa.concat_arrays(arrays or [pa.array([], self.schema.arrow)])
+
+
+def _shape(schema: ConnectSchema) -> tuple[Any, Part]:
+    """What a value is decoded into, and what makes a column of such."""
+    kind, part = _required(schema)
+    return (kind | None, part) if schema.optional and kind is not msgspec.Raw else (kind, part)
+
+
+def _required(schema: ConnectSchema) -> tuple[Any, Part]:  # noqa: PLR0911  # a line for each kind
+    arrow = arrow_type(schema)
+    match schema.type:
+        case Type.STRUCT if schema.name == ONE_OF:
+            return msgspec.Raw, _OneOf(schema)
+        case Type.STRUCT:
+            return _struct(schema, arrow)
+        case Type.ARRAY:
+            below, item = _shape(schema.item)
+            return list[below], ListPart(arrow, item)  # type: ignore[valid-type]  # made for the decoder
+        case Type.MAP:
+            return _map(schema, arrow)
+        case Type.BYTES if schema.name == DECIMAL:
+            return msgspec.Raw, ScalarPart(arrow, _decimal(schema))
+        case Type.INT32 if schema.name == TIME:
+            return int, ScalarPart(arrow, _time_of_day)
+        case _:
+            return _PYTHON.get(schema.type, int), ScalarPart(arrow)
+
+
+def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, Part]:
+    fields: list[Any] = []
+    parts = []
+    names = {}
+    for number, each in enumerate(schema.fields):
+        kind, part = _shape(each.schema)
+        # JSON's names may be none of Python's.
+        name = f"f{number}"
+        names[name] = each.name
+        if each.schema.default is not None and kind is not msgspec.Raw:
+            default = msgspec.json.decode(each.schema.default.text, type=kind)
+            fields.append((name, kind, msgspec.field(default_factory=_giving(default))))
+        elif each.schema.optional:
+            fields.append((name, kind, _NULL if kind is msgspec.Raw else None))
+        else:
+            fields.append((name, kind))
+        parts.append((attrgetter(name), part))
+    made = msgspec.defstruct("Row", fields, rename=names, gc=False, kw_only=True)
+    return made, StructPart(arrow, parts)
+
+
+def _giving(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+def _map(schema: ConnectSchema, arrow: Any) -> tuple[Any, Part]:
+    key, value = schema.map_parts
+    (key_kind, key_part), (value_kind, value_part) = _shape(key), _shape(value)
+    if schema.has_text_keys and not key.optional:
+        return dict[str, value_kind], MapPart(arrow, key_part, value_part)  # type: ignore[valid-type]  # as above
+    entry = msgspec.defstruct("Entry", [("key", key_kind), ("value", value_kind)], gc=False, kw_only=True)
+    pairs = attrgetter("key"), attrgetter("value")
+    return list[entry], MapPart(arrow, key_part, value_part, pairs=pairs)  # type: ignore[valid-type]  # as above
+
+
+class _OneOf:
+    """A value that is of one of several types: a struct with that one filled."""
+
+    def __init__(self, schema: ConnectSchema) -> None:
+        self.type = arrow_type(schema)
+        self._optional = schema.optional
+        self._alternatives: list[tuple[msgspec.json.Decoder[Any], Part]] = []
+        for each in schema.fields:
+            kind, part = _required(each.schema)
+            self._alternatives.append((msgspec.json.Decoder(kind), part))
+
+    def array(self, values: list[Any]) -> Any:
+        """See `Part`."""
+        chosen = [self._chosen(value) for value in values]
+        filled = [None if one is None else one[0] for one in chosen]
+        below = [
+            part.array([one[1] if one is not None and one[0] == number else None for one in chosen])
+            for number, (_, part) in enumerate(self._alternatives)
+        ]
+        mask = pa.array([one is None for one in filled], pa.bool_())
+        return pa.StructArray.from_arrays(below, fields=list(self.type), mask=mask)
+
+    def _chosen(self, value: Any) -> tuple[int, Any] | None:
+        if value is None or (self._optional and bytes(value) == b"null"):
+            return None
+        for number, (decoder, part) in enumerate(self._alternatives):
+            try:
+                found = decoder.decode(value)
+                part.array([found])
+            except _WRONG:
+                continue
+            return number, found
+        raise ValueError("a value is of none of the types that it may be of")
+
+
+def _decimal(schema: ConnectSchema) -> Callable[[Any], Decimal | None]:
+    scale, optional = decimal_scale(schema), schema.optional
+
+    def convert(value: Any) -> Decimal | None:
+        text = bytes(value)
+        if text == b"null" and optional:
+            return None
+        if text.startswith(b'"'):
+            octets = base64.b64decode(json.loads(text), validate=True)
+            return Decimal(int.from_bytes(octets, "big", signed=True)).scaleb(-scale)
+        return decimal_of(text.decode())
+
+    return convert
+
+
+def _time_of_day(value: int) -> int:
+    if not 0 <= value < _DAY_MS:
+        raise ValueError("a time of the day is not within one")
+    return value

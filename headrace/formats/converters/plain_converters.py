@@ -1,0 +1,95 @@
+"""Keys and values that are bytes or text."""
+
+import codecs
+from typing import Final
+
+import numpy as np
+
+from headrace.formats.converted_records import Form
+from headrace.formats.converters.plain_columns import PlainColumn
+from headrace.formats.converters.segments import RowFaults, Segment
+from headrace.formats.encoding.json_members import as_strings, utf8_rows
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+
+_UTF8: Final = "utf-8"
+
+
+def segment(column: Column, form: Form, rows: Numbers | None = None) -> list[Segment]:
+    """One segment of these rows of a column, all of them for None; none of no rows."""
+    if rows is None:
+        return [Segment(np.arange(len(column), dtype=np.int64), PlainColumn(column, form))]
+    return [Segment(rows, PlainColumn(picked(column, rows), form))] if len(rows) else []
+
+
+class BytesConverter:
+    """Values as they are."""
+
+    def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
+        """All rows."""
+        del topic, faults
+        return segment(column, Form.BYTES)
+
+
+class TextConverter:
+    """Values that are text of one encoding (`StringConverter`, `converter.encoding`)."""
+
+    def __init__(self, what: str, encoding: str = _UTF8) -> None:
+        self._what = what
+        self._codec = codecs.lookup(encoding)
+
+    def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
+        """The rows that are text, as UTF-8; others are `not_utf8`."""
+        del topic
+        if self._codec.name != _UTF8:
+            return self._decoded(column, faults)
+        if as_strings(column) is not None:
+            return segment(column, Form.TEXT)
+        good = utf8_rows(column)
+        for row in np.flatnonzero(~good).tolist():
+            self._fault(row, faults)
+        return segment(column, Form.TEXT, np.flatnonzero(good))
+
+    def _decoded(self, column: Column, faults: RowFaults) -> list[Segment]:
+        texts: list[bytes | None] = []
+        for row in range(len(column)):
+            value = column.get(row)
+            try:
+                texts.append(None if value is None else self._codec.decode(value)[0].encode())
+            except UnicodeError:
+                texts.append(None)
+                self._fault(row, faults)
+        good = np.array([row for row in range(len(column)) if row not in faults.found], np.int64)
+        return segment(column_of(texts), Form.TEXT, good)
+
+    def _fault(self, row: int, faults: RowFaults) -> None:
+        faults.add(row, "not_utf8", f"the {self._what} is no text in {self._codec.name.upper()}")
+
+
+def without_nulls(segments: list[Segment], reason: str, message: str, faults: RowFaults) -> list[Segment]:
+    """The segments without their nulls, which are faults."""
+    result = []
+    for each in segments:
+        nulls = each.column.nulls()
+        if not nulls.any():
+            result.append(each)
+            continue
+        for row in each.rows[nulls].tolist():
+            faults.add(row, reason, message)
+        kept = np.flatnonzero(~nulls)
+        if len(kept):
+            result.append(Segment(each.rows[kept], each.column.take(kept)))
+    return result
+
+
+def null_rows(column: Column) -> Numbers:
+    """The rows that are null."""
+    return np.flatnonzero(column.lengths == NULL_LENGTH)
+
+
+def without_empty(found: Segment, faults: RowFaults) -> Segment:
+    """The segment without its empty values, which are faults: an object of one would have no bytes."""
+    empty = found.column.texts().lengths == 0
+    for row in found.rows[empty].tolist():
+        faults.add(row, "empty_value", "the value is empty, and an object of it would have no bytes")
+    kept = np.flatnonzero(~empty)
+    return Segment(found.rows[kept], found.column.take(kept))

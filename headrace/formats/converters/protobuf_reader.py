@@ -1,0 +1,185 @@
+"""Messages of Protobuf to Arrow arrays, many at once, or to their JSON."""
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Context, Decimal
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.connect import ConnectSchema, InvalidSchema
+from headrace.formats.connect.arrow_types import arrow_type
+from headrace.formats.connect.schema import decimal_scale
+from headrace.formats.converted_records import ColumnSchema
+from headrace.formats.converters.arrow_avro import avro_schema
+from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
+from headrace.formats.converters.segments import RowFaults
+from headrace.formats.records.protobuf_schemas import (
+    connect_schema,
+    is_map,
+    logical_schema,
+    real_oneof,
+    real_oneofs,
+)
+from headrace.model.columns import Column, Numbers
+
+_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
+_DIGITS: Final = Context(prec=200)
+Getter = Callable[[Any], Any]
+
+
+class ProtobufReader:
+    """Reads messages of one type; `wants_texts`: to their JSON where there are no columns for it."""
+
+    def __init__(self, number: int | None, message: Any, *, wants_texts: bool) -> None:
+        from google.protobuf import message_factory
+
+        self._class: Any = message_factory.GetMessageClass(message)
+        self._part: Part | None = None
+        self.wants_texts = False
+        try:
+            connect: ConnectSchema | None = connect_schema(message)
+        except InvalidSchema:
+            if not wants_texts:
+                raise
+            connect, self.wants_texts = None, True
+        arrow = None if connect is None else arrow_type(connect)
+        if connect is not None:
+            self._part = _message_part(message, connect)
+        self.schema = ColumnSchema(
+            arrow=arrow,
+            avro='"string"' if arrow is None else avro_schema(arrow),
+            version=number,
+            connect=connect,
+        )
+
+    def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
+        """See `SchemaReader.read`."""
+        from google.protobuf.message import DecodeError
+
+        texts = list(data.each(0, len(data)))
+        try:
+            return rows, self._array(list(map(self._class.FromString, texts)))
+        except (*_WRONG, DecodeError):
+            return self._singly(texts, rows, faults)
+
+    def _array(self, messages: list[Any]) -> Any:
+        if self._part is not None:
+            return self._part.array(messages)
+        from google.protobuf import json_format
+
+        texts = [
+            json_format.MessageToJson(each, preserving_proto_field_name=True, indent=None)
+            for each in messages
+        ]
+        return pa.array(texts, pa.string())
+
+    def _singly(self, texts: list[bytes | None], rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
+        from google.protobuf.message import DecodeError
+
+        good, arrays = [], []
+        for text, row in zip(texts, rows.tolist(), strict=True):
+            try:
+                arrays.append(self._array([self._class.FromString(text or b"")]))
+                good.append(row)
+            except DecodeError:
+                faults.add(row, "not_protobuf", _NONE)
+            except _WRONG:
+                faults.add(row, "not_protobuf", _BEYOND)
+        nothing = pa.array([], pa.string() if self._part is None else self._part.type)
+        return np.array(good, np.int64), pa.concat_arrays(arrays or [nothing])
+
+
+_NONE: Final = "the bytes behind the schema's id are no message of that schema"
+_BEYOND: Final = "the message behind the schema's id has a value that Kafka Connect's types cannot hold"
+_WRONG: Final = (pa.ArrowException, ArithmeticError, OverflowError, ValueError, TypeError)
+
+
+def _message_part(message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> Part:
+    """What makes a column of messages, whose schema `connect_schema` has made."""
+    unions = real_oneofs(message)
+    plain = [each for each in message.fields if real_oneof(each) is None]
+    below = [each.schema for each in schema.fields]
+    fields: list[tuple[Getter, Part]] = [
+        (_union_getter(one), _union_part(one, inner))
+        for one, inner in zip(unions, below[: len(unions)], strict=True)
+    ]
+    fields += [
+        (_getter(each), _field_part(each, inner))
+        for each, inner in zip(plain, below[len(unions) :], strict=True)
+    ]
+    return StructPart(arrow_type(schema), fields, may_be_null=may_be_null)
+
+
+def _union_part(oneof: Any, schema: ConnectSchema) -> Part:
+    fields = [
+        (_present(each.name), _one_part(each, inner.schema))
+        for each, inner in zip(oneof.fields, schema.fields, strict=True)
+    ]
+    return StructPart(arrow_type(schema), fields)
+
+
+def _union_getter(oneof: Any) -> Getter:
+    name = oneof.name
+    return lambda message: None if message.WhichOneof(name) is None else message
+
+
+def _getter(field: Any) -> Getter:
+    if field.is_repeated or field.is_required or not field.has_presence:
+        get: Getter = attrgetter(field.name)
+        return get
+    return _present(field.name)
+
+
+def _present(name: str) -> Getter:
+    return lambda message: getattr(message, name) if message.HasField(name) else None
+
+
+def _field_part(field: Any, schema: ConnectSchema) -> Part:
+    arrow = arrow_type(schema)
+    if is_map(field):
+        key, value = schema.map_parts
+        parts = field.message_type.fields_by_name
+        return MapPart(
+            arrow, _one_part(parts["key"], key), _one_part(parts["value"], value), may_be_null=False
+        )
+    if field.is_repeated:
+        return ListPart(arrow, _one_part(field, schema.item), may_be_null=False)
+    return _one_part(field, schema)
+
+
+def _one_part(field: Any, schema: ConnectSchema) -> Part:
+    """What makes a column of single values of a field."""
+    if field.enum_type is not None:
+        return ScalarPart(arrow_type(schema), _symbols(field.enum_type))
+    message = field.message_type
+    if message is None:
+        return ScalarPart(arrow_type(schema))
+    if logical_schema(message, field) is None:
+        return _message_part(message, schema, may_be_null=True)
+    return ScalarPart(arrow_type(schema), _LOGICAL.get(message.full_name) or _decimal(decimal_scale(schema)))
+
+
+def _symbols(enum: Any) -> Getter:
+    names = {each.number: each.name for each in enum.values}
+    # As Java calls what a later schema has added.
+    return lambda number: names.get(number) or f"UNKNOWN_ENUM_VALUE_{enum.name}_{number}"
+
+
+def _decimal(scale: int) -> Getter:
+    def convert(value: Any) -> Decimal:
+        unscaled = Decimal(int.from_bytes(value.value, "big", signed=True))
+        return unscaled.scaleb(-(value.scale or scale), _DIGITS)
+
+    return convert
+
+
+_LOGICAL: Final[dict[str, Getter]] = {
+    "google.protobuf.Timestamp": lambda value: value.seconds * 1000 + value.nanos // 1_000_000,
+    "google.type.Date": lambda value: dt.date(value.year, value.month, value.day).toordinal() - _EPOCH,
+    "google.type.TimeOfDay": lambda value: (
+        ((value.hours * 60 + value.minutes) * 60 + value.seconds) * 1000 + value.nanos // 1_000_000
+    ),
+}

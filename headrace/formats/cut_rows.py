@@ -1,0 +1,133 @@
+"""Rows of an archive taken as they are: lines, values with a separator behind them, whole objects."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from headrace.formats.compression import plain_stream
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.record_builder import RecordBuilder
+from headrace.formats.row_content import RowFormat
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.positions import BytePosition, Position
+from headrace.model.rows import Column, Numbers, RowBatch
+from headrace.names.archive_names import LayoutName
+
+_BATCH_ROWS = 10_000
+
+
+def decode(
+    source: ByteSource,
+    start: Position | None,
+    *,
+    options: DecodeOptions,
+    begin: int | None = None,
+    end: int | None = None,
+) -> Iterator[RowBatch]:
+    """The rows of the object from `start` on, in bounded memory. Such objects are not split. Blocks on reads.
+
+    Positions are bytes of the decompressed stream; one behind its end is behind the last row of lines.
+    """
+    del begin, end
+    assert options.archive is not None
+    if not isinstance(start, BytePosition | None):
+        raise ObjectCorrupt(f"{source.name}: the position {start} is not one of rows of text.")
+    cutter = _Cutter(source, options, 0 if start is None else start.byte)
+    yield from cutter.batches()
+
+
+class _Cutter:
+    """Cuts the stream of one object from byte `offset` on."""
+
+    def __init__(self, source: ByteSource, options: DecodeOptions, offset: int) -> None:
+        assert options.archive is not None
+        self._source = source
+        self._options = options
+        self._format = options.archive.row_format
+        # A value that is cut short looks like another one.
+        is_text = self._format in {RowFormat.TEXT, RowFormat.SEPARATED}
+        self._is_ended = is_text and options.archive.name.layout is not LayoutName.AIVEN
+        self._separator = b"\n" if self._format is not RowFormat.SEPARATED else options.archive.separator
+        self._builder = RecordBuilder.of(options)
+        self._offset = offset
+        self._is_behind = False
+
+    def batches(self) -> Iterator[RowBatch]:
+        """Batches of rows. ObjectCorrupt behind the last one where a row has no separator behind it."""
+        held = b""
+        for chunk in self._stream():
+            held += chunk
+            if self._format is RowFormat.WHOLE:
+                self._refuse_large(held)
+                continue
+            cut = held.rfind(self._separator)
+            if cut < 0:
+                self._refuse_large(held)
+                continue
+            cut += len(self._separator)
+            yield from self._rows(held[:cut], is_last=False)
+            held = held[cut:]
+        if held and self._is_ended:
+            raise ObjectCorrupt(
+                f"{self._source.name}: its last row is cut short: each ends with {self._separator!r}, and "
+                "there is none behind the last one. Upload the object again."
+            )
+        # Lines are joined, not ended: what is behind the last line feed is a row, be it empty.
+        if held or (self._format is RowFormat.LINES and not self._is_behind):
+            yield from self._rows(held, is_last=True)
+
+    def _stream(self) -> Iterator[bytes]:
+        """The plain bytes from the offset on; notes when it is one beyond the end, behind the last line."""
+        if self._format is not RowFormat.LINES or not self._offset:
+            yield from plain_stream(self._source, self._offset)
+            return
+        self._is_behind = True
+        for chunk in plain_stream(self._source, self._offset - 1):
+            is_first, self._is_behind = self._is_behind, False
+            yield chunk[1:] if is_first else chunk
+
+    def _refuse_large(self, held: bytes) -> None:
+        """A row that is never cut must not fill the memory."""
+        if len(held) > self._options.row_max_bytes + len(self._separator):
+            raise InvalidObject(
+                f"{self._source.name}: the row at byte {self._offset} is larger than record.max.bytes "
+                f"({self._options.record_max_bytes}).",
+                reason="too_large",
+            )
+
+    def _rows(self, text: bytes, *, is_last: bool) -> Iterator[RowBatch]:
+        """The rows of `text`, each ended by the separator; with `is_last` it is one row without."""
+        starts, ends, nexts = self._bounds(text, is_last=is_last)
+        offset, self._offset = self._offset, self._offset + int(nexts[-1])
+        for first in range(0, len(starts), _BATCH_ROWS):
+            part = slice(first, first + _BATCH_ROWS)
+            yield self._batch(text, offset, starts[part], ends[part], nexts[part])
+
+    def _bounds(self, text: bytes, *, is_last: bool) -> tuple[Numbers, Numbers, Numbers]:
+        size = len(self._separator)
+        if is_last:
+            # One beyond the end, so that a resume does not find the row again.
+            beyond = len(text) + (self._format is RowFormat.LINES)
+            return np.array([0]), np.array([len(text)]), np.array([beyond])
+        if size == 1:
+            ends = np.flatnonzero(np.frombuffer(text, np.uint8) == self._separator[0])
+        else:
+            found, at = [], text.find(self._separator)
+            while at >= 0:
+                found.append(at)
+                at = text.find(self._separator, at + size)
+            ends = np.array(found, np.int64)
+        nexts = ends + size
+        starts = np.empty_like(ends)
+        starts[0], starts[1:] = 0, nexts[:-1]
+        return starts, ends, nexts
+
+    def _batch(self, text: bytes, offset: int, starts: Numbers, ends: Numbers, nexts: Numbers) -> RowBatch:
+        after = BytePosition(offset + int(nexts[-1]))
+
+        def positions(index: int, /) -> BytePosition:
+            return BytePosition(offset + int(starts[index])) if index < len(starts) else after
+
+        column = Column(buffer=text, starts=starts, lengths=ends - starts)
+        return self._builder.build(RowBatch(values=column, after=after, positions=positions))

@@ -1,0 +1,137 @@
+"""`input.format=auto`: each object is read as what its first bytes are, or else as what it is called."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from headrace.formats import avro, chunks, csv_objects, json_array, jsonl, parquet, text
+from headrace.formats.compression import plain_stream
+from headrace.formats.decoder import Decoder, Splitter
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import InvalidObject
+from headrace.model.positions import Position
+from headrace.model.rows import RowBatch
+from headrace.options.choices import InputFormat
+from headrace.options.record_checks import IMPOSSIBLE_VALUES
+
+DECODERS: Final[dict[InputFormat, Decoder]] = {
+    InputFormat.JSONL: jsonl.decode,
+    InputFormat.JSON: json_array.decode,
+    InputFormat.CSV: csv_objects.decode,
+    InputFormat.TEXT: text.decode,
+    InputFormat.BYTES: chunks.decode,
+    InputFormat.AVRO: avro.decode,
+    InputFormat.PARQUET: parquet.decode,
+}
+# No array of JSON: where its elements begin is known only from its start on.
+SPLITTERS: Final[dict[InputFormat, Splitter]] = {
+    InputFormat.JSONL: jsonl.cuts,
+    InputFormat.CSV: csv_objects.cuts,
+    InputFormat.TEXT: text.cuts,
+    InputFormat.BYTES: chunks.cuts,
+    InputFormat.AVRO: avro.cuts,
+    InputFormat.PARQUET: parquet.cuts,
+}
+
+_MAGIC: Final = ((b"Obj\x01", InputFormat.AVRO), (b"PAR1", InputFormat.PARQUET))
+_ENDINGS: Final = {
+    "jsonl": InputFormat.JSONL,
+    "ndjson": InputFormat.JSONL,
+    "json": InputFormat.JSONL,
+    "csv": InputFormat.CSV,
+    "txt": InputFormat.TEXT,
+    "text": InputFormat.TEXT,
+    "log": InputFormat.TEXT,
+    "bin": InputFormat.BYTES,
+    "bytes": InputFormat.BYTES,
+}
+_LINES_OF_JSON: Final = frozenset({"jsonl", "ndjson"})
+# Endings that say how an object is compressed; what it holds stands before them.
+_COMPRESSED: Final = frozenset({"gz", "gzip", "bgz", "zst", "zstd", "snappy", "sz", "bz2", "lz4", "xz"})
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def decode(
+    source: ByteSource,
+    start: Position | None,
+    *,
+    options: DecodeOptions,
+    begin: int | None = None,
+    end: int | None = None,
+) -> Iterator[RowBatch]:
+    """The rows of the object as the format that it is found to be. Blocks on reads.
+
+    Raises InvalidObject (`unknown_format`) where neither its beginning nor its name say what it is.
+    """
+    found = detected(source)
+    if found is not None:
+        yield from DECODERS[found](
+            source, start, options=_as(options, found, source.name), begin=begin, end=end
+        )
+
+
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    """Where the object can be cut as the format that it is found to be."""
+    found = detected(source)
+    splitter = None if found is None else SPLITTERS.get(found)
+    return (
+        None
+        if found is None or splitter is None
+        else splitter(source, pieces, options=_as(options, found, source.name))
+    )
+
+
+def detected(source: ByteSource) -> InputFormat | None:
+    """The format of the object; None for one without content. One small read of its beginning."""
+    magic = source.read_at(0, 4)
+    for beginning, input_format in _MAGIC:
+        if magic == beginning:
+            return input_format
+    head = next(islice(plain_stream(source), 1), b"")
+    return format_of(head, source.name)
+
+
+def format_of(head: bytes, name: str) -> InputFormat | None:
+    """The format of plain bytes that begin with `head`, of an object called `name`; None for blanks alone."""
+    for beginning, input_format in _MAGIC:
+        if head.startswith(beginning):
+            return input_format
+    ending = _ending(name)
+    if _ENDINGS.get(ending) in (InputFormat.CSV, InputFormat.TEXT):
+        return _ENDINGS[ending]  # their lines may begin like JSON
+    first = head.removeprefix(_BOM).lstrip(b" \t\r\n")[:1]
+    if first == b"[" and ending not in _LINES_OF_JSON:
+        return InputFormat.JSON
+    if first in (b"[", b"{"):
+        return InputFormat.JSONL
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if not first:
+        return None
+    raise InvalidObject(
+        f"{name}: neither the object's first bytes nor its name say what it holds. Set input.format, or "
+        "leave the object out.",
+        reason="unknown_format",
+    )
+
+
+def _ending(name: str) -> str:
+    """The ending of the name, before that of its compression, without its dot."""
+    parts = name.rpartition("/")[2].lower().split(".")[1:]
+    while parts and parts[-1] in _COMPRESSED:
+        parts.pop()
+    return parts[-1] if parts else ""
+
+
+def _as(options: DecodeOptions, input_format: InputFormat, name: str) -> DecodeOptions:
+    value_format = options.format.value_format
+    reason = IMPOSSIBLE_VALUES.get((input_format, value_format))
+    if reason is not None:
+        raise InvalidObject(
+            f"{name}: value.format={value_format} cannot be made from {input_format}, which the object is "
+            f"found to be: {reason}.",
+            reason="unsupported",
+        )
+    return replace(options, format=replace(options.format, input_format=input_format))

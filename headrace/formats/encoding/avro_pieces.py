@@ -1,0 +1,210 @@
+"""Arrow arrays in Avro's binary encoding, column by column; what is side by side in a row is its datum."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.arrow import column_of_arrow
+from headrace.formats.avro_schema import Node
+from headrace.formats.encoding.row_texts import joined, scattered
+from headrace.formats.encoding.schema_merge import as_lists, list_offsets, map_entries
+from headrace.formats.records.varint import varint
+from headrace.model.columns import Numbers
+
+_VARINT_BYTES: Final = 10
+_DECIMAL128_BYTES: Final = 16
+_DECIMAL256_BYTES: Final = 32
+# The highest bit of a byte.
+_SIGN: Final = 0x80
+
+
+class UnfitData(ValueError):
+    """A value is none of its Avro type."""
+
+
+def encoded(array: Any, node: Node) -> Any:
+    """A binary array with the datum of each value; nulls only where the node is a union with null.
+
+    Raises UnfitData for a value that the schema does not allow.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if node.nullable is not None:
+        null = [branch.kind for branch in node.branches].index("null")
+        return optional(array, node.nullable, null=varint(null), prefix=varint(1 - null))
+    return _branches(array, node) if node.kind == "union" else _filled(array, node)
+
+
+def _filled(array: Any, node: Node) -> Any:
+    if array.null_count and node.kind != "null":
+        raise UnfitData("a value is null whose type does not allow it")
+    match node.kind:
+        case "null":
+            return pa.array([b""] * len(array), pa.binary())
+        case "record":
+            below = [
+                encoded(pc.struct_field(array, [index]), child)
+                for index, (_, child) in enumerate(node.fields)
+            ]
+            return joined(below or [b""], len(array))
+        case "array":
+            # Connect's maps of keys that are no text are lists of entries in Avro.
+            return _items(array, encoded(as_lists(array).flatten(), node.content))
+        case "map":
+            keys, values = map_entries(array)
+            return _items(
+                array, joined([sized(keys.cast(pa.binary())), encoded(values, node.content)], len(keys))
+            )
+        case _:
+            return _scalar(array, node)
+
+
+def optional(array: Any, node: Node, *, null: bytes, prefix: bytes) -> Any:
+    """The data with `prefix` before each, and `null` for nulls."""
+    if not array.null_count:
+        return joined([prefix, encoded(array, node)], len(array))
+    filled = encoded(array.drop_null(), node)
+    return with_nulls(array, joined([prefix, filled], len(filled)), null)
+
+
+def with_nulls(array: Any, filled: Any, null: bytes) -> Any:
+    """What stands for the values of an array, with `null` in the place of its nulls."""
+    is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    nulls = np.flatnonzero(is_null)
+    return scattered(
+        len(array), [(np.flatnonzero(~is_null), filled), (nulls, pa.array([null] * len(nulls), pa.binary()))]
+    )
+
+
+def _branches(array: Any, node: Node) -> Any:
+    """A union's data from a struct with a field for each branch, of which the first that is filled counts."""
+    if not pa.types.is_struct(array.type) or array.type.num_fields != len(node.filled):
+        raise UnfitData("columns tell no branch of a union")
+    is_left, parts, index = np.ones(len(array), np.bool_), [], 0
+    null = None
+    for number, branch in enumerate(node.branches):
+        if branch.kind == "null":
+            null = number
+            continue
+        values = pc.struct_field(array, [index])
+        index += 1
+        rows = np.flatnonzero(is_left & values.is_valid().to_numpy(zero_copy_only=False))
+        is_left[rows] = False
+        data = encoded(values.take(pa.array(rows)), branch)
+        parts.append((rows, joined([varint(number), data], len(rows))))
+    rest = np.flatnonzero(is_left)
+    if len(rest) and null is None:
+        raise UnfitData("a union holds none of its branches")
+    parts.append((rest, pa.array([varint(null or 0)] * len(rest), pa.binary())))
+    return scattered(len(array), parts)
+
+
+def sized(values: Any) -> Any:
+    """Bytes with their length before them."""
+    lengths = column_of_arrow(values).lengths
+    return joined([varints(lengths), values], len(values))
+
+
+def varints(numbers: Numbers) -> Any:
+    """Each number as a zigzag varint."""
+    count = len(numbers)
+    bits = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    groups = (bits[:, None] >> (np.arange(_VARINT_BYTES, dtype=np.uint64) * np.uint64(7))) & np.uint64(0x7F)
+    used = np.maximum(_VARINT_BYTES - np.argmax(groups[:, ::-1] != 0, axis=1), 1)
+    used[bits == 0] = 1
+    place = np.arange(_VARINT_BYTES)
+    octets = groups.astype(np.uint8)
+    octets[place < (used - 1)[:, None]] |= 0x80
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(used, out=offsets[1:])
+    return _binary(octets[place < used[:, None]], offsets)
+
+
+def _binary(octets: Any, offsets: Any) -> Any:
+    parts = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(octets))]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, parts)
+
+
+def _fixed(octets: Any, width: int) -> Any:
+    """Values of the same width, row by row."""
+    count = len(octets) // width if width else 0
+    return _binary(octets, np.arange(count + 1, dtype=np.int32) * width)
+
+
+def _items(lists: Any, items: Any) -> Any:
+    """Arrays and maps: one block with its count, and the zero that ends them."""
+    lengths = np.asarray(
+        pc.list_value_length(as_lists(lists)).fill_null(0).to_numpy(zero_copy_only=False), np.int64
+    )
+    contents = pc.binary_join(pa.ListArray.from_arrays(list_offsets(as_lists(lists)), items), b"")
+    filled = joined([varints(lengths), contents, b"\x00"], len(lengths))
+    return pc.if_else(pa.array(lengths > 0), filled, pa.scalar(b"\x00", pa.binary()))
+
+
+def _scalar(array: Any, node: Node) -> Any:
+    match node.kind:
+        case "int" | "long":
+            width = pa.int32() if array.type.bit_width == 32 else pa.int64()  # noqa: PLR2004  # bits
+            numbers = array.cast(width).cast(pa.int64())
+            return varints(np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64))
+        case "float" | "double":
+            kind = "<f4" if node.kind == "float" else "<f8"
+            numbers = np.ascontiguousarray(array.to_numpy(zero_copy_only=False), kind)
+            return _fixed(numbers.view(np.uint8), numbers.itemsize)
+        case "boolean":
+            return _fixed(np.asarray(array.to_numpy(zero_copy_only=False), np.uint8), 1)
+        case "enum":
+            found = pc.index_in(array, value_set=pa.array(node.symbols, pa.string())).cast(pa.int64())
+            if found.null_count:
+                raise UnfitData("a text is no symbol of its enum")
+            return varints(np.asarray(found.to_numpy(zero_copy_only=False), np.int64))
+        case "fixed":
+            return _of_fixed(array, node)
+        case _:
+            return sized(_decimals(array) if pa.types.is_decimal(array.type) else array.cast(pa.binary()))
+
+
+def _of_fixed(array: Any, node: Node) -> Any:
+    if pa.types.is_decimal(array.type):
+        return _decimals(array, node.size)
+    if node.logical == "uuid":
+        return pa.array([bytes.fromhex(text.replace("-", "")) for text in array.to_pylist()], pa.binary())
+    octets = array.cast(pa.binary())
+    if len(octets) and pc.any(pc.not_equal(pc.binary_length(octets), node.size)).as_py():
+        raise UnfitData("bytes of another length than their fixed has")
+    return octets
+
+
+def _decimals(array: Any, size: int | None = None) -> Any:
+    """Unscaled numbers, big-endian, of `size` bytes, or of as few as each needs."""
+    width = _DECIMAL128_BYTES if pa.types.is_decimal128(array.type) else _DECIMAL256_BYTES
+    octets = np.frombuffer(array.buffers()[1], np.uint8)[
+        array.offset * width : (array.offset + len(array)) * width
+    ]
+    rows = octets.reshape(-1, width)[:, ::-1]
+    if size is None:
+        return _least(rows)
+    if size > width:
+        rows = np.concatenate([np.repeat(_signs(rows), size - width, axis=1), rows], axis=1)
+    return _fixed(np.ascontiguousarray(rows[:, rows.shape[1] - size :]).reshape(-1), size)
+
+
+def _signs(rows: Any) -> Any:
+    """What would stand before the first byte of each number."""
+    return np.where(rows[:, :1] >= _SIGN, 0xFF, 0).astype(np.uint8)
+
+
+def _least(rows: Any) -> Any:
+    """Numbers without the bytes that only repeat their sign."""
+    width = rows.shape[1]
+    signs = _signs(rows)
+    # A byte is needed from the first on that is not the sign's, or that the sign would be lost without.
+    follows = np.concatenate([rows[:, 1:], rows[:, -1:]], axis=1)
+    needed = (rows != signs) | ((follows >= _SIGN) != (signs == 0xFF))  # noqa: PLR2004  # a byte of ones
+    needed[:, -1] = True
+    used = width - np.argmax(needed, axis=1)
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(used, out=offsets[1:])
+    return _binary(rows[np.arange(width) >= (width - used)[:, None]], offsets)

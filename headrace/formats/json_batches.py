@@ -1,0 +1,181 @@
+"""Texts that shall be JSON, side by side in a buffer, as batches of rows: each checked, bad ones named."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from headrace.formats.json_check import are_all_json, are_all_rows, fault
+from headrace.formats.lines import LineBlock
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.row_readers import LineReader
+from headrace.model.positions import Position
+from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
+
+BATCH_ROWS: Final = 10_000
+
+# The position of row `row` of a block, or of what is behind its last one, at byte `at` of its buffer.
+PositionAt = Callable[[int, int], Position]
+
+_SPACE: Final = 32
+
+
+def json_batches(
+    block: LineBlock,
+    options: DecodeOptions,
+    position: PositionAt,
+    *,
+    count: int | None = None,
+    bare: bytes | None = None,
+    blank_is_bad: bool = False,
+    about_first: Callable[[str], str] | None = None,
+) -> Iterator[RowBatch]:
+    """The block's first `count` rows, checked, in batches of at most BATCH_ROWS; blank ones are left out.
+
+    `bare` is the buffer with nothing but white space between rows, where there is more in the block's own.
+    `about_first` adds to what is said of the block's first row.
+    """
+    count = len(block.starts) if count is None else count
+    starts, ends = block.starts[:count], block.ends[:count]
+    trimmed_starts, trimmed_lengths = trimmed(block, starts, ends)
+    large = ends - starts > options.row_max_bytes
+    filled = trimmed_lengths > 0
+    faults: dict[int, tuple[str, str]] = {}
+    buffer = block.buffer if bare is None else bare
+    if count < len(block.starts):
+        buffer = buffer[: int(block.nexts[count - 1])]
+    if not (
+        (buffer is block.buffer and _are_all_records(block, options))
+        or are_all_json(buffer, trimmed_starts[filled], trimmed_lengths[filled])
+    ):
+        faults = _faults(block.buffer, starts, ends, np.flatnonzero(filled & ~large))
+    for row in np.flatnonzero(large).tolist():
+        size = int(ends[row] - starts[row]) + options.overhead_bytes
+        faults[row] = ("too_large", options.too_large(size))
+    if blank_is_bad:
+        faults |= dict.fromkeys(np.flatnonzero(~filled).tolist(), ("not_json", "there is no value"))
+    if about_first is not None and 0 in faults:
+        reason, message = faults[0]
+        faults[0] = reason, about_first(message)
+    lengths = ends - starts
+    if options.archive is None:
+        lengths = _nulled(block.buffer, lengths, trimmed_starts, trimmed_lengths)
+    good = filled
+    if faults:
+        good = filled.copy()
+        good[list(faults)] = False
+    for first in range(0, count, BATCH_ROWS):
+        part = slice(first, min(first + BATCH_ROWS, count))
+        yield row_batch(block, part, lengths, good, faults, position)
+
+
+def _are_all_records(block: LineBlock, options: DecodeOptions) -> bool:
+    """True when an archive's reader of rows has taken up all of the block's lines: they are parsed once.
+
+    False, too, where there is no such reader, or where lines are blank or have white space around.
+    """
+    reader = None if options.archive is None else options.archive.text
+    lengths = block.ends - block.starts
+    if not isinstance(reader, LineReader) or not bool((lengths > 0).all()):
+        return False
+    lines = Column(buffer=block.buffer, starts=block.starts, lengths=lengths)
+    return are_all_rows(block.buffer, lines, reader.fit)
+
+
+def trimmed(block: LineBlock, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
+    """Start and length of each line without JSON's white space around it; length 0 for a blank one."""
+    octets = np.frombuffer(block.buffer, np.uint8)
+    if bool((ends > starts).all() and (octets[starts] > _SPACE).all() and (octets[ends - 1] > _SPACE).all()):
+        return starts, ends - starts
+    inked = np.flatnonzero((octets != _SPACE) & (octets != 9) & (octets != 10) & (octets != 13))  # noqa: PLR2004  # tab, line feed, carriage return
+    first, behind = np.searchsorted(inked, starts), np.searchsorted(inked, ends)
+    blank = first == behind
+    if not len(inked):
+        return starts, np.zeros_like(starts)
+    trimmed_starts = np.where(blank, starts, inked[np.minimum(first, len(inked) - 1)])
+    trimmed_ends = np.where(blank, starts, inked[behind - 1] + 1)
+    return trimmed_starts, trimmed_ends - trimmed_starts
+
+
+def _faults(buffer: bytes, starts: Numbers, ends: Numbers, rows: Numbers) -> dict[int, tuple[str, str]]:
+    found = {}
+    for row in rows.tolist():
+        problem = fault(buffer[starts[row] : ends[row]])
+        if problem is not None:
+            found[row] = problem
+    return found
+
+
+def _nulled(buffer: bytes, lengths: Numbers, trimmed_starts: Numbers, trimmed_lengths: Numbers) -> Numbers:
+    """`lengths` with NULL_LENGTH where the line is `null`."""
+    maybe = np.flatnonzero(trimmed_lengths == 4)  # noqa: PLR2004  # the length of null
+    nulls = [row for row in maybe.tolist() if buffer.startswith(b"null", trimmed_starts[row])]
+    if nulls:
+        lengths[nulls] = NULL_LENGTH
+    return lengths
+
+
+def row_batch(
+    block: LineBlock,
+    part: slice,
+    lengths: Numbers,
+    good: np.ndarray,
+    faults: dict[int, tuple[str, str]],
+    position: PositionAt,
+) -> RowBatch:
+    """The rows of `part` that are `good`, with `lengths`, over the block's own bytes, and the bad ones."""
+    rows = np.flatnonzero(good[part]) + part.start
+    after = position(part.stop, int(block.nexts[part.stop - 1]))
+
+    def positions(index: int, /) -> Position:
+        if index >= len(rows):
+            return after
+        row = int(rows[index])
+        return position(row, int(block.starts[row]))
+
+    return RowBatch(
+        values=Column(buffer=block.buffer, starts=block.starts[rows], lengths=lengths[rows]),
+        after=after,
+        positions=positions,
+        bad=bad_rows(block, part, good, faults, position),
+    )
+
+
+def bad_rows(
+    block: LineBlock,
+    part: slice,
+    good: np.ndarray,
+    faults: dict[int, tuple[str, str]],
+    position: PositionAt,
+) -> tuple[BadRow, ...]:
+    """The rows of `part` that have faults, reason and sentence each, between the good ones."""
+    bad = []
+    for row in sorted(row for row in faults if part.start <= row < part.stop):
+        begin, behind = int(block.starts[row]), int(block.ends[row])
+        reason, message = faults[row]
+        bad.append(
+            BadRow(
+                index=int(np.count_nonzero(good[part.start : row])),
+                position=position(row, begin),
+                after=position(row + 1, int(block.nexts[row])),
+                reason=reason,
+                message=message,
+                raw=None if reason == "too_large" else block.buffer[begin:behind],
+                size=behind - begin,
+            )
+        )
+    return tuple(bad)
+
+
+def one_bad_row(
+    position: Position, after: Position, size: int, reason: str, message: str, raw: bytes | None = None
+) -> RowBatch:
+    """A batch without rows, for a bad one of `size` bytes that is not held."""
+    nothing = np.zeros(0, np.int64)
+    bad = BadRow(index=0, position=position, after=after, reason=reason, message=message, size=size, raw=raw)
+    return RowBatch(
+        values=Column(buffer=b"", starts=nothing, lengths=nothing),
+        after=after,
+        positions=lambda _index: after,
+        bad=(bad,),
+    )

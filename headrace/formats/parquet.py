@@ -1,0 +1,273 @@
+"""Parquet: rows of each row group in turn, read by ranges and in bounded memory, as JSON."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.arrow_rows import as_column, json_rows, json_values
+from headrace.formats.parquet_avro import AvroRows
+from headrace.formats.parquet_groups import RowGroups, Translated
+from headrace.formats.ranged_file import RangedFile
+from headrace.formats.record_columns import RecordColumns
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.formats.records.registry import registry_prefix
+from headrace.formats.row_fault import RowFaultError
+from headrace.formats.row_readers import OWN_MARK, RowShape
+from headrace.formats.variant_rows import TextsTooLargeError
+from headrace.model.byte_source import ByteSource
+from headrace.model.columns import Column, null_column
+from headrace.model.errors import ObjectCorrupt
+from headrace.model.positions import Position, RowPosition
+from headrace.model.rows import BadRow, RowBatch
+from headrace.names.archive_names import LayoutName
+from headrace.options.choices import ValueFormat
+
+# Batches above four times this are made into JSON part by part.
+_PART_BYTES: Final = 1024 * 1024
+
+
+def decode(
+    source: ByteSource,
+    start: Position | None,
+    *,
+    options: DecodeOptions,
+    begin: int | None = None,
+    end: int | None = None,
+) -> Iterator[RowBatch]:
+    """The rows of the object from `start` on; of a slice those of row groups [begin, end). Blocks on reads.
+
+    Only the footer and the column chunks of the groups that are read are fetched. Raises ObjectCorrupt behind
+    the last row before the damage, InvalidObject (`unit_too_large`) before a page above the limit is decoded.
+    """
+    if not isinstance(start, RowPosition | None):
+        raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a Parquet object.")
+    at = start or RowPosition(begin or 0, 0)
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        writer = _Writer(groups.schema, options, _shape(groups, options))
+        last = len(groups) if end is None else min(end, len(groups))
+        for group in range(at.group, last):
+            skip = at.row if group == at.group else 0
+            yield from _group_rows(groups, group, skip, writer)
+
+
+def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
+    """The outermost columns, as the footer says. Raises as `decode` does for damage. Blocks on reads."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        return frozenset(groups.schema.names)
+    raise AssertionError("an error of the footer is raised")
+
+
+def arrow_schema(source: ByteSource, *, options: DecodeOptions) -> Any:
+    """The Arrow schema of the rows, as the footer says. Blocks, and raises as `decode`, for damage."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        return RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes).schema
+    raise AssertionError("an error of the footer is raised")
+
+
+def arrow_batches(
+    source: ByteSource, *, options: DecodeOptions, begin: int | None = None, end: int | None = None
+) -> Iterator[tuple[RowPosition, Any]]:
+    """The rows of row groups [begin, end) as Arrow reads them, each batch with the position of its first row.
+
+    Nothing of them is checked. Raises as `decode`.
+    """
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        for group in range(begin or 0, len(groups) if end is None else min(end, len(groups))):
+            row = 0
+            for batch in groups.batches(group):
+                yield RowPosition(group, row), batch
+                row += batch.num_rows
+
+
+def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
+    """The rows that the footer tells of; reads nothing else. Blocks and raises as `decode`."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        return sum(groups.rows(group) for group in range(len(groups)))
+
+
+def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
+    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
+    with Translated(source, file):
+        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
+        sizes = [groups.size(group) for group in range(len(groups))]
+    behind = np.cumsum([0, *sizes])
+    targets = behind[-1] * np.arange(pieces + 1) / pieces
+    nearest = (int(np.abs(behind - target).argmin()) for target in targets[1:-1])
+    marks = sorted({0, *nearest, len(sizes)})
+    return tuple(marks) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
+
+
+def _group_rows(groups: RowGroups, group: int, skip: int, writer: "_Writer") -> Iterator[RowBatch]:
+    """The rows of a group from row `skip` on."""
+    count = groups.rows(group)
+    row = 0
+    for batch in groups.batches(group):
+        if row + batch.num_rows > skip:
+            for first, part in _parts(batch, max(0, skip - row)):
+                yield from writer.batches(part, group, row + first, count)
+        row += batch.num_rows
+
+
+def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
+    """The batch from row `skip` on, in slices that stay small where rows turn out large."""
+    rows = batch.num_rows
+    step = max(1, rows * _PART_BYTES // max(batch.nbytes // 4, _PART_BYTES))
+    for first in range(skip, rows, step):
+        yield first, batch.slice(first, step)
+
+
+def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
+    """The columns, and for the one layout that is read by them those that have nulls."""
+    is_asked = options.archive is not None and options.archive.name.layout is LayoutName.QUIX
+    names = frozenset(groups.schema.names)
+    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK)) if is_asked else RowShape(names)
+
+
+# Whose schema is made of that of the columns.
+_DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+
+
+class _Writer:
+    """Makes rows of Arrow batches into records' values; one for each object."""
+
+    def __init__(self, schema: Any, options: DecodeOptions, shape: RowShape) -> None:
+        self._style = options.format.json_format
+        avro = AvroRows(schema, self._style).schema if options.format.value_format in _DESCRIBED else None
+        self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path), avro=avro)
+        self._wants_json = True
+        self._reader = None
+        if options.archive is not None:
+            self._reader = options.archive.arrow(self._json, shape)
+        self._avro: AvroRows | None = None
+        self._prefix = b""
+        if options.format.value_format is ValueFormat.AVRO:
+            self._avro = AvroRows(schema, self._style)
+            self._prefix = registry_prefix(options, self._avro.schema)
+            self._wants_json = needs_fields(options.format)
+
+    def batches(self, batch: Any, group: int, first: int, count: int) -> Iterator[RowBatch]:
+        """The rows of an Arrow batch whose first is row `first` of `count` in its group."""
+        try:
+            yield self._batch(batch, group, first, count)
+        except TextsTooLargeError:
+            half = batch.num_rows // 2
+            yield from self.batches(batch.slice(0, half), group, first, count)
+            yield from self.batches(batch.slice(half), group, first + half, count)
+
+    def _batch(self, batch: Any, group: int, first: int, count: int) -> RowBatch:
+        def position(row: int) -> RowPosition:
+            return RowPosition(group, row) if row < count else RowPosition(group + 1, 0)
+
+        after = position(first + batch.num_rows)
+        rows = np.arange(first, first + batch.num_rows)
+        bad: tuple[BadRow, ...] = ()
+        try:
+            values, texts, columns = self._made(batch)
+        except _FAULTS as error:
+            faults = self._faults(batch, error)
+            bad = tuple(
+                BadRow(
+                    index=row - number,
+                    position=position(first + row),
+                    after=position(first + row + 1),
+                    reason=reason,
+                    message=message,
+                    # A row of columns has no bytes of its own to give: this is what it takes decoded.
+                    size=batch.slice(row, 1).nbytes,
+                )
+                for number, (row, (reason, message)) in enumerate(faults.items())
+            )
+            rows = np.delete(rows, list(faults))
+            values, texts, columns = self._made(batch.take(pa.array(rows - first)))
+
+        def positions(index: int, /) -> RowPosition:
+            return position(int(rows[index])) if index < len(rows) else after
+
+        made = RowBatch(values=values, after=after, positions=positions, bad=bad)
+        if columns is not None:
+            return self._record_builder.restored(made, columns)
+        return self._record_builder.build(made, texts)
+
+    def _json(self, array: Any) -> Any:
+        return json_values(array, self._style)
+
+    def _made(self, batch: Any) -> tuple[Column, Column | None, RecordColumns | None]:
+        """The values of the rows, their JSON where it is wanted, and of an archive their records.
+
+        Raises _FAULTS, TextsTooLargeError.
+        """
+        batch.validate(full=True)
+        if self._reader is not None:
+            return null_column(batch.num_rows), None, self._reader(batch)
+        texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
+        values = texts if self._avro is None else self._avro.write(batch, self._prefix)
+        assert values is not None
+        return values, texts, None
+
+    def _faults(self, batch: Any, error: Exception) -> dict[int, tuple[str, str]]:
+        """The rows for which the batch cannot be written, with reason and message of each."""
+        faults = {}
+        for row in range(batch.num_rows):
+            # Taken out, so that nothing of its neighbours is looked at.
+            alone = pa.RecordBatch.from_arrays(
+                [column.take(pa.array([row])) for column in batch.columns], schema=batch.schema
+            )
+            try:
+                self._made(alone)
+            except _FAULTS as fault:
+                faults[row] = _why(fault)
+        if not faults:
+            raise error
+        return faults
+
+
+# What is wrong with single rows: Parquet checks neither texts nor what else Arrow and our own types expect.
+_FAULTS: Final = (pa.ArrowInvalid, RowFaultError)
+
+
+def _why(fault: Exception) -> tuple[str, str]:
+    """Reason and message of a bad row; the message holds nothing of the row."""
+    if isinstance(fault, RowFaultError):
+        return fault.reason, str(fault)
+    if "UTF8" in str(fault):
+        return "not_utf8", "a text of the row is not UTF-8"
+    if "precision" in str(fault):
+        return "not_a_decimal", "a decimal of the row has more digits than its column's precision"
+    return "not_parquet", "a value of the row is none of its column's type"
+
+
+def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
+    """True when the column at `path` holds bytes, or many, which JSON shows as base64."""
+    kind = pa.struct(list(schema))
+    for name in path:
+        index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            return False
+        kind = _content(kind.field(index).type)
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _content(kind: Any) -> Any:
+    """The type itself, or what stands in it where it is a list, a map or a dictionary."""
+    while True:
+        if pa.types.is_map(kind):
+            kind = kind.item_type
+        elif pa.types.is_dictionary(kind) or (pa.types.is_nested(kind) and not pa.types.is_struct(kind)):
+            kind = kind.value_type
+        else:
+            return kind

@@ -1,0 +1,229 @@
+"""The footer of a Parquet object: found, refused where it cannot be read, and adapted to Arrow."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.formats.parquet_pages import CODECS, Chunk
+from headrace.formats.parquet_schema import SPARK_SCHEMA, Node, mark_spark_variants, schema_tree
+from headrace.formats.parquet_thrift import (
+    BINARY,
+    LIST,
+    STRUCT,
+    Numbers,
+    Struct,
+    ThriftDamagedError,
+    ThriftIncompleteError,
+    ThriftReader,
+    list_bytes,
+    read_numbers,
+)
+from headrace.formats.ranged_file import RangedFile
+from headrace.model.errors import InvalidObject, ObjectCorrupt
+
+_MAGIC: Final = b"PAR1"
+_ENCRYPTED_MAGIC: Final = b"PARE"
+_TAIL_BYTES: Final = 64 * 1024  # read at once: most footers are shorter
+_TRAILER_BYTES: Final = 8  # length and magic
+_LEAST_BYTES: Final = 12  # the magic at the beginning, too
+
+# Arrow's own schema would have columns read as dictionaries that grow with the row group. What it says beyond
+# the Parquet schema does not show in JSON. A key of its length that means nothing takes its place.
+_ARROW_SCHEMA: Final = b"\x0cARROW:schema"
+_IGNORED: Final = b"\x0carrow-schema"
+
+# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+_SCHEMA, _GROUPS = 2, 4
+_COLUMNS: Final = 1
+_META, _CRYPTO = 3, 8
+_CODEC, _VALUES, _COMPRESSED, _DATA, _DICTIONARY, _STATISTICS = 4, 5, 7, 9, 11, 12
+_NULL_COUNT: Final = 3  # of Statistics
+
+_LZO: Final = 3
+
+
+@dataclass(slots=True)
+class _Groups:
+    """How far the list of row groups has been read."""
+
+    at: int
+    count: int
+    read: int = 0
+
+
+class Footer:
+    """What the end of an object says of it. Raises ObjectCorrupt, InvalidObject where it is encrypted."""
+
+    def __init__(self, name: str, file: RangedFile) -> None:
+        self._name = name
+        self._bytes = _footer_bytes(name, file)
+        self._bytes_max = len(self._bytes)
+        self._groups = _Groups(0, 0)
+        try:
+            begin, end, elements = self._read_schema()
+            self._check_rest()
+            self.root: Node = schema_tree(elements)
+        except ThriftIncompleteError:
+            raise ValueError("the footer ends too early") from None
+        described = _spark_schema(self._bytes)
+        if described is not None:
+            mark_spark_variants(self.root, described)
+        shown = list_bytes(STRUCT, [node.element for node in self.root.nodes()])
+        self.metadata: Any = _arrow_metadata(self._bytes[:begin] + shown + self._bytes[end:])
+        self.leaves = list(self.root.leaves())
+
+    def chunks(self, group: int) -> list[Chunk]:
+        """The column chunks of a row group, in the order of `leaves`; groups come in ascending order."""
+        try:
+            while self._groups.read < group:
+                self._skip_group()
+            return self._read_group()
+        except ThriftIncompleteError:
+            raise ValueError(f"the footer ends within row group {group}") from None
+
+    def with_nulls(self) -> frozenset[str]:
+        """The outermost columns that the statistics show with a null in some row.
+
+        ValueError where a row group's entry is damaged. Arrow is not asked: it ends the process there.
+        """
+        tops = [child.name for child in self.root.children for _ in child.leaves()]
+        found: set[str] = set()
+        begun = replace(self._groups)
+        try:
+            for group in range(begun.read, begun.count):
+                chunks = self.chunks(group)
+                found.update(top for top, chunk in zip(tops, chunks, strict=True) if chunk.nulls)
+        finally:
+            self._groups = begun
+        return frozenset(found)
+
+    def _reader(self, at: int) -> ThriftReader:
+        return ThriftReader(self._bytes, at, bytes_max=self._bytes_max)
+
+    def _read_schema(self) -> tuple[int, int, list[Struct]]:
+        """Where the list of schema elements begins and ends, and what is in it."""
+        reader = self._reader(0)
+        found: tuple[int, int, list[Struct]] | None = None
+        for number, kind in reader.fields():
+            if number == _GROUPS and kind == LIST and found is not None:
+                _, count = reader.list_head()
+                self._groups = _Groups(reader.at, count)
+                return found
+            begin = reader.at
+            value = reader.value(kind)
+            if number == _SCHEMA and kind == LIST and value[0] == STRUCT:
+                found = (begin, reader.at, value[1])
+        raise ValueError("the footer has no schema, or no row groups behind it")
+
+    def _check_rest(self) -> None:
+        """Return when all behind the schema can be read. Arrow ends the process where lists nest deep there.
+
+        ThriftIncompleteError, ThriftDamagedError.
+        """
+        at = self._groups.at
+        for _ in range(self._groups.count):
+            _, at = read_numbers(self._bytes, at)
+        read_numbers(self._bytes, at)  # the fields behind the row groups, up to the end of the footer
+
+    def _skip_group(self) -> None:
+        _, self._groups.at = read_numbers(self._bytes, self._groups.at)
+        self._groups.read += 1
+
+    def _read_group(self) -> list[Chunk]:
+        if self._groups.read >= self._groups.count:
+            raise ValueError(f"the footer lists {self._groups.count} row groups")
+        reader = self._reader(self._groups.at)
+        chunks: list[Chunk] = []
+        for number, kind in reader.fields():
+            if number == _COLUMNS and kind == LIST:
+                for index in range(reader.list_head()[1]):
+                    about, reader.at = read_numbers(self._bytes, reader.at)
+                    chunks.append(self._chunk(about, index))
+            else:
+                reader.value(kind)
+        self._groups.at = reader.at
+        self._groups.read += 1
+        if len(chunks) != len(self.leaves):
+            raise ValueError(f"a row group has {len(chunks)} columns where the schema has {len(self.leaves)}")
+        return chunks
+
+    def _chunk(self, about: Numbers, index: int) -> Chunk:
+        if _CRYPTO in about:
+            raise _encrypted(self._name, f"its column {self._shown(index)} is")
+        numbers = about.get(_META)
+        if not isinstance(numbers, dict) or not {_CODEC, _VALUES, _COMPRESSED, _DATA} <= numbers.keys():
+            raise ValueError(f"the footer does not say where column {self._shown(index)} is")
+        if numbers[_CODEC] == _LZO:
+            raise InvalidObject(
+                f"{self._name}: the Parquet column {self._shown(index)} is compressed with LZO, which is not "
+                "supported. Write the object with snappy, gzip, zstd, lz4 or brotli.",
+                reason="unsupported",
+            )
+        begin, values, size = (numbers[each] for each in (_DATA, _VALUES, _COMPRESSED))
+        if 0 < numbers.get(_DICTIONARY, 0) < begin:
+            begin = numbers[_DICTIONARY]
+        known = 0 <= numbers[_CODEC] < len(CODECS)
+        codec = CODECS[numbers[_CODEC]] if known else ""
+        if min(begin, values, size) < 0:
+            raise ValueError(f"the footer has a negative number for column {self._shown(index)}")
+        statistics = numbers.get(_STATISTICS)
+        nulls = statistics.get(_NULL_COUNT, 0) if isinstance(statistics, dict) else 0
+        return Chunk(begin, begin + size, values, codec, nulls)
+
+    def _shown(self, index: int) -> str:
+        return repr(self.leaves[index].name[:80]) if index < len(self.leaves) else f"number {index}"
+
+
+def _footer_bytes(name: str, file: RangedFile) -> bytes:
+    size = file.size()
+    if size < _LEAST_BYTES:
+        raise ObjectCorrupt(f"{name}: {size} bytes are too few for a Parquet object.")
+    tail = file.range(max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
+    if tail[-4:] == _ENCRYPTED_MAGIC:
+        raise _encrypted(name, "its footer and columns are")
+    if tail[-4:] != _MAGIC:
+        raise ObjectCorrupt(
+            f"{name}: this is no Parquet object, or its end is missing: it does not end in PAR1. Upload it "
+            "again, or correct input.format."
+        )
+    length = int.from_bytes(tail[-_TRAILER_BYTES:-4], "little")
+    if length > size - _LEAST_BYTES:
+        raise ObjectCorrupt(
+            f"{name}: the Parquet object is damaged (a footer of {length} bytes does not fit in). "
+            "Upload it again."
+        )
+    if length + _TRAILER_BYTES > len(tail):
+        tail = file.range(size - length - _TRAILER_BYTES, length + _TRAILER_BYTES)
+    return tail[-length - _TRAILER_BYTES : -_TRAILER_BYTES]
+
+
+def _encrypted(name: str, what: str) -> InvalidObject:
+    return InvalidObject(
+        f"{name}: this Parquet object is encrypted with Parquet's modular encryption ({what}), for which "
+        "Headrace has no keys. Write it without; S3's own encryption is read.",
+        reason="unsupported",
+    )
+
+
+def _arrow_metadata(footer: bytes) -> Any:
+    at = footer.rfind(_ARROW_SCHEMA)
+    if at >= 0:
+        footer = footer[:at] + _IGNORED + footer[at + len(_IGNORED) :]
+    trailer = len(footer).to_bytes(4, "little") + _MAGIC
+    return pq.read_metadata(pa.BufferReader(_MAGIC + footer + trailer))
+
+
+def _spark_schema(footer: bytes) -> bytes | None:
+    """The value that follows Spark's key, if it is there."""
+    at = footer.rfind(bytes([len(SPARK_SCHEMA)]) + SPARK_SCHEMA)
+    if at < 0:
+        return None
+    reader = ThriftReader(footer, at, bytes_max=len(footer))
+    try:
+        reader.value(BINARY)
+        number, kind = next(reader.fields(), (0, 0))
+        return reader.value(kind) if (number, kind) == (1, BINARY) else None
+    except (ThriftIncompleteError, ThriftDamagedError):
+        return None  # the same bytes within something else

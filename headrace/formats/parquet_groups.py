@@ -1,0 +1,165 @@
+"""The row groups of a Parquet object, read by ranges in batches that stay small once decoded."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.formats.parquet_footer import Footer
+from headrace.formats.parquet_meanings import Meanings
+from headrace.formats.parquet_weights import ColumnWeights
+from headrace.formats.ranged_file import RangedFile
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
+
+BATCH_ROWS: Final = 10_000
+
+# What the rows of a batch may take once decoded, by the two weights of `parquet_weights`.
+_LIKELY_BYTES: Final = 4 * 1024 * 1024
+_MOST_BYTES: Final = 24 * 1024 * 1024
+
+# A batch where the pages cannot be followed: Arrow is about to find them damaged.
+_UNKNOWN_ROWS: Final = 64
+
+# All columns of a row group are read side by side, each through a window of its own.
+_WINDOWS_BYTES: Final = 48 * 1024 * 1024
+_WINDOW_MIN_BYTES: Final = 16 * 1024
+_WINDOW_MAX_BYTES: Final = 4 * 1024 * 1024
+
+# Arrow's own buffer for each column: as little as it looks for a page header in.
+_ARROW_BUFFER_BYTES: Final = 16 * 1024
+
+
+class RowGroups:
+    """A Parquet object whose footer is read; to be used within `Translated`."""
+
+    def __init__(self, source: ByteSource, file: RangedFile, *, unit_max_bytes: int) -> None:
+        self._name = source.name
+        self._file = file
+        self._unit_max_bytes = unit_max_bytes
+        self._footer = Footer(source.name, file)
+        self._metadata = self._footer.metadata
+        self._reader = pq.ParquetFile(
+            file,
+            metadata=self._metadata,
+            buffer_size=_ARROW_BUFFER_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        self._meanings = Meanings(self._footer.root, self._reader.schema_arrow)
+
+    def __len__(self) -> int:
+        return int(self._metadata.num_row_groups)
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema of the rows."""
+        return self._meanings.schema
+
+    def with_nulls(self) -> frozenset[str]:
+        """The columns that the footer's statistics show with a null in some row. ValueError for damage."""
+        return self._footer.with_nulls()
+
+    def is_marked(self, mark: tuple[bytes, bytes]) -> bool:
+        """Whether the footer's key-value metadata has this name with this value."""
+        name, value = mark
+        return (self._metadata.metadata or {}).get(name) == value
+
+    def rows(self, group: int) -> int:
+        """How many rows a group has."""
+        return int(self._metadata.row_group(group).num_rows)
+
+    def size(self, group: int) -> int:
+        """How many bytes a group has, before compression."""
+        return int(self._metadata.row_group(group).total_byte_size)
+
+    def batches(self, group: int) -> Iterator[Any]:
+        """The group's rows as Arrow batches; groups come in ascending order. ValueError for a wrong count."""
+        # Arrow is asked nothing of the group's columns: pyarrow 26 ends the process (std::terminate) where
+        # the footer's entry for a column is damaged, while the reader below raises.
+        claimed = self.rows(group)
+        if claimed and not self._footer.leaves:
+            raise ValueError(f"row group {group} claims {claimed} rows without columns")
+        columns = self._columns(group)
+        self._file.follow(column.pages for column in columns)
+        batches: Iterator[Any] | None = None
+        seen = 0
+        while True:
+            rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - seen)))
+            if batches is None:
+                batches = self._reader.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
+            else:
+                # Arrow asks for it anew with each batch.
+                self._reader.reader.set_batch_size(rows)
+            batch = next(batches, None)
+            if batch is None:
+                break
+            seen += batch.num_rows
+            for column in columns:
+                column.advance(batch.num_rows)
+            yield self._meanings.of(batch)
+        if seen != claimed:
+            raise ValueError(f"row group {group} holds {seen} rows where the footer says {claimed}")
+
+    def _columns(self, group: int) -> list[ColumnWeights]:
+        share = _WINDOWS_BYTES // max(1, len(self._footer.leaves))
+        window = max(_WINDOW_MIN_BYTES, min(_WINDOW_MAX_BYTES, share))
+        return [
+            ColumnWeights(
+                leaf,
+                chunk,
+                self._file.range,
+                window=chunk.end - chunk.begin if self._file.is_whole else window,
+                unit_max_bytes=self._unit_max_bytes,
+                name=self._name,
+            )
+            for leaf, chunk in zip(self._footer.leaves, self._footer.chunks(group), strict=True)
+        ]
+
+
+def _next_rows(columns: list[ColumnWeights], limit: int) -> int:
+    """How many rows to read next: none beyond what is known of every column."""
+    weights = np.zeros((2, limit))
+    for column in columns:
+        of_column = column.upcoming(weights.shape[1])
+        if not of_column.shape[1]:
+            return min(limit, _UNKNOWN_ROWS)
+        weights = weights[:, : of_column.shape[1]] + of_column
+    sums = np.cumsum(weights, axis=1)
+    fitting = (
+        np.searchsorted(sums[0], _LIKELY_BYTES, "right"),
+        np.searchsorted(sums[1], _MOST_BYTES, "right"),
+    )
+    return max(1, int(min(fitting)))
+
+
+class Translated:
+    """Around all reading: Arrow's errors as ours, the source's own, which Arrow may wrap, as they were."""
+
+    def __init__(self, source: ByteSource, file: RangedFile) -> None:
+        self._source = source
+        self._file = file
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, HeadraceError | GeneratorExit):
+            return
+        if self._file.error is not None:
+            raise self._file.error from error
+        name, words = self._source.name, str(error).strip().splitlines() or [type(error).__name__]
+        if isinstance(error, NotImplementedError):
+            raise InvalidObject(
+                f"{name}: this Parquet object cannot be decoded ({words[0][:200]}).", reason="unsupported"
+            ) from error
+        if isinstance(error, MemoryError):
+            raise InvalidObject(
+                f"{name}: a part of this Parquet object does not fit in memory.", reason="unit_too_large"
+            ) from error
+        if isinstance(error, OSError | ValueError | pa.ArrowException | OverflowError | TypeError | KeyError):
+            raise ObjectCorrupt(
+                f"{name}: the Parquet object is damaged ({words[0][:200]}). Upload it again."
+            ) from error

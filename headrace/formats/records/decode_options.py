@@ -1,0 +1,60 @@
+"""What a decoder needs to know: the format settings, and what is particular to the records of an object."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.formats.row_content import RowFormat
+from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
+from headrace.names.archive_names import ArchiveName
+from headrace.options.restoring import RestoreOptions
+from headrace.options.settings import FormatSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRestore:
+    """How the rows of one object of an archive become records.
+
+    `text` reads rows that are texts; None where rows are Arrow's. For those `arrow` makes a reader, which
+    needs the format's way to JSON and the shape of the rows.
+    """
+
+    name: ArchiveName
+    row_format: RowFormat
+    options: RestoreOptions
+    text: TextReader | None
+    arrow: Callable[[ToJson, RowShape], ArrowReader]
+    separator: bytes = b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOptions:
+    """How the rows of one object are cut out, and what of them goes into its records.
+
+    `topic` names the subjects of the schema registry. `overhead_bytes` is what the key and headers that are
+    the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
+    where it is the lower one. `archive` says how rows of an archive become records.
+    """
+
+    format: FormatSettings
+    topic: str = ""
+    overhead_bytes: int = 0
+    topic_max_bytes: int | None = None
+    archive: ObjectRestore | None = None
+
+    @property
+    def record_max_bytes(self) -> int:
+        """What key, value and headers of a record may come to together."""
+        limit = self.format.record_max_bytes
+        return limit if self.topic_max_bytes is None else min(limit, self.topic_max_bytes)
+
+    def too_large(self, size: int) -> str:
+        """What is said of a record of `size` bytes, which are too many."""
+        whose = "record.max.bytes"
+        if self.record_max_bytes < self.format.record_max_bytes:
+            whose = "the topic's max.message.bytes"
+        return f"the record of {size} bytes exceeds {whose} ({self.record_max_bytes})"
+
+    @property
+    def row_max_bytes(self) -> int:
+        """What is left of `record_max_bytes` for what differs from row to row."""
+        return max(0, self.record_max_bytes - self.overhead_bytes)

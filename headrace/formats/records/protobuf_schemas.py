@@ -1,0 +1,234 @@
+"""Schemas of Protobuf, compiled from the text that registries have, and what Kafka Connect makes of them.
+
+The compiler is protoc itself (grpcio-tools), in a process of its own: a text of somebody's cannot end ours.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from headrace.formats.connect.schema import (
+    DATE,
+    DECIMAL,
+    SCALE,
+    TIME,
+    TIMESTAMP,
+    ConnectField,
+    ConnectSchema,
+    InvalidSchema,
+    Type,
+)
+
+_SECONDS: Final = 60
+_MAIN: Final = "headrace_schema.proto"
+_WORDS: Final = 300
+# Files that schemas import without a reference: Confluent's, and Google's common types.
+_BUILT_IN: Final = (
+    "confluent_kafka.schema_registry.confluent.meta_pb2",
+    "confluent_kafka.schema_registry.confluent.type.decimal_pb2",
+    *(f"google.type.{name}_pb2" for name in ("color", "date", "datetime", "dayofweek", "fraction")),
+    *(f"google.type.{name}_pb2" for name in ("latlng", "money", "month", "timeofday")),
+    "google.protobuf.duration_pb2",
+    "google.protobuf.wrappers_pb2",
+    "google.protobuf.descriptor_pb2",
+)
+_PREFIX: Final = "io.confluent.connect.protobuf."
+
+
+class ProtobufSchema:
+    """One compiled schema."""
+
+    def __init__(self, text: str, files: Mapping[str, str]) -> None:
+        from google.protobuf import descriptor_pool
+
+        self._pool = descriptor_pool.DescriptorPool()
+        found = compiled(text, files)
+        for file in found.file:
+            self._pool.Add(file)
+        self._file = self._pool.FindFileByName(_MAIN)
+        self._names = [each.name for each in found.file[-1].message_type]
+
+    def message(self, place: tuple[int, ...]) -> Any:
+        """The descriptor of the message at a place; InvalidSchema where there is none."""
+        try:
+            found = self._file.message_types_by_name[self._names[place[0]]]
+            for index in place[1:]:
+                # Without those that maps are made of, as Java counts them.
+                found = [each for each in found.nested_types if not each.GetOptions().map_entry][index]
+        except IndexError:
+            raise InvalidSchema(f"it has no message at the place {list(place)}") from None
+        return found
+
+    def named(self, full_name: str) -> Any:
+        """The descriptor of a message of this name."""
+        return self._pool.FindMessageTypeByName(full_name)
+
+
+def compiled(text: str, files: Mapping[str, str]) -> Any:
+    """The descriptors of a schema and of all that it imports, its own last. InvalidSchema; takes 0.1 s."""
+    from google.protobuf import descriptor_pb2
+
+    with TemporaryDirectory(prefix="headrace-proto-") as folder:
+        home = Path(folder)
+        for name, body in {**files, _MAIN: text}.items():
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                raise InvalidSchema(f"it imports {name!r}, which is no relative path")
+            place = home / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(body, encoding="utf-8")
+        (home / "built-in.set").write_bytes(_built_in())
+        argv = [sys.executable, "-m", "grpc_tools.protoc", "--descriptor_set_in=built-in.set", "-I.",
+                "--include_imports", "--descriptor_set_out=found.set", _MAIN]  # fmt: skip
+        try:
+            done = subprocess.run(
+                argv, cwd=home, capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise InvalidSchema(f"protoc did not read it in {_SECONDS} s") from None
+        if done.returncode != 0:
+            words = " ".join(done.stderr.replace(f"{_MAIN}:", "").split())
+            raise InvalidSchema(f"protoc does not read it ({words[:_WORDS]})")
+        found: Any = descriptor_pb2.FileDescriptorSet.FromString((home / "found.set").read_bytes())
+    return found
+
+
+@cache
+def _built_in() -> bytes:
+    from google.protobuf import descriptor_pb2
+
+    found: Any = descriptor_pb2.FileDescriptorSet()
+    for name in _BUILT_IN:
+        found.file.add().ParseFromString(import_module(name).DESCRIPTOR.serialized_pb)
+    return bytes(found.SerializeToString())
+
+
+def logical_schema(message: Any, field: Any) -> ConnectSchema | None:
+    """The schema of messages that Connect has a type for; None for others."""
+    match message.full_name:
+        case "google.protobuf.Timestamp":
+            return ConnectSchema(type=Type.INT64, name=TIMESTAMP, version=1, optional=True)
+        case "google.type.Date":
+            return ConnectSchema(type=Type.INT32, name=DATE, version=1, optional=True)
+        case "google.type.TimeOfDay":
+            return ConnectSchema(type=Type.INT32, name=TIME, version=1, optional=True)
+        case "confluent.type.Decimal":
+            scale = field_parameters(field).get("scale", "0")
+            return ConnectSchema(
+                type=Type.BYTES, name=DECIMAL, version=1, parameters=((SCALE, scale),), optional=True
+            )
+        case _:
+            return None
+
+
+def field_parameters(field: Any) -> Mapping[str, str]:
+    """What Confluent's `(confluent.field_meta)` says of a field."""
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from google.protobuf import descriptor_pb2
+
+    # The pool of a schema makes options of its own classes.
+    options: Any = descriptor_pb2.FieldOptions.FromString(field.GetOptions().SerializeToString())
+    extension: Any = meta_pb2.field_meta  # type: ignore[attr-defined]  # made when it is imported
+    return dict(options.Extensions[extension].params)
+
+
+def connect_schema(message: Any, path: tuple[str, ...] = ()) -> ConnectSchema:
+    """The schema of a message as ProtobufConverter makes it; InvalidSchema where it refers to itself."""
+    if message.full_name in path:
+        raise InvalidSchema(f"{message.full_name} refers to itself, for which there are no columns")
+    path = (*path, message.full_name)
+    fields = [ConnectField(union_name(message, one), union_schema(one, path)) for one in real_oneofs(message)]
+    fields += [
+        ConnectField(each.name, field_schema(each, path))
+        for each in message.fields
+        if real_oneof(each) is None
+    ]
+    return ConnectSchema(type=Type.STRUCT, name=message.name, fields=tuple(fields))
+
+
+def real_oneofs(message: Any) -> list[Any]:
+    """The `oneof`s of a message, without those that `optional` makes."""
+    return [each for each in message.oneofs if any(real_oneof(field) is each for field in each.fields)]
+
+
+def real_oneof(field: Any) -> Any:
+    """The `oneof` of a field, if it is written in one."""
+    found = field.containing_oneof
+    if found is None or (len(found.fields) == 1 and found.name == f"_{field.name}"):
+        return None
+    return found
+
+
+def union_name(message: Any, oneof: Any) -> str:
+    """What Connect calls the field of a `oneof`."""
+    return f"{oneof.name}_{[each.name for each in real_oneofs(message)].index(oneof.name)}"
+
+
+def union_schema(oneof: Any, path: tuple[str, ...]) -> ConnectSchema:
+    """A struct with a field for each member of a `oneof`, one of which is there."""
+    fields = tuple(ConnectField(each.name, field_schema(each, path).as_optional()) for each in oneof.fields)
+    return ConnectSchema(type=Type.STRUCT, name=f"{_PREFIX}Union.{oneof.name}", optional=True, fields=fields)
+
+
+def is_map(field: Any) -> bool:
+    """Whether a field is a map, which is a list of entries for Protobuf."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def field_schema(field: Any, path: tuple[str, ...]) -> ConnectSchema:
+    """The schema of a field."""
+    tag = ((f"{_PREFIX}Tag", str(field.number)),)
+    if is_map(field):
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        return ConnectSchema(type=Type.MAP, key=_plain(key, path), value=_plain(value, path), parameters=tag)
+    inner = _plain(field, path)
+    if field.is_repeated:
+        return ConnectSchema(type=Type.ARRAY, items=inner, parameters=tag)
+    schema = inner if field.is_required else inner.as_optional()
+    return ConnectSchema(
+        type=schema.type,
+        name=schema.name,
+        version=schema.version,
+        optional=schema.optional,
+        parameters=(*schema.parameters, *tag),
+        fields=schema.fields,
+    )
+
+
+def _plain(field: Any, path: tuple[str, ...]) -> ConnectSchema:
+    """The schema of one value of a field."""
+    if field.enum_type is not None:
+        prefix = f"{_PREFIX}Enum"
+        symbols = ((f"{prefix}.{each.name}", str(each.number)) for each in field.enum_type.values)
+        return ConnectSchema(type=Type.STRING, parameters=((prefix, field.enum_type.name), *symbols))
+    if field.message_type is not None:
+        logical = logical_schema(field.message_type, field)
+        if logical is not None:
+            return logical.as_optional(optional=False)
+        return connect_schema(field.message_type, path)
+    return ConnectSchema(type=_TYPES[field.type])
+
+
+# By the numbers of FieldDescriptor.Type; 32 bits without a sign are long, as Java has none.
+_TYPES: Final = {
+    1: Type.FLOAT64,
+    2: Type.FLOAT32,
+    3: Type.INT64,
+    4: Type.INT64,
+    5: Type.INT32,
+    6: Type.INT64,
+    7: Type.INT64,
+    8: Type.BOOLEAN,
+    9: Type.STRING,
+    12: Type.BYTES,
+    13: Type.INT64,
+    15: Type.INT32,
+    16: Type.INT64,
+    17: Type.INT32,
+    18: Type.INT64,
+}

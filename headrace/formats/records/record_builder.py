@@ -1,0 +1,211 @@
+"""Rows turned into records: key, value, headers and timestamp taken out of each row's JSON."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from headrace.formats.record_columns import RecordColumns
+from headrace.formats.records.constant import position_header
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.envelope import EnvelopeReader
+from headrace.formats.records.record_parts import RecordFault, RecordParts, Row
+from headrace.formats.records.registry import KeyFraming, key_framing
+from headrace.formats.records.restored import RestoredRecords, faults_of
+from headrace.formats.records.row_fields import FieldReader, Path
+from headrace.formats.records.value_framing import ValueFraming, value_framing
+from headrace.model.columns import column_of, picked
+from headrace.model.rows import NULL_LENGTH, BadRow, Column, RowBatch
+from headrace.options.choices import Envelope, EnvelopeField
+from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
+from headrace.options.settings import FormatSettings
+
+# Says whether the field at a path holds bytes, which JSON shows as base64.
+IsBytes = Callable[[Path], bool]
+
+
+def needs_fields(settings: FormatSettings) -> bool:
+    """True when something of the record comes from the row's fields, so that its JSON is needed."""
+    return settings.envelope is not Envelope.NONE or any(
+        isinstance(source, FieldSource | FieldHeaders)
+        for source in (settings.key_source, settings.value_source, settings.headers, settings.timestamp)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBuilder:
+    """Gives each batch of one object its records; make one for each object."""
+
+    options: DecodeOptions
+    read: Callable[[Row], RecordParts] | None
+    frame_key: KeyFraming | None = None
+    frame_value: ValueFraming | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: DecodeOptions,
+        is_bytes: IsBytes = lambda _path: False,
+        *,
+        avro: str | None = None,
+    ) -> "RecordBuilder":
+        """A builder for what the options ask for; `avro` is the schema that the rows bring."""
+        if options.archive is not None:
+            return cls(options, None)
+        found = cls._reading(options, is_bytes)
+        return replace(found, frame_value=value_framing(options, avro))
+
+    @classmethod
+    def _reading(cls, options: DecodeOptions, is_bytes: IsBytes) -> "RecordBuilder":
+        settings = options.format
+        if settings.envelope is not Envelope.NONE:
+            key_is_bytes = is_bytes(("key",)) or EnvelopeField.KEY in settings.envelope_base64
+            framing = key_framing(settings, options.topic, is_bytes=key_is_bytes)
+            return cls(options, EnvelopeReader(settings, is_bytes), framing)
+        if not needs_fields(settings):
+            return cls(options, None)
+        framing = None
+        if isinstance(settings.key_source, FieldSource):
+            framing = key_framing(settings, options.topic, is_bytes=is_bytes(settings.key_source.path))
+        return cls(options, FieldReader(settings, is_bytes), framing)
+
+    def build(self, batch: RowBatch, rows: Column | None = None) -> RowBatch:
+        """The batch with keys, values, headers and timestamps as asked for; too large records are bad rows.
+
+        `rows` is the JSON of each row where `batch.values` is something else.
+        """
+        if self.options.archive is not None:
+            # Without a reader of texts the decoder gives columns of its own.
+            reader = self.options.archive.text
+            return batch if reader is None else self.restored(batch, reader(batch.values))
+        if self.read is not None:
+            batch = self._with_parts(batch, batch.values if rows is None else rows)
+        if isinstance(self.options.format.headers, ObjectHeaders):
+            headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
+            batch = replace(batch, headers=headers)
+        if self.frame_value is not None:
+            values, faults = self.frame_value.framed(batch.values)
+            sizes = batch.values.lengths
+            found = {index: (*why, max(0, int(sizes[index]))) for index, why in faults.items()}
+            # The rows as they were are what dead letters hold.
+            kept = without_rows(batch, found, keep_raw=True)
+            batch = replace(kept, values=picked(values, ~_marked(faults, len(values))))
+        return self.within_limit(batch)
+
+    def restored(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
+        """The batch with the records that a layout's reader made of its rows; its faults are bad rows."""
+        assert self.options.archive is not None
+        batch = without_rows(batch, faults_of(columns, batch), keep_raw=True)
+        records = RestoredRecords.of(self.options.format, self.options.archive.name)
+        return self.within_limit(records.fill(batch, columns))
+
+    def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
+        assert self.read is not None
+        settings = self.options.format
+        found: list[RecordParts | None] = []
+        faults: dict[int, tuple[str, str, int]] = {}
+        octets = rows.buffer
+        # Plain numbers: to take a single one out of an array costs more than to read the row.
+        spans = zip(rows.starts.tolist(), rows.lengths.tolist(), strict=True)
+        for index, (start, length) in enumerate(spans):
+            row = b"null" if length == NULL_LENGTH else octets[start : start + length]
+            try:
+                found.append(self.read(row))
+            except (RecordFault, RecursionError) as error:
+                found.append(None)
+                size = max(0, int(batch.values.lengths[index]))
+                faults[index] = (*_why(error), size)
+        batch = without_rows(batch, faults, keep_raw=True)
+        parts = [each for each in found if each is not None]
+        changes: dict[str, Any] = {}
+        if settings.envelope is not Envelope.NONE or isinstance(settings.key_source, FieldSource):
+            keys = [each.key for each in parts]
+            changes["keys"] = column_of(keys if self.frame_key is None else list(map(self.frame_key, keys)))
+        if settings.envelope is not Envelope.NONE or isinstance(settings.value_source, FieldSource):
+            changes["values"] = column_of([each.value for each in parts])
+        if settings.envelope is not Envelope.NONE or isinstance(settings.headers, FieldHeaders):
+            changes["headers"] = tuple(each.headers for each in parts)
+        if settings.envelope is not Envelope.NONE or isinstance(settings.timestamp, FieldSource):
+            changes["timestamps_ms"] = np.array([each.timestamp_ms for each in parts], np.int64)
+        return replace(batch, **changes)
+
+    def within_limit(self, batch: RowBatch) -> RowBatch:
+        """The batch, in which records above the limit have become bad rows."""
+        sizes = np.maximum(batch.values.lengths, 0)
+        if batch.keys is not None:
+            sizes = sizes + np.maximum(batch.keys.lengths, 0)
+        if batch.headers is not None:
+            of_headers = [
+                sum(len(name.encode()) + len(value or b"") for name, value in headers) if headers else 0
+                for headers in batch.headers
+            ]
+            sizes = sizes + np.array(of_headers, np.int64)
+        large = np.flatnonzero(sizes > self.options.row_max_bytes)
+        if not len(large):
+            return batch
+        faults = {}
+        for index in large.tolist():
+            size = int(sizes[index]) + self.options.overhead_bytes
+            faults[index] = ("too_large", self.options.too_large(size), size)
+        return without_rows(batch, faults, keep_raw=False)
+
+
+def _marked(faults: Collection[int], count: int) -> Any:
+    """True at the rows that are faults."""
+    found = np.zeros(count, np.bool_)
+    found[list(faults)] = True
+    return found
+
+
+def _why(error: RecordFault | RecursionError) -> tuple[str, str]:
+    """Reason and sentence of a row that gives no record."""
+    if isinstance(error, RecordFault):
+        return error.reason, str(error)
+    # The parser's depth is what the caller's stack leaves of Python's limit, and that is less here than where
+    # the row was checked.
+    return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"
+
+
+def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
+    """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
+    if not faults:
+        return batch
+    good = np.ones(len(batch), bool)
+    good[list(faults)] = False
+    behind = np.cumsum(good) - good  # how many good rows stand before each
+    positions = batch.positions
+    # Rows that were bad before stand between: a row is followed by the first of those behind it.
+    followers = {row.index: row.position for row in reversed(batch.bad)}
+    bad = [
+        BadRow(
+            index=int(behind[index]),
+            position=positions(index),
+            after=followers.get(index + 1, positions(index + 1)),
+            reason=reason,
+            message=message,
+            raw=batch.values.get(index) if keep_raw else None,
+            raw_key=batch.keys.get(index) if keep_raw and batch.keys is not None else None,
+            size=size,
+        )
+        for index, (reason, message, size) in faults.items()
+    ]
+    before = [
+        replace(row, index=int(behind[row.index]) if row.index < len(batch) else int(good.sum()))
+        for row in batch.bad
+    ]
+    kept = np.flatnonzero(good)
+
+    def kept_positions(index: int, /) -> Any:
+        return positions(int(kept[index])) if index < len(kept) else batch.after
+
+    return replace(
+        batch,
+        values=picked(batch.values, good),
+        after=batch.after,
+        positions=kept_positions,
+        keys=None if batch.keys is None else picked(batch.keys, good),
+        headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
+        timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
+        bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
+    )

@@ -1,0 +1,238 @@
+"""The schema registry's framing of Avro values and keys: a zero byte, the schema's id, the datum.
+
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.varint import varint
+from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
+from headrace.options.choices import SubjectNameStrategy, ValueFormat
+from headrace.options.registry_settings import RegistrySettings
+from headrace.options.settings import FormatSettings
+
+KeyFraming = Callable[[bytes | None], bytes | None]
+
+# From here on, and at this one, the trouble is the registry's own and not the schema's.
+_SERVER_TROUBLE: Final = 500
+_TOO_MANY_REQUESTS: Final = 429
+_DENIED: Final = frozenset({401, 403})
+
+
+def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
+    """What stands before each value of this Avro schema; empty unless the settings ask for the framing.
+
+    Registers the schema under its subject, or looks it up where registering is off; blocks on the registry
+    once for each schema and process. Raises SourceUnavailable while the registry does not answer,
+    AccessDenied while it refuses the user, InvalidObject (`schema_refused`) when it refuses the schema or
+    does not have it.
+    """
+    settings = options.format
+    if settings.value_format is not ValueFormat.AVRO or settings.registry is None:
+        return b""
+    text = schema if isinstance(schema, str) else schema.decode()
+    return frame(settings.registry, subject(settings.registry, options.topic, text), text)
+
+
+def key_framing(settings: FormatSettings, topic: str, *, is_bytes: bool = False) -> KeyFraming | None:
+    """What puts keys into the framing, as an Avro string (or bytes) under `<topic>-key`.
+
+    None unless `key.converter` asks for it. A null key stays null. Blocks and raises as `registry_prefix`.
+    """
+    if settings.key_format is not ValueFormat.AVRO or settings.registry is None:
+        return None
+    prefix = frame(settings.registry, f"{topic}-key", '"bytes"' if is_bytes else '"string"')
+
+    def framed(key: bytes | None) -> bytes | None:
+        return None if key is None else prefix + varint(len(key)) + key
+
+    return framed
+
+
+def subject(registry: RegistrySettings, topic: str, schema: str) -> str:
+    """The subject of a value's Avro schema, by the strategy of the settings."""
+    return subject_of(registry, topic, _record_name(schema))
+
+
+def subject_of(registry: RegistrySettings, topic: str, name: str) -> str:
+    """The subject of a value's schema of this name."""
+    match registry.subject_name_strategy:
+        case SubjectNameStrategy.RECORD:
+            return name
+        case SubjectNameStrategy.TOPIC_RECORD:
+            return f"{topic}-{name}"
+        case _:
+            return f"{topic}-value"
+
+
+def _record_name(schema: str) -> str:
+    """The full name of a named type, or the name of the kind for others."""
+    shape: Any = json.loads(schema)
+    if not isinstance(shape, dict):
+        return str(shape)
+    name = str(shape.get("name", shape.get("type")))
+    namespace = shape.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+@lru_cache(maxsize=1000)
+def frame(registry: RegistrySettings, subject_name: str, schema: str, kind: str = "AVRO") -> bytes:
+    """The five bytes before each datum; remembered for the life of the process."""
+    # Its HTTP client and logins take a while to import, and few ask for them.
+    from confluent_kafka.schema_registry import Schema
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = registry_client(registry)
+    wanted = Schema(schema, kind)
+    with registry_errors(f"let it use the subject {subject_name}"):
+        try:
+            if registry.auto_register:
+                number = client.register_schema(subject_name, wanted)
+            else:
+                number = client.lookup_schema(subject_name, wanted).schema_id
+            if not isinstance(number, int):
+                # The client would give the same from its cache for ever.
+                client.clear_caches()
+                raise not_a_registry("no id in the answer")
+        except SchemaRegistryError as error:
+            if is_passing(error):
+                raise
+            raise InvalidObject(
+                f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register "
+                "a compatible schema, or set schema.registry.subject.name.strategy.",
+                reason="schema_refused",
+            ) from error
+    return head(number)
+
+
+def head(number: int) -> bytes:
+    """What is before a value whose schema has this id."""
+    return b"\x00" + number.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """The newest schema of a subject: its id, its type, its text, and those that it refers to."""
+
+    number: int
+    kind: str
+    text: str
+    files: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=1000)
+def latest(registry: RegistrySettings, subject_name: str) -> RegisteredSchema:
+    """The newest schema of a subject, remembered for the life of the process; blocks.
+
+    Raises as `frame` does; InvalidObject (`schema_refused`) where the subject has none.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = registry_client(registry)
+    with registry_errors(f"let it read the subject {subject_name}"):
+        try:
+            found = client.get_latest_version(subject_name)
+            files = referred_files(client, found.schema)
+        except CircularReference as error:
+            raise InvalidObject(
+                f"The schema of the subject {subject_name} refers to itself through the subject {error}.",
+                reason="schema_refused",
+            ) from None
+        except SchemaRegistryError as error:
+            if is_passing(error):
+                raise
+            raise InvalidObject(
+                f"The schema registry has no schema for the subject {subject_name} ({error}). Register one, "
+                "or set schema.registry.use.latest.version=false for rows that bring a schema.",
+                reason="schema_refused",
+            ) from error
+        return RegisteredSchema(
+            int(found.schema_id),
+            str(found.schema.schema_type),
+            str(found.schema.schema_str),
+            tuple(files.items()),
+        )
+
+
+class CircularReference(Exception):
+    """The schema of this subject refers to itself through others."""
+
+
+def referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Name, schema and path of each schema that one refers to; CircularReference."""
+    found = []
+    for reference in getattr(schema, "references", None) or []:
+        place = reference.subject, reference.version
+        if place in path:
+            raise CircularReference(reference.subject)
+        version = client.get_version(reference.subject, reference.version)
+        found.append((reference.name, version.schema, (*path, place)))
+    return found
+
+
+def referred_files(client: Any, schema: Any) -> dict[str, str]:
+    """The texts of all that a schema refers to, however far, by the names of the references."""
+    files: dict[str, str] = {}
+
+    def add(one: Any, path: tuple[Any, ...]) -> None:
+        for name, inner, below in referred(client, one, path):
+            if name not in files:
+                files[name] = str(inner.schema_str)
+                add(inner, below)
+
+    add(schema, ())
+    return files
+
+
+def is_passing(error: Any) -> bool:
+    """True for a SchemaRegistryError that says nothing of the schema: the user is refused, or the server."""
+    code = int(error.http_status_code)
+    return code in _DENIED or code >= _SERVER_TROUBLE or code == _TOO_MANY_REQUESTS
+
+
+@contextmanager
+def registry_errors(otherwise: str) -> Iterator[None]:
+    """Raises AccessDenied, whose remedy ends with `otherwise`, or SourceUnavailable for such errors.
+
+    Also for an answer that is no registry's: a login page, or a proxy's HTML with the status 200.
+    """
+    from confluent_kafka.schema_registry.common._httpx_compat import httpx
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    try:
+        yield
+    except SchemaRegistryError as error:
+        if error.http_status_code in _DENIED:
+            raise AccessDenied(
+                f"The schema registry refuses this user ({error}). Correct schema.registry.basic.auth.* or "
+                f"schema.registry.ssl.*, or {otherwise}."
+            ) from error
+        raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
+    except (httpx.HTTPError, OSError) as error:
+        raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # What the client makes of a body without the expected JSON.
+        raise not_a_registry(type(error).__name__) from error
+
+
+def not_a_registry(what: str) -> SourceUnavailable:
+    """The error for an answer that has the status 200 and is not what a registry answers."""
+    return SourceUnavailable(
+        f"What answers at schema.registry.url does not answer as a schema registry does ({what}): correct "
+        "the address, or what stands before the registry (a proxy, a login page). It is asked again."
+    )
+
+
+@lru_cache(maxsize=8)
+def registry_client(registry: RegistrySettings) -> Any:
+    """The registry's client, one for each registry and process."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    # new_client gives the in-memory registry for mock:// addresses.
+    return SchemaRegistryClient.new_client(registry.client())

@@ -1,0 +1,175 @@
+"""Fields of a row's JSON, taken out as they stand there, by paths of names."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from headrace.formats.records.constant import PRODUCE_TIME, Headers
+from headrace.formats.records.record_parts import RecordFault, RecordParts, Row
+from headrace.formats.times import iso_ms
+from headrace.options.choices import ValueFormat
+from headrace.options.record_sources import FieldHeaders, FieldSource
+from headrace.options.settings import FormatSettings
+
+Path = tuple[str, ...]
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXT: Final = msgspec.json.Decoder(str)
+_NUMBER: Final = msgspec.json.Decoder(int | float)
+_TIMESTAMP_MAX: Final = 2**63 - 1
+
+
+def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
+    """The JSON of the field as it stands in the row, or None where there is no such field."""
+    found: Row | msgspec.Raw = row
+    for name in path:
+        try:
+            members = _OBJECT.decode(found)
+        except msgspec.DecodeError:
+            return None  # no object has no fields
+        if name not in members:
+            return None
+        found = members[name]
+    return msgspec.Raw(found)
+
+
+class NeededField:
+    """Takes the field at a path out of rows; `what` is the part of the record that it becomes."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path
+        self._what = what
+        # A type of nested objects with only the path in it: all else is passed over without being made.
+        kind: Any = msgspec.Raw
+        for name in reversed(path):
+            kind = msgspec.defstruct("Row", [("at", kind)], rename={"at": name})
+        self._decode = msgspec.json.Decoder(kind).decode
+
+    def __call__(self, row: Row) -> msgspec.Raw:
+        """The field's JSON; Fault (`missing_field`) where there is none."""
+        try:
+            found = self._decode(row)
+        except msgspec.DecodeError:
+            path = ".".join(self._path)
+            raise RecordFault(
+                f"the row has no field {path}, the record's {self._what}", reason="missing_field"
+            ) from None
+        for _ in self._path:
+            found = found.at
+        raw: msgspec.Raw = found
+        return raw
+
+
+def content(raw: bytes | msgspec.Raw) -> bytes | None:
+    """What a field says as bytes: text without quotes, null as None, all else its JSON as it stands."""
+    octets = bytes(raw)
+    if octets == b"null":
+        return None
+    return _TEXT.decode(octets).encode() if octets[:1] == b'"' else octets
+
+
+def from_base64(octets: bytes | None, what: str) -> bytes | None:
+    """The bytes of base64 text; Fault (`not_base64`) for other text."""
+    if octets is None:
+        return None
+    try:
+        return base64.b64decode(octets, validate=True)
+    except binascii.Error:
+        raise RecordFault(f"the {what} is not base64", reason="not_base64") from None
+
+
+def timestamp(raw: bytes | msgspec.Raw) -> int:
+    """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone).
+
+    Null is PRODUCE_TIME. Fault (`not_a_timestamp`) for anything else, and for times before 1970, which Kafka
+    does not keep.
+    """
+    octets = bytes(raw)
+    if octets == b"null":
+        return PRODUCE_TIME
+    try:
+        milliseconds = _iso(_TEXT.decode(octets)) if octets[:1] == b'"' else int(_NUMBER.decode(octets))
+    except (msgspec.DecodeError, ValueError, OverflowError):
+        milliseconds = -1
+    if not 0 <= milliseconds <= _TIMESTAMP_MAX:
+        raise RecordFault(
+            "the timestamp is neither milliseconds since 1970 nor ISO 8601", reason="not_a_timestamp"
+        )
+    return milliseconds
+
+
+def _iso(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else iso_ms(text)
+
+
+def header_entries(raw: bytes | msgspec.Raw) -> Headers:
+    """Each entry of an object, or each key and value of a list, as a header; null is none."""
+    octets = bytes(raw)
+    if octets == b"null":
+        return ()
+    try:
+        if octets[:1] == b"[":
+            return tuple(_listed(entry) for entry in _LIST.decode(octets))
+        return tuple((name, content(value)) for name, value in _OBJECT.decode(octets).items())
+    except msgspec.DecodeError:
+        raise RecordFault(
+            "the headers are neither an object nor a list of them", reason="not_headers"
+        ) from None
+
+
+def _listed(entry: msgspec.Raw) -> tuple[str, bytes | None]:
+    members = _OBJECT.decode(entry)
+    if "key" not in members:
+        raise RecordFault("a header has no key", reason="not_headers")
+    return _TEXT.decode(members["key"]), content(members["value"]) if "value" in members else None
+
+
+class FieldReader:
+    """Takes key, value, headers and timestamp out of rows, as the settings name them."""
+
+    def __init__(self, settings: FormatSettings, is_bytes: Callable[[Path], bool]) -> None:
+        key = settings.key_source.path if isinstance(settings.key_source, FieldSource) else None
+        value = settings.value_source.path if isinstance(settings.value_source, FieldSource) else None
+        moment = settings.timestamp.path if isinstance(settings.timestamp, FieldSource) else None
+        self._key = None if key is None else NeededField(key, "key")
+        self._value = None if value is None else NeededField(value, "value")
+        self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
+        self._timestamp = None if moment is None else NeededField(moment, "timestamp")
+        self._headers_are_bytes = self._headers is not None and (
+            is_bytes(self._headers) or is_bytes((*self._headers, "value"))
+        )
+        self._key_as_json = settings.key_format is ValueFormat.JSON
+        self._value_as_json = settings.value_format is ValueFormat.JSON
+        self._key_is_bytes = key is not None and is_bytes(key)
+        self._value_is_bytes = value is not None and is_bytes(value)
+
+    def __call__(self, row: Row) -> RecordParts:
+        """The parts of one row; Fault where one is missing or wrong."""
+        key, value = None, None
+        headers: Headers = ()
+        milliseconds = PRODUCE_TIME
+        if self._key is not None:
+            raw = self._key(row)
+            key = _as(raw, as_json=self._key_as_json, is_bytes=self._key_is_bytes, what="key")
+        if self._value is not None:
+            raw = self._value(row)
+            value = _as(raw, as_json=self._value_as_json, is_bytes=self._value_is_bytes, what="value")
+        if self._headers is not None:
+            found = field_at(row, self._headers)
+            headers = () if found is None else header_entries(found)
+            if self._headers_are_bytes:
+                headers = tuple((name, from_base64(each, "header")) for name, each in headers)
+        if self._timestamp is not None:
+            milliseconds = timestamp(self._timestamp(row))
+        return RecordParts(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
+
+
+def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes | None:
+    """JSON as it stands, the bytes behind base64, or plain content."""
+    if as_json:
+        return None if bytes(raw) == b"null" else bytes(raw)
+    return from_base64(content(raw), what) if is_bytes else content(raw)

@@ -1,0 +1,197 @@
+"""Values in a registry's framing as JSON Schema or Protobuf, made of the JSON of rows.
+
+The schema is the newest of the subject, or made of that of the object, which is registered then.
+"""
+
+import base64
+import binascii
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from headrace.formats.connect import InvalidSchema
+from headrace.formats.connect.from_avro import schema_of_avro
+from headrace.formats.connect.to_schemas import json_schema_of, protobuf_of
+from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.protobuf_schemas import ProtobufSchema, field_parameters, is_map
+from headrace.formats.records.registry import RegisteredSchema, frame, head, latest, subject_of
+from headrace.model.columns import column_of
+from headrace.model.errors import InvalidObject
+from headrace.model.rows import Column
+from headrace.options.choices import ValueFormat
+from headrace.options.registry_settings import RegistrySettings
+
+Faults = dict[int, tuple[str, str]]
+_KINDS: Final = {ValueFormat.JSON_SCHEMA: "JSON", ValueFormat.PROTOBUF: "PROTOBUF"}
+_NAME: Final = "Row"
+_FIRST_MESSAGE: Final = b"\x00"
+_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFraming:
+    """Puts `prefix` before what `encode` makes of each value's JSON; None: before the JSON itself."""
+
+    prefix: bytes
+    encode: Callable[[bytes], bytes] | None = None
+
+    def framed(self, values: Column) -> tuple[Column, Faults]:
+        """The values in the framing, and reason and message of those that are none of the schema."""
+        encode, prefix = self.encode, self.prefix
+        faults: Faults = {}
+        found: list[bytes | None] = []
+        for index, text in enumerate(values.each(0, len(values))):
+            if text is None:
+                found.append(None)
+            elif encode is None:
+                found.append(prefix + text)
+            else:
+                try:
+                    found.append(prefix + encode(text))
+                except _WRONG:
+                    found.append(None)
+                    faults[index] = ("not_protobuf", "the row is no message of the schema in the registry")
+        return column_of(found), faults
+
+
+def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | None:
+    """The framing that `value.format` asks for; None for others. `avro` is the schema that rows bring.
+
+    Blocks on the registry once for each schema and process, and raises as `registry_prefix` does.
+    """
+    settings = options.format
+    kind = _KINDS.get(settings.value_format)
+    if kind is None or settings.registry is None:
+        return None
+    registered = _registered(settings.registry, options.topic, kind, avro)
+    prefix = head(registered.number)
+    if kind == "JSON":
+        return ValueFraming(prefix)
+    return ValueFraming(prefix + _FIRST_MESSAGE, _encoder(registered))
+
+
+def _registered(registry: RegistrySettings, topic: str, kind: str, avro: str | None) -> RegisteredSchema:
+    if registry.use_latest:
+        subject = f"{topic}-value"
+        found = latest(registry, subject)
+        if found.kind != kind:
+            raise InvalidObject(
+                f"The newest schema of the subject {subject} is of the type {found.kind}, not {kind}: "
+                "correct value.format, or the subject.",
+                reason="schema_refused",
+            )
+        return found
+    assert avro is not None, "settings are checked: rows of JSON are written by the newest schema"
+    try:
+        connect = schema_of_avro(avro)
+        if connect is None:
+            raise InvalidSchema("all of them are null")  # noqa: TRY301  # with what else has no schema
+        text = json_schema_of(connect) if kind == "JSON" else protobuf_of(connect, _NAME)
+    except InvalidSchema as error:
+        raise InvalidObject(
+            f"The rows cannot be written as {kind}: {error}. Set schema.registry.use.latest.version=true and "
+            "register a schema that they fit, or value.format=avro or json.",
+            reason="schema_refused",
+        ) from error
+    prefix = frame(registry, subject_of(registry, topic, connect.name or _NAME), text, kind)
+    return RegisteredSchema(int.from_bytes(prefix[1:], "big"), kind, text, ())
+
+
+def _encoder(schema: RegisteredSchema) -> Callable[[bytes], bytes]:
+    """What makes a message of a row's JSON, by the first message of the schema."""
+    from google.protobuf import message_factory
+
+    try:
+        message = ProtobufSchema(schema.text, dict(schema.files)).message((0,))
+    except InvalidSchema as error:
+        raise InvalidObject(
+            f"The schema with the id {schema.number} cannot be used: {error}.", reason="schema_refused"
+        ) from error
+    made: Any = message_factory.GetMessageClass(message)
+    change = _changes(message, ())
+    decode = msgspec.json.Decoder().decode
+
+    def encode(text: bytes) -> bytes:
+        row = decode(text)
+        return bytes(made(**(row if change is None else change(row))).SerializeToString())
+
+    return encode
+
+
+_WRONG: Final = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    binascii.Error,
+    msgspec.DecodeError,
+)
+Change = Callable[[Any], Any]
+
+
+def _changes(message: Any, path: tuple[str, ...]) -> Change | None:
+    """What makes values for the library of a row's JSON: bytes of base64, and moments; None if nothing."""
+    if message.full_name in path:
+        return None
+    changes: dict[str, Change] = {}
+    for field in message.fields:
+        change = _field_change(field, (*path, message.full_name))
+        if change is not None:
+            changes[field.name] = change
+    if not changes:
+        return None
+
+    def changed(row: Any) -> Any:
+        found = dict(row)
+        for name, change in changes.items():
+            value = found.get(name)
+            if value is not None:
+                found[name] = change(value)
+        return found
+
+    return changed
+
+
+def _field_change(field: Any, path: tuple[str, ...]) -> Change | None:
+    if is_map(field):
+        one = _one_change(field.message_type.fields_by_name["value"], path)
+        return None if one is None else lambda found: {key: one(value) for key, value in found.items()}
+    change = _one_change(field, path)
+    if change is not None and field.is_repeated:
+        return lambda found: [change(value) for value in found]
+    return change
+
+
+def _one_change(field: Any, path: tuple[str, ...]) -> Change | None:
+    if field.message_type is None:
+        return _octets if field.type == field.TYPE_BYTES else None
+    match field.message_type.full_name:
+        case "google.protobuf.Timestamp":
+            return lambda ms: {"seconds": ms // 1000, "nanos": ms % 1000 * 1_000_000}
+        case "google.type.Date":
+            return _date
+        case "google.type.TimeOfDay":
+            return lambda ms: {
+                "hours": ms // 3_600_000,
+                "minutes": ms // 60_000 % 60,
+                "seconds": ms // 1000 % 60,
+                "nanos": ms % 1000 * 1_000_000,
+            }
+        case "confluent.type.Decimal":
+            scale = int(field_parameters(field).get("scale", "0"))
+            return lambda text: {"value": _octets(text), "scale": scale}
+        case _:
+            return _changes(field.message_type, path)
+
+
+def _octets(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _date(days: int) -> dict[str, int]:
+    day = dt.date.fromordinal(_EPOCH + days)
+    return {"year": day.year, "month": day.month, "day": day.day}

@@ -1,0 +1,188 @@
+"""Steps that change which fields there are: insert, replace, extract, hoist, and copy to the key."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.connect import struct
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.transforms.json_objects import JsonObjects, loosened, members_of
+from headrace.formats.transforms.opening import Objects, column_of_part, opened, with_column
+from headrace.formats.transforms.refused_rows import Refused, RefusedRows
+from headrace.formats.transforms.struct_objects import StructObjects, typed_column
+from headrace.options.choices import JsonFormat
+from headrace.options.transforms.chain import (
+    ExtractField,
+    HoistField,
+    InsertField,
+    NewField,
+    RecordPart,
+    ReplaceField,
+    ValueToKey,
+)
+
+_TIMESTAMP: Any = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+def insert_field(
+    step: InsertField, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """What is known of each record as fields; tombstones stay as they are."""
+    is_tombstone = records.value.nulls()
+    if is_tombstone.any():
+        rest = np.flatnonzero(~is_tombstone)
+        kept = records.take(np.flatnonzero(is_tombstone))
+        return [kept, *(insert_field(step, records.take(rest), refused) if len(rest) else [])]
+    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    if isinstance(objects, StructObjects):
+        objects = _into_structs(step, records, objects, refused)
+    elif objects is not None:
+        _into_json(step, records, objects)
+    return [records if objects is None else with_column(records, step.part, objects.column())]
+
+
+def _into_json(step: InsertField, records: ConvertedRecords, objects: JsonObjects) -> None:
+    kafka, count = records.records, len(records)
+    if step.topic is not None:
+        objects.put(step.topic.name, [b'"%s"' % kafka.topic.encode()] * count)
+    if step.partition is not None and kafka.partition >= 0:
+        objects.put(step.partition.name, [b"%d" % kafka.partition] * count)
+    if step.offset is not None:
+        objects.put(step.offset.name, [b"%d" % offset for offset in kafka.offsets.tolist()])
+    if step.timestamp is not None:
+        times = kafka.timestamps_ms.tolist()
+        objects.put(step.timestamp.name, [None if time < 0 else b"%d" % time for time in times])
+    if step.static is not None:
+        field, value = step.static
+        (text,) = typed_column(pa.array([value]), "string", JsonFormat.ISO).texts().each(0, 1)
+        objects.put(field.name, [text] * count)
+
+
+def _into_structs(
+    step: InsertField, records: ConvertedRecords, objects: StructObjects, refused: RefusedRows
+) -> StructObjects:
+    kafka, count = records.records, len(records)
+    times = pa.array(kafka.timestamps_ms, pa.int64(), mask=kafka.timestamps_ms < 0)
+    partition = None if kafka.partition < 0 else kafka.partition
+    wanted: list[tuple[NewField | None, Any, Any]] = [
+        (step.topic, pa.array([kafka.topic] * count, pa.string()), "string"),
+        (step.partition, pa.array([partition] * count, pa.int32()), "int"),
+        (step.offset, pa.array(kafka.offsets, pa.int64()), "long"),
+        (step.timestamp, times.cast(pa.timestamp("ms", "UTC")), _TIMESTAMP),
+    ]
+    if step.static is not None:
+        wanted.append((step.static[0], pa.array([step.static[1]] * count, pa.string()), "string"))
+    for field, values, shape in wanted:
+        if field is None:
+            continue
+        if field.is_required and values.null_count:
+            for row in np.flatnonzero(np.asarray(values.is_null())).tolist():
+                refused.add(kafka.offsets[row], f"the required field {field.name} has no value")
+        try:
+            objects = objects.put(field.name, values.type, values, shape, is_required=field.is_required)
+        except Refused as error:
+            refused.add_all(records, str(error))
+            return objects
+    return objects
+
+
+def replace_field(
+    step: ReplaceField, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """Fields left out, kept and renamed; nulls stay."""
+    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    if objects is None:
+        return [records]
+    renames = dict(step.renames)
+
+    def name_of(name: str) -> str | None:
+        is_kept = name not in step.exclude and (not step.include or name in step.include)
+        return renames.get(name, name) if is_kept else None
+
+    try:
+        objects = objects.renamed(name_of)
+    except Refused as error:
+        refused.add_all(records, str(error))
+        return [records]
+    return [with_column(records, step.part, objects.column())]
+
+
+def extract_field(
+    step: ExtractField, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """One field in the place of the object it is of; nulls stay."""
+    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    if objects is None:
+        return [records]
+    if isinstance(objects, StructObjects):
+        try:
+            return [with_column(records, step.part, _struct_field(step, objects))]
+        except Refused as error:
+            refused.add_all(records, str(error))
+            return [records]
+    texts = objects.members(step.path[0])
+    for name in step.path[1:]:
+        texts = _members_below(texts, name)
+    return [with_column(records.take(rows), step.part, column) for rows, column in loosened(texts)]
+
+
+def _struct_field(step: ExtractField, objects: StructObjects) -> ConvertedColumn:
+    column: TypedColumn = objects.column()
+    for name in step.path:
+        if not pa.types.is_struct(column.schema.arrow):
+            raise Refused(f"there is no field {'.'.join(step.path)}")
+        below = StructObjects.of(column, fills_defaults=step.fills_defaults)
+        field = below.get(name)
+        if field is None:
+            raise Refused(f"there is no field {'.'.join(step.path)}")
+        column = below.member(field)
+    return column
+
+
+def _members_below(texts: list[bytes | None], name: str) -> list[bytes | None]:
+    """A member of each JSON text; None where it is no object, or has none."""
+    rows = []
+    for text in texts:
+        try:
+            rows.append(None if text is None else members_of(text))
+        except Refused:
+            rows.append(None)
+    return JsonObjects(rows).members(name)
+
+
+def hoist_field(step: HoistField, records: ConvertedRecords, _refused: RefusedRows) -> list[ConvertedRecords]:
+    """Each key or value, nulls too, as the one field of an object."""
+    column = column_of_part(records, step.part)
+    if column.form is Form.JSON:
+        texts = column.texts()
+        objects = JsonObjects([{} for _ in range(len(texts))])
+        objects.put(step.field, [text or b"null" for text in texts.each(0, len(texts))])
+        return [with_column(records, step.part, objects.column())]
+    array = column.arrow()
+    kind = pa.struct([pa.field(step.field, array.type)])
+    structs = pa.StructArray.from_arrays([array], fields=list(kind))
+    style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
+    connect = None if column.connect is None else struct((step.field, column.connect))
+    return [with_column(records, step.part, typed_column(structs, None, style, connect))]
+
+
+def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
+    """An object of some fields of the value as the key; a missing one is null where there is no schema."""
+    objects: Objects | None = opened(
+        records, RecordPart.VALUE, refused, fills_defaults=step.fills_defaults, takes_nulls=False
+    )
+    if objects is None:
+        return [records]
+    if isinstance(objects, StructObjects):
+        try:
+            return [replace(records, key=objects.picked(step.fields).column())]
+        except Refused as error:
+            refused.add_all(records, str(error))
+            return [records]
+    keys = JsonObjects([{} for _ in range(len(objects))])
+    for name in step.fields:
+        keys.put(name, [text or b"null" for text in objects.members(name)])
+    return [replace(records, key=keys.column())]

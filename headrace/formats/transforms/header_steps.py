@@ -1,0 +1,94 @@
+"""Steps that change headers: insert, drop, and copy or move fields into them.
+
+A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.transforms.json_objects import loosened
+from headrace.formats.transforms.opening import opened, with_column
+from headrace.formats.transforms.refused_rows import RefusedRows
+from headrace.formats.transforms.struct_objects import StructObjects
+from headrace.model.columns import Column
+from headrace.model.kafka_records import Headers
+from headrace.options.transforms.chain import DropHeaders, HeaderFrom, InsertHeader
+
+NONE: Headers = ()
+
+
+def headers_of(records: ConvertedRecords) -> Sequence[Headers]:
+    """The headers of each record."""
+    found = records.records.headers
+    return [NONE] * len(records) if found is None else found
+
+
+def with_headers(records: ConvertedRecords, headers: Iterable[Headers]) -> ConvertedRecords:
+    """The records with other headers."""
+    found = list(headers)
+    kept = found if any(found) else None
+    return replace(records, records=replace(records.records, headers=kept))
+
+
+def insert_header(
+    step: InsertHeader, records: ConvertedRecords, _refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """One header more, behind the others."""
+    added = ((step.name, step.value),)
+    return [with_headers(records, (each + added for each in headers_of(records)))]
+
+
+def drop_headers(
+    step: DropHeaders, records: ConvertedRecords, _refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """All headers but those of some names."""
+    if records.records.headers is None:
+        return [records]
+    kept = (
+        tuple(header for header in each if header[0] not in step.names) for each in records.records.headers
+    )
+    return [with_headers(records, kept)]
+
+
+def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
+    """Fields as headers behind the others; a missing one is null where there is no schema."""
+    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    if objects is None:
+        return [records]
+    values: list[list[bytes | None]] = []
+    for name, _ in step.pairs:
+        if isinstance(objects, StructObjects):
+            field = objects.get(name)
+            if field is None:
+                refused.add_all(records, f"there is no field {name}")
+                return [records]
+            values.append(header_bytes(objects.member(field)))
+        else:
+            values.append(header_texts(objects.members(name)))
+    names = [header for _, header in step.pairs]
+    added = [tuple(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    headers = (each + more for each, more in zip(headers_of(records), added, strict=True))
+    records = with_headers(records, headers)
+    if not step.moves:
+        return [records]
+    gone = {name for name, _ in step.pairs}
+    rest = objects.renamed(lambda name: None if name in gone else name)
+    return [with_column(records, step.part, rest.column())]
+
+
+def header_bytes(column: ConvertedColumn) -> list[bytes | None]:
+    """Each value of a column as a header's bytes: text without quotes, everything else as JSON."""
+    texts: Column = column.texts()
+    found = list(texts.each(0, len(texts)))
+    return header_texts(found) if column.form in {Form.JSON, Form.TYPED} else found
+
+
+def header_texts(texts: list[bytes | None]) -> list[bytes | None]:
+    """The same of JSON texts."""
+    found: list[bytes | None] = [None] * len(texts)
+    for rows, column in loosened(texts):
+        plain = column.texts()
+        for row, value in zip(rows.tolist(), plain.each(0, len(plain)), strict=True):
+            found[row] = value
+    return found

@@ -1,0 +1,222 @@
+"""Objects of a schema: the fields of structs as columns, with the schemas that they came with.
+
+As in Kafka Connect's transforms, a changed struct keeps its name, version, doc and parameters, and a field
+that is only moved keeps its schema.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.avro_schema import SchemaError, parse_schema
+from headrace.formats.connect import ConnectField, ConnectSchema, Type
+from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.converted_records import ColumnSchema
+from headrace.formats.converters.arrow_avro import avro_schema
+from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.encoding.schema_merge import DEFAULT
+from headrace.formats.transforms.refused_rows import Refused
+from headrace.options.choices import JsonFormat
+
+Shape = Any
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """One field: its Arrow field, its values, and its Avro field, None where there is none that is known.
+
+    `connect` is its schema of Kafka Connect's, None where the struct has none.
+    """
+
+    field: Any
+    values: Any
+    shape: Shape | None
+    connect: ConnectSchema | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.field.name)
+
+
+class StructObjects:
+    """Structs by their fields, in order; `nulls` marks the rows that are no struct."""
+
+    def __init__(
+        self,
+        fields: list[StructField],
+        nulls: Any,
+        record: dict[str, Any] | None,
+        style: JsonFormat,
+        connect: ConnectSchema | None,
+    ) -> None:
+        self.fields = fields
+        self._nulls = nulls
+        self._record = record
+        self._style = style
+        self._connect = connect
+
+    @classmethod
+    def of(cls, column: TypedColumn, *, fills_defaults: bool) -> "StructObjects":
+        """The fields of a column of structs; with `fills_defaults` nulls become their field's default."""
+        array, record = column.arrow(), _record_shape(column.schema.avro)
+        shapes = None if record is None else record["fields"]
+        if shapes is not None and len(shapes) != array.type.num_fields:
+            record = shapes = None
+        connect = _connect_struct(column.schema.connect, array.type)
+        fields = []
+        for index, field in enumerate(array.type):
+            values = pc.struct_field(array, [index])
+            if fills_defaults:
+                values = _filled(values, field, array)
+            shape = None if shapes is None else shapes[index]
+            own = None if connect is None else connect.fields[index].schema
+            fields.append(StructField(field, values, shape, own))
+        return cls(fields, array.is_null(), record, column.style, connect)
+
+    def __len__(self) -> int:
+        return len(self._nulls)
+
+    @property
+    def nulls(self) -> Any:
+        """True for each row that is null."""
+        return self._nulls
+
+    def get(self, name: str) -> StructField | None:
+        """The field of this name."""
+        return next((each for each in self.fields if each.name == name), None)
+
+    def renamed(self, name_of: Callable[[str], str | None]) -> "StructObjects":
+        """The fields under other names; those for which the name is None are left out."""
+        found = []
+        for each in self.fields:
+            name = name_of(each.name)
+            if name is not None:
+                shape = None if each.shape is None else {**each.shape, "name": name}
+                found.append(replace(each, field=each.field.with_name(name), shape=shape))
+        return self.with_fields(found)
+
+    def put(self, name: str, kind: Any, values: Any, shape: Shape, *, is_required: bool) -> "StructObjects":
+        """One field more, of an Avro type; Refused where there is one of this name."""
+        if self.get(name) is not None:
+            raise Refused(f"there is a field {name} already")
+        described = {"name": name, "type": shape}
+        if not is_required:
+            described |= {"type": ["null", shape], "default": None}
+        connect = schema_of_arrow(kind).as_optional(optional=not is_required)
+        added = StructField(pa.field(name, kind, nullable=not is_required), values, described, connect)
+        return self.with_fields([*self.fields, added])
+
+    def changed(self, name: str, kind: Any, values: Any, shape: Shape) -> "StructObjects":
+        """The field of this name with other values of another type."""
+        found = []
+        for each in self.fields:
+            if each.name != name:
+                found.append(each)
+                continue
+            described = None
+            if each.shape is not None:
+                is_union = isinstance(each.shape["type"], list)
+                described = {"name": name, "type": ["null", shape] if is_union else shape}
+            is_optional = each.field.nullable if each.connect is None else each.connect.optional
+            connect = schema_of_arrow(kind).as_optional(optional=is_optional)
+            found.append(StructField(pa.field(name, kind, each.field.nullable), values, described, connect))
+        return self.with_fields(found)
+
+    def with_fields(self, fields: list[StructField]) -> "StructObjects":
+        """The same rows with other fields; Refused where a name stands twice."""
+        names = [each.name for each in fields]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Refused(f"two fields become {twice}")
+        return StructObjects(fields, self._nulls, self._record, self._style, self._connect)
+
+    def picked(self, names: tuple[str, ...]) -> "StructObjects":
+        """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
+        found = []
+        for name in names:
+            field = self.get(name)
+            if field is None:
+                raise Refused(f"there is no field {name}")
+            found.append(field)
+        nameless = None if self._connect is None else ConnectSchema(type=Type.STRUCT)
+        return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless)
+
+    def member(self, field: StructField) -> TypedColumn:
+        """The values of a field as a column."""
+        shape = None if field.shape is None else field.shape["type"]
+        return typed_column(field.values, shape, self._style, field.connect)
+
+    def column(self) -> TypedColumn:
+        """The structs as a column."""
+        kind = pa.struct([each.field for each in self.fields])
+        if self.fields:
+            values = [each.values for each in self.fields]
+            array = pa.StructArray.from_arrays(values, fields=list(kind), mask=self._nulls)
+        else:
+            array = pa.array([None if null else {} for null in self._nulls.to_pylist()], kind)
+        shapes = [each.shape for each in self.fields]
+        shape = None
+        if self._record is not None and None not in shapes:
+            shape = {**self._record, "fields": shapes}
+        return typed_column(array, shape, self._style, self._connect_schema())
+
+    def _connect_schema(self) -> ConnectSchema | None:
+        schemas = [ConnectField(each.name, each.connect) for each in self.fields if each.connect is not None]
+        if self._connect is None or len(schemas) < len(self.fields):
+            return None
+        return replace(self._connect, fields=tuple(schemas))
+
+
+def typed_column(
+    array: Any, shape: Shape | None, style: JsonFormat, connect: ConnectSchema | None = None
+) -> TypedColumn:
+    """A column of an Arrow array, with this Avro schema where it is one, else one made for the type."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    text = None if shape is None else _avro_text(shape)
+    schema = ColumnSchema(arrow=array.type, avro=text or avro_schema(array.type), connect=connect)
+    return TypedColumn(schema, array=array, style=style)
+
+
+def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema | None:
+    """The schema, where it is of just these fields: a union's members are columns in other ways."""
+    if connect is None or connect.type is not Type.STRUCT:
+        return None
+    return connect if [each.name for each in connect.fields] == [each.name for each in kind] else None
+
+
+def _avro_text(shape: Shape) -> str | None:
+    """The schema's text; None where it is none by itself, such as one whose types were named outside."""
+    text = json.dumps(shape, separators=(",", ":"))
+    try:
+        parse_schema(text)
+    except SchemaError:
+        return None
+    names = [each["name"] for each in shape.get("fields", ())] if isinstance(shape, dict) else []
+    return text if all(name.replace("_", "a").isalnum() and name.isascii() for name in names) else None
+
+
+def _record_shape(avro: str) -> dict[str, Any] | None:
+    shape = json.loads(avro)
+    branches = shape if isinstance(shape, list) else [shape]
+    records = [each for each in branches if isinstance(each, dict) and each.get("type") == "record"]
+    return records[0] if len(records) == 1 else None
+
+
+def _filled(values: Any, field: Any, structs: Any) -> Any:
+    """A field's values with its default in the place of nulls, where it has one that is no object."""
+    default = (field.metadata or {}).get(DEFAULT)
+    if default is None or values.null_count == structs.null_count or pa.types.is_nested(field.type):
+        return values
+    value = json.loads(default)
+    if value is None:
+        return values
+    if isinstance(value, str) and pa.types.is_binary(field.type):
+        value = value.encode("latin-1")
+    chosen = pa.scalar(value, field.type)
+    return pc.if_else(pc.and_(values.is_null(), structs.is_valid()), chosen, values)

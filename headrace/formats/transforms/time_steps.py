@@ -1,0 +1,250 @@
+"""Lenses' two steps that write times into headers: one of the record, and the wall clock's."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from headrace.formats.connect.values import time_text
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.transforms import java_values
+from headrace.formats.transforms.header_steps import headers_of, with_headers
+from headrace.formats.transforms.json_objects import Members, members_of, value_of
+from headrace.formats.transforms.opening import column_of_part
+from headrace.formats.transforms.refused_rows import Refused, RefusedRows
+from headrace.formats.transforms.struct_objects import StructObjects
+from headrace.names.date_pattern import DatePattern
+from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
+
+_HOUR_MS: Final = 3_600_000
+_MINUTE_MS: Final = 60_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGS: Final = range(-(2**63), 2**63)
+
+
+class _Absent:
+    """In the place of a value: the field is in no schema, and no header is written."""
+
+
+_ABSENT: Final = _Absent()
+# What is read as a time: ms since 1970, a text, or a number in the unit that the options name.
+_Time = int | str | tuple[int] | None | _Absent
+
+
+def wall_clock(
+    step: WallClock, records: ConvertedRecords, _refused: RefusedRows, now_ms: int
+) -> list[ConvertedRecords]:
+    """The wall clock behind the other headers."""
+    text = str(now_ms) if step.dates is None else step.dates.text(now_ms, ZoneInfo(step.timezone))
+    added = ((step.header, text.encode()),)
+    return [with_headers(records, (each + added for each in headers_of(records)))]
+
+
+def field_time(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
+    """A time of each record behind its other headers; null where the record has none."""
+    headers = []
+    times = _times(step, records, refused)
+    offsets = records.records.offsets.tolist()
+    write = _writer(step)
+    for each, time, offset in zip(headers_of(records), times, offsets, strict=True):
+        if isinstance(time, _Absent):
+            headers.append(each)
+            continue
+        try:
+            value = None if time is None else write(_milliseconds(step, time))
+        except Refused as error:
+            refused.add(offset, str(error))
+            value = None
+        headers.append((*each, (step.header, value)))
+    return [with_headers(records, headers)]
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+def _times(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[_Time]:
+    if step.part is None:
+        return [None if time < 0 else time for time in records.records.timestamps_ms.tolist()]
+    column = column_of_part(records, step.part)
+    if column.form is Form.JSON:
+        return _json_times(step, records, column, refused)
+    if isinstance(column, TypedColumn) and column.has_array:
+        return _typed_times(step, records, column, refused)
+    if step.path:
+        refused.add_all(records, f"the {step.part} has no fields")
+        return [None] * len(records)
+    texts = column.texts()
+    if column.form is Form.BYTES:
+        refused.add_all(records, f"the {step.part} is bytes, and no time")
+    return [None if each is None else each.decode(errors="replace") for each in texts.each(0, len(texts))]
+
+
+def _json_times(
+    step: FieldTime, records: ConvertedRecords, column: ConvertedColumn, refused: RefusedRows
+) -> list[_Time]:
+    texts = column.texts()
+    found: list[_Time] = []
+    for text, offset in zip(texts.each(0, len(texts)), records.records.offsets.tolist(), strict=True):
+        try:
+            found.append(_loose(None if text is None else _member(text, step.path)))
+        except Refused as error:
+            refused.add(offset, str(error))
+            found.append(None)
+    return found
+
+
+def _member(text: bytes, path: tuple[str, ...]) -> Any:
+    """The value at a path; None where the last part is missing. Refused where a part above is no object."""
+    at: Any = text
+    for name in path:
+        members: Members = members_of(at)
+        if name not in members:
+            if name != path[-1]:
+                raise Refused(f"there is no object {name}")
+            return None
+        at = bytes(members[name])
+    return value_of(at)
+
+
+def _loose(value: Any) -> _Time:
+    """What a JSON value means as a time."""
+    match value:
+        case None:
+            return None
+        case bool():
+            raise Refused("a flag is no time")
+        case int() if value in _LONGS:
+            return (value,)
+        case str():
+            unsigned = value[1:] if value[:1] in {"+", "-"} else value
+            is_number = unsigned.isascii() and unsigned.isdecimal() and int(value) in _LONGS
+            return (int(value),) if is_number else value
+    raise Refused("the field is neither a whole number nor a text, and no time")
+
+
+def _typed_times(
+    step: FieldTime, records: ConvertedRecords, column: TypedColumn, refused: RefusedRows
+) -> list[_Time]:
+    """The field's values; a struct on the way that is null leaves the record without the header."""
+    is_absent = [False] * len(records)
+    for name in step.path:
+        array = column.arrow()
+        if not pa.types.is_struct(array.type):
+            refused.add_all(records, f"there is no field {'.'.join(step.path)}")
+            return [None] * len(records)
+        objects = StructObjects.of(column, fills_defaults=True)
+        is_absent = [one or other for one, other in zip(is_absent, objects.nulls.to_pylist(), strict=True)]
+        field = objects.get(name)
+        if field is None:
+            return [_ABSENT] * len(records)
+        column = objects.member(field)
+    read = _reader(column.arrow().type)
+    if read is None:
+        refused.add_all(records, "the field is of a type that is no time")
+        return [None] * len(records)
+    return [_ABSENT if absent else time for absent, time in zip(is_absent, read(column.arrow()), strict=True)]
+
+
+def _reader(kind: Any) -> Callable[[Any], list[_Time]] | None:
+    if pa.types.is_timestamp(kind) and kind.unit == "ms":
+        return lambda array: array.cast(pa.int64()).to_pylist()
+    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
+        return lambda array: [
+            None if each is None else (each,) for each in array.cast(pa.int64()).to_pylist()
+        ]
+    if pa.types.is_date32(kind):
+        return lambda array: [
+            None if each is None else each * java_values.DAY_MS for each in array.cast(pa.int32()).to_pylist()
+        ]
+    if pa.types.is_time32(kind):
+        return lambda array: array.cast(pa.int32()).to_pylist()
+    if pa.types.is_string(kind):
+        return lambda array: array.to_pylist()
+    return None
+
+
+def _milliseconds(step: FieldTime, time: int | str | tuple[int]) -> int:
+    """Ms since 1970, at the beginning of the window."""
+    if isinstance(time, tuple):
+        moment = time[0] * -step.precision if step.precision < 0 else _towards_zero(time[0], step.precision)
+    elif isinstance(time, str):
+        moment = _parsed(step.reads, time)
+    else:
+        moment = time
+    return _windowed(moment, step.window_ms)
+
+
+def _towards_zero(number: int, divisor: int) -> int:
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def _parsed(patterns: tuple[DatePattern, ...], text: str) -> int:
+    if not patterns:
+        raise Refused("the field is a text, and format.from.pattern does not say how to read it")
+    for pattern in patterns:
+        try:
+            return pattern.moment_ms(text)
+        except ValueError:
+            continue
+    raise Refused("the field is a text that no format.from.pattern matches")
+
+
+def _windowed(moment: int, window_ms: int) -> int:
+    """The beginning of the window that a time is in: windows begin anew with each day, hour or minute."""
+    if not window_ms:
+        return moment
+    if window_ms % _HOUR_MS == 0:
+        above = java_values.DAY_MS
+    else:
+        above = _HOUR_MS if window_ms % _MINUTE_MS == 0 else _MINUTE_MS
+    begun = moment // above * above
+    return begun + (moment - begun) // window_ms * window_ms
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+
+def _writer(step: FieldTime) -> Callable[[int], bytes]:
+    zone = ZoneInfo(step.timezone)
+    known: dict[int, bytes] = {}
+
+    def write(moment: int) -> bytes:
+        if moment not in known:
+            known[moment] = _text(step, moment, zone).encode()
+        return known[moment]
+
+    return write
+
+
+def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
+    match step.target:
+        case TimeTarget.STRING:
+            assert step.writes is not None, "settings are checked: text has a pattern"
+            try:
+                return step.writes.text(moment, zone)
+            except ValueError as error:
+                raise Refused(str(error)) from None
+        case TimeTarget.UNIX:
+            return str(
+                _towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
+            )
+        case TimeTarget.TIMESTAMP:
+            return time_text(moment)
+        case _:
+            return time_text(_part_of_day(step, moment, zone))
+
+
+def _part_of_day(step: FieldTime, moment: int, zone: ZoneInfo) -> int:
+    """The day, or the time of the day, in the zone, as if that were UTC."""
+    try:
+        local = (_EPOCH + timedelta(milliseconds=moment)).astimezone(zone)
+    except OverflowError:
+        raise Refused("the time is beyond the year 9999") from None
+    days = (local.date() - date(1970, 1, 1)).days
+    if step.target is TimeTarget.DATE:
+        return days * java_values.DAY_MS
+    seconds = local.hour * 3600 + local.minute * 60 + local.second
+    return seconds * 1000 + local.microsecond // 1000

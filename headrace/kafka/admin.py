@@ -1,0 +1,406 @@
+"""Questions to the brokers' admin interface, bounded in time and with errors of ours."""
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from headrace.kafka.admin_connection import shared_admin
+from headrace.kafka.group_metadata import assigned_topics
+from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
+from headrace.model.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
+
+T = TypeVar("T")
+
+_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
+_PAUSE_SECONDS: Final = 0.1
+_BROKER_DEFAULT: Final = -1
+# A consumer that is refused says so each half second for as long as it is asked.
+_EVENTS: Final = 100
+
+# What brokers say for a moment after they have started; the admin client does not ask again by itself.
+_NOT_YET: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+# What a broker finds wrong with a new topic itself.
+_CREATION_REMEDIES: Final = {
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        "Correct topic.creation.default.replication.factor (-1: the broker's default), or start more brokers."
+    ),
+    KafkaError.INVALID_PARTITIONS: "Correct topic.creation.default.partitions.",
+    KafkaError.INVALID_CONFIG: "Create it by hand, with a configuration that the brokers take.",
+    KafkaError.POLICY_VIOLATION: (
+        "Correct topic.creation.default.*, or create it by hand: the brokers' create.topic.policy forbids it."
+    ),
+    KafkaError.TOPIC_EXCEPTION: "Kafka takes no topic of this name: correct topic, or file.name.template.",
+}
+
+_REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+
+
+class KafkaAdmin:
+    """Every call blocks for `timeout` seconds at most. Its client is shared with all that connect alike.
+
+    Raises Unavailable when the brokers do not answer, AccessDenied when they refuse, TopicMissing for a topic
+    that is not there.
+    """
+
+    def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
+        self._properties = properties
+        self._connection = shared_admin(properties)
+        self._client = self._connection.client
+        self._timeout = timeout
+        # When the question under way was asked: what connections failed with before is not its trouble.
+        self._asked_at = 0.0
+
+    def cluster_id(self) -> str:
+        """The id that the cluster was given when its storage was formatted."""
+        cluster = self._answer(
+            lambda seconds: self._client.describe_cluster(request_timeout=seconds),
+            "the cluster could not be described",
+        )
+        return str(cluster.cluster_id)
+
+    def topic_id(self, topic: str) -> str:
+        """The topic's own id (KIP-516): a topic made again under the same name has another."""
+        return str(self._describe(topic).topic_id)
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has."""
+        return len(self._describe(topic).partitions)
+
+    def has_topic(self, topic: str) -> bool:
+        """Whether the topic exists."""
+        try:
+            self._describe(topic)
+        except TopicMissing:
+            return False
+        return True
+
+    def topic_configuration(self, topic: str) -> dict[str, str]:
+        """The topic's settings in force, the brokers' defaults included."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        entries = self._answer(
+            lambda seconds: self._client.describe_configs([resource], request_timeout=seconds)[resource],
+            f"the configuration of topic {topic!r} could not be read",
+        )
+        return {name: entry.value for name, entry in entries.items()}
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int,
+        replication_factor: int | None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> bool:
+        """True when this call made the topic, False when it was there."""
+        new = NewTopic(
+            topic,
+            num_partitions=partitions,
+            replication_factor=_BROKER_DEFAULT if replication_factor is None else replication_factor,
+            config=dict(configuration or {}),
+        )
+        what = f"topic {topic!r} could not be created"
+        future = self._client.create_topics([new], request_timeout=self._timeout)[topic]
+        try:
+            self._await(future, self._timeout, what)
+        except KafkaException as error:
+            inner = kafka_error(error)
+            if inner.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            remedy = _CREATION_REMEDIES.get(inner.code())
+            if remedy is None:
+                raise translate(error, what=what) from error
+            raise Unavailable(f"{what}: {inner.str()} ({inner.name()}). {remedy}") from error
+        return True
+
+    def ends(self, topic: str) -> tuple[int, int]:
+        """The first and the next offset of partition 0, open and aborted transactions included.
+
+        The second is the true end: watermarks and read-committed ends stop at the last stable offset, which
+        an open transaction holds below commits that have already happened.
+        """
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library types no static methods
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return self._offset(topic, earliest), self._offset(topic, latest)
+
+    def group_offsets(self, group: str) -> dict[str, str]:
+        """The metadata of the offsets that the group remembers for partitions 0, by topic.
+
+        Asked through a consumer that joins nothing: librdkafka 2.16 dereferences NULL when an admin client's
+        list_consumer_group_offsets meets a coordinator that is starting or moving (tried: SIGSEGV).
+        """
+        what = f"the offsets of consumer group {group!r} could not be read"
+        # Uncommitted: a pending commit of a task must not keep us from what was committed before.
+        ours = {"group.id": group, "isolation.level": "read_uncommitted"}
+        consumer = new_consumer(self._properties, ours)
+        try:
+            names = consumer.list_topics(timeout=self._timeout).topics
+            places = [TopicPartition(name, 0) for name in names]
+            found = (
+                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+            )
+        except KafkaException as error:
+            raise self._refused(consumer, what) or translate(error, what=what) from error
+        finally:
+            consumer.close()
+        return {place.topic: place.metadata for place in found if place.error is None and place.metadata}
+
+    def topics(self) -> set[str]:
+        """The names of all topics that this user may see."""
+        what = "the topics could not be listed"
+        try:
+            found = self._retried(lambda seconds: self._client.list_topics(timeout=seconds))
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+        return set(found.topics)
+
+    def describe_topics(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Each topic's id and number of partitions; a topic that is not there is left out."""
+        if not topics:
+            return {}
+        wanted = TopicCollection(sorted(topics))
+        what = f"topics {', '.join(sorted(topics))} could not be described"
+        found: dict[str, tuple[str, int]] = {}
+        futures = self._client.describe_topics(wanted, request_timeout=self._timeout)
+        for topic, future in futures.items():
+            try:
+                described = self._await(future, self._timeout + 1, what)
+            except KafkaException as error:
+                translated = self._translated(error, what)
+                if not isinstance(translated, TopicMissing):
+                    raise translated from error
+            else:
+                found[topic] = str(described.topic_id), len(described.partitions)
+        return found
+
+    def offset_ranges(
+        self, partitions: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """The first offset that is there and the high watermark of each partition."""
+        if not partitions:
+            return {}
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library types no static methods
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return {
+            place: (begin, end)
+            for (place, begin), end in zip(
+                self._offsets(partitions, earliest).items(),
+                self._offsets(partitions, latest).values(),
+                strict=True,
+            )
+        }
+
+    def _offsets(
+        self, partitions: Collection[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        what = "the offsets of the topics could not be read"
+        places = {place: TopicPartition(*place) for place in sorted(partitions)}
+
+        def ask(seconds: float) -> dict[tuple[str, int], int]:
+            futures = self._client.list_offsets(
+                dict.fromkeys(places.values(), spec),
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=seconds,
+            )
+            return {
+                place: int(self._await(futures[where], seconds + 1, what).offset)
+                for place, where in places.items()
+            }
+
+        try:
+            return self._retried(ask)
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+
+    def committed(
+        self, group: str, partitions: Collection[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, str]]:
+        """The group's committed offset and its metadata, of each of these partitions that has one.
+
+        Stable: a pending commit is waited for. Asked as `group_offsets` is.
+        """
+        what = f"the offsets of consumer group {group!r} could not be read"
+        consumer = new_consumer(self._properties, {"group.id": group, "isolation.level": "read_committed"})
+        places = [TopicPartition(*place) for place in sorted(partitions)]
+        try:
+            found = (
+                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+            )
+        except KafkaException as error:
+            raise self._refused(consumer, what) or translate(error, what=what) from error
+        finally:
+            consumer.close()
+        return {
+            (place.topic, place.partition): (place.offset, place.metadata or "")
+            for place in found
+            if place.error is None and place.offset >= 0
+        }
+
+    def members(self, group: str) -> set[str]:
+        """The group's active members, each as its client id and host: what an operator can find."""
+        return {f"{one.client_id} on {one.client_host.removeprefix('/')}" for one in self._members(group)}
+
+    def group_topics(self, group: str) -> set[str]:
+        """The topics whose partitions members of the group hold now."""
+        return {topic for one in self._members(group) for topic in assigned_topics(one.assignment)}
+
+    def holder_names(self, group: str, topic: str) -> set[str]:
+        """The members that hold a partition of the topic, each as its client id and host."""
+        return {
+            f"{one.client_id} on {one.client_host.removeprefix('/')}"
+            for one in self._members(group)
+            if topic in assigned_topics(one.assignment)
+        }
+
+    def holders(self, group: str, topic: str) -> set[str]:
+        """The ids of the members that hold a partition of the topic, once no rebalance is under way."""
+        return {one.id for one in self._members(group) if topic in assigned_topics(one.assignment)}
+
+    def _members(self, group: str) -> list[Any]:
+        """The members of the group, once no rebalance is under way.
+
+        Not by describe_consumer_groups: librdkafka 2.16 ends the process with a failed assertion
+        (`eonce->refcnt > 0`) when the coordinator goes away under it (tried: within a minute of cut
+        connections). The older call does not; all it does is to warn that there is a newer one.
+        """
+        what = f"consumer group {group!r} could not be described"
+        ask: Any = self._client.list_groups
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    found = ask(group, timeout=max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                problem: KafkaError | None = kafka_error(error)
+            else:
+                problem = next((one.error for one in found if one.error is not None), None)
+                if problem is None and not any(one.state in _REBALANCING for one in found):
+                    return [member for one in found for member in one.members]
+            if time.monotonic() > deadline:
+                if problem is None:
+                    raise Unavailable(
+                        f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s."
+                    )
+                raise translate(problem, what=what) from KafkaException(problem)
+            if problem is not None and problem.code() not in _NOT_YET:
+                raise translate(problem, what=what) from KafkaException(problem)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
+        """Why a consumer may not look for the group's coordinator; None when nobody has forbidden it.
+
+        What was asked only times out then: the refusals are among its events.
+        """
+        for _ in range(_EVENTS):
+            event = consumer.poll(0)
+            if event is None:
+                return None
+            error = event.error()
+            if error is not None and kind_of(error) is AccessDenied:
+                return translate(error, what=what)
+        return None
+
+    def _describe(self, topic: str) -> Any:
+        wanted = TopicCollection([topic])
+        return self._answer(
+            lambda seconds: self._client.describe_topics(wanted, request_timeout=seconds)[topic],
+            f"topic {topic!r} could not be described",
+        )
+
+    def _offset(self, topic: str, spec: OffsetSpec) -> int:
+        where = TopicPartition(topic, 0)
+        found = self._answer(
+            lambda seconds: self._client.list_offsets(
+                {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds
+            )[where],
+            f"the offsets of topic {topic!r} could not be read",
+        )
+        return int(found.offset)
+
+    def _answer(self, question: "Callable[[float], Future[Any]]", what: str) -> Any:
+        """The answer to a question of the admin client; errors are ours."""
+        try:
+            # The client has its own timeout; ours is for a client that keeps none.
+            return self._retried(lambda seconds: self._await(question(seconds), seconds + 1, what))
+        except KafkaException as error:
+            raise self._translated(error, what) from error
+
+    def _retried(self, question: Callable[[float], T]) -> T:
+        """The answer to a request, repeated while a broker does not know it yet; KafkaException."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return question(max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def _await(self, future: "Future[Any]", seconds: float, what: str) -> Any:
+        """The future's result, unless brokers refuse every connection: that is raised at once."""
+        connection = self._connection
+        connection.poll()
+        self._asked_at = time.monotonic()
+        deadline = self._asked_at + seconds
+        while True:
+            try:
+                answer = future.result(_POLL_SECONDS)
+            except FutureTimeout:
+                connection.poll()
+                trouble = connection.trouble_since(self._asked_at)
+                if connection.is_alone and trouble is not None and is_log_in(trouble):
+                    raise translate(trouble, what=what) from None
+                if time.monotonic() > deadline:
+                    raise self._unanswered(what) from None
+            else:
+                connection.answered()
+                return answer
+
+    def _translated(self, error: KafkaException, what: str) -> HeadraceError:
+        """Ours for Kafka's; a time-out with what is known of the connections."""
+        is_late = kafka_error(error).code() == KafkaError._TIMED_OUT  # noqa: SLF001 - how the library names local codes
+        return self._unanswered(what) if is_late else translate(error, what=what)
+
+    def _unanswered(self, what: str) -> HeadraceError:
+        trouble = self._connection.trouble_since(self._asked_at)
+        if trouble is not None:
+            return translate(trouble, what=f"{what}: the brokers did not answer")
+        if self._connection.is_alone:
+            # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
+            return Unavailable(
+                f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "
+                "security.protocol is that listener's."
+            )
+        return Unavailable(
+            f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up."
+        )

@@ -1,0 +1,190 @@
+"""librdkafka's messages, read where they lie in memory, as columns: without a Python object for each.
+
+The bytes of the messages of one fetch lie side by side in the broker's answer, with a few bytes of lengths
+between them: they are copied at once, and the columns point into the copy.
+"""
+
+import ctypes
+import itertools
+from ctypes import CDLL
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.kafka.consumer.header_bytes import HeaderParser
+from headrace.model.columns import NULL_LENGTH, Column, Numbers
+from headrace.model.kafka_records import Headers
+
+_WORD: Final = 8
+# What may lie between two records that are copied as one: less than a page, so that all of it is mapped.
+_GAP_BYTES: Final = 4096
+# Where rd_kafka_msg_t, which begins with the public message, has the type of the timestamp (with flags in the
+# lower half of the word), the timestamp, the length of the headers (in the lower half) and their address, as
+# words of 8 bytes; by librdkafka's version. Other versions are asked message by message.
+_PRIVATE_WORDS: Final = {0x021000FF: (11, 12, 15, 16)}
+_LOWER: Final = 0xFFFFFFFF
+_WORDS_READ: Final = 17
+
+
+class _Area:
+    """Memory of this process as numpy is to see it: heads of messages, one beginning at each word."""
+
+    def __init__(self, address: int, heads: int) -> None:
+        self.__array_interface__ = {
+            "data": (address, True),
+            "shape": (heads,),
+            "strides": (_WORD,),
+            "typestr": f"|V{_WORDS_READ * _WORD}",
+            "version": 3,
+        }
+
+
+def _words_at(addresses: npt.NDArray[np.uint64]) -> Numbers:
+    """The first words of each message, copied: a row for each.
+
+    One view has all memory between the messages, of which only theirs is read, and each once: what is in no
+    cache is fetched by one pass, not by one for each field.
+    """
+    base = int(addresses.min())
+    rows = ((addresses - np.uint64(base)) // np.uint64(_WORD)).astype(np.int64)
+    heads = np.asarray(_Area(base, int(rows.max()) + 1))
+    return heads[rows].view(np.int64).reshape(len(rows), _WORDS_READ)
+
+
+def has_private_words(loaded: CDLL) -> bool:
+    """Whether it is known where this version keeps timestamps and headers."""
+    return loaded.rd_kafka_version() in _PRIVATE_WORDS
+
+
+class Messages:
+    """Messages of one batch by their addresses, valid until they are given back."""
+
+    def __init__(
+        self, loaded: CDLL, addresses: npt.NDArray[np.uint64], *, private: bool, parser: HeaderParser
+    ) -> None:
+        self._parser = parser
+        self._library = loaded
+        self._addresses = addresses
+        self._private = _PRIVATE_WORDS[loaded.rd_kafka_version()] if private else None
+        self._words: Numbers = _words_at(addresses)
+        self.errors: Numbers = self._field(0) << 32 >> 32
+        self.topics: Numbers = self._field(1)
+        self.partitions: Numbers = self._field(2) & _LOWER
+        self.offsets: Numbers = self._field(7)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Neighbours of one partition: [begin, end) of each run."""
+        differ = (np.diff(self.topics) != 0) | (np.diff(self.partitions) != 0)
+        bounds = [0, *(np.flatnonzero(differ) + 1).tolist(), len(self)]
+        return list(itertools.pairwise(bounds))
+
+    def topic(self, row: int) -> str | None:
+        """The topic's name, None for what is about no topic."""
+        topic = int(self.topics[row])
+        return self._library.rd_kafka_topic_name(topic).decode() if topic else None
+
+    def columns(self, rows: Numbers) -> tuple[Column, Column]:
+        """Keys and values of these rows, over one new buffer."""
+        payload, length = self._field(3)[rows], self._field(4)[rows]
+        key, key_length = self._field(5)[rows], self._field(6)[rows]
+        filled = np.flatnonzero((length > 0) | (key_length > 0))
+        # A record's key stands before its value.
+        begin = np.where(key_length > 0, key, payload)[filled]
+        end = np.where(length > 0, payload + length, key + key_length)[filled]
+        gap = begin[1:] - end[:-1]
+        cuts = np.flatnonzero((gap < 0) | (gap > _GAP_BYTES)) + 1
+        pieces, shift, copied = [], np.zeros(len(rows), np.int64), 0
+        for first, behind in itertools.pairwise([0, *cuts.tolist(), len(filled)]):
+            if first == behind:
+                break
+            address = int(begin[first])
+            shift[filled[first:behind]] = copied - address
+            pieces.append(ctypes.string_at(address, int(end[behind - 1]) - address))
+            copied += len(pieces[-1])
+        buffer = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return _column(buffer, key, key_length, shift), _column(buffer, payload, length, shift)
+
+    def timestamps(self) -> tuple[Numbers, Numbers]:
+        """Timestamps in ms and their types, of all rows."""
+        if self._private is not None:
+            kinds, times, _, _ = self._private
+            return self._field(times), self._field(kinds) >> 32
+        found = [self._timestamp(row) for row in range(len(self))]
+        return np.array([at for at, _ in found], np.int64), np.array([kind for _, kind in found], np.int64)
+
+    def headers(self) -> list[Headers] | None:
+        """The headers of all rows, None when no row has any."""
+        if self._private is not None:
+            return self._private_headers()
+        found = [self._headers(row) for row in range(len(self))]
+        return found if any(found) else None
+
+    def _private_headers(self) -> list[Headers] | None:
+        assert self._private is not None
+        lengths = self._field(self._private[2]) & _LOWER
+        # One byte says that there are none.
+        having = np.flatnonzero((lengths > 1) & (self.errors == 0))
+        if not len(having):
+            return None
+        addresses = self._field(self._private[3])[having].tolist()
+        found: list[Headers] = [()] * len(self)
+        parse, bytes_at = self._parser.parse, ctypes.string_at
+        for row, address, length in zip(having.tolist(), addresses, lengths[having].tolist(), strict=True):
+            found[row] = parse(bytes_at(address, length))
+        return found
+
+    def is_as_expected(self) -> bool:
+        """Whether librdkafka itself says the same of the first and the last message."""
+        first_and_last = Messages(self._library, self._addresses[[0, -1]], private=True, parser=self._parser)
+        times, kinds = first_and_last.timestamps()
+        try:
+            headers = first_and_last.headers() or [(), ()]
+        except (ValueError, IndexError):
+            return False
+        return all(
+            first_and_last.errors[row] != 0
+            or (
+                first_and_last._timestamp(row) == (times[row], kinds[row])
+                and first_and_last._headers(row) == headers[row]
+            )
+            for row in (0, 1)
+        )
+
+    def error_text(self, row: int) -> str:
+        """What librdkafka says of an error; messages with an error have it for a value."""
+        length = int(self._field(4)[row])
+        return ctypes.string_at(int(self._field(3)[row]), length).decode(errors="replace") if length else ""
+
+    def _field(self, word: int) -> Numbers:
+        return self._words[:, word]
+
+    def _timestamp(self, row: int) -> tuple[int, int]:
+        kind = ctypes.c_int()
+        at = self._library.rd_kafka_message_timestamp(int(self._addresses[row]), ctypes.byref(kind))
+        return at, kind.value
+
+    def _headers(self, row: int) -> Headers:
+        held = ctypes.c_void_p()
+        if self._library.rd_kafka_message_headers(int(self._addresses[row]), ctypes.byref(held)):
+            return ()
+        name, value, size = ctypes.c_char_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        found: list[tuple[str, bytes | None]] = []
+        while not self._library.rd_kafka_header_get_all(
+            held, len(found), ctypes.byref(name), ctypes.byref(value), ctypes.byref(size)
+        ):
+            content = None if value.value is None else ctypes.string_at(value.value, size.value)
+            found.append(((name.value or b"").decode(errors="replace"), content))
+        return tuple(found)
+
+
+def _column(buffer: bytes, addresses: Numbers, lengths: Numbers, shift: Numbers) -> Column:
+    """A column over the copy; a null has no address."""
+    return Column(
+        buffer=buffer,
+        starts=np.where(lengths > 0, addresses + shift, 0),
+        lengths=np.where(addresses == 0, NULL_LENGTH, lengths),
+    )

@@ -1,0 +1,328 @@
+"""Reads the partitions of one slot from given offsets: no group is joined, nothing is committed."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import confluent_kafka
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.kafka.consumer.batch_fetch import best_fetch
+from headrace.kafka.consumer.fetched import NewFetch, PartitionNews
+from headrace.kafka.consumer.reader_events import (
+    OFFSET_CODES,
+    FaultReason,
+    LostOffsets,
+    PartitionFault,
+    ReaderEvent,
+    above_end_message,
+    fault_message,
+    fault_of,
+)
+from headrace.kafka.consumer.reader_properties import reader_properties
+from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.kafka_errors import translate
+from headrace.model.kafka_records import KafkaRecords
+from headrace.model.sink_entries import TopicPartition
+
+_KAFKA: Final = "kafka"
+_ASK_SECONDS: Final = 5.0
+_ASK_AGAIN_SECONDS: Final = 2.0
+# librdkafka says nothing of a topic that this user may not even describe.
+_SILENT_SECONDS: Final = 15.0
+# librdkafka repeats what goes on failing; what it has not repeated for so long is over.
+_PROBLEM_SECONDS: Final = 60.0
+# Transactions are shorter; one that is not may be hanging.
+_HELD_SECONDS: Final = 60.0
+
+
+class PartitionReader:
+    """For one thread. Only `poll` blocks, as long as it is told; errors raised are of `errors`.
+
+    `budget_bytes` bounds what librdkafka has fetched and nobody has got yet.
+    """
+
+    def __init__(
+        self,
+        properties: Properties,
+        *,
+        group_id: str,
+        budget_bytes: int,
+        isolation_level: str = "read_committed",
+        new_fetch: NewFetch = best_fetch,
+        held_seconds: float = _HELD_SECONDS,
+    ) -> None:
+        ours = reader_properties(properties, group_id, budget_bytes, isolation_level)
+        self._fetch = new_fetch(
+            lambda on_error: new_consumer(properties, ours, on_error=on_error), self._on_error
+        )
+        self._consumer = self._fetch.consumer
+        self._positions: dict[TopicPartition, int] = {}
+        self._faulty: set[TopicPartition] = set()
+        # When the log's ends are asked for next, of partitions whose position is not in their log.
+        self._out_of_range: dict[TopicPartition, float] = {}
+        # When it is asked next which topics there are; None: there is no doubt.
+        self._topics_due: float | None = None
+        # Since when nothing has come of partitions, not even that they are at their end.
+        self._silent: dict[TopicPartition, float] = {}
+        # Partitions that are read to where the broker gives no more; since when there is more all the same.
+        self._at_end: dict[TopicPartition, float | None] = {}
+        self._held_seconds = held_seconds
+        self._events: list[ReaderEvent] = []
+        self._problems: dict[str, tuple[float, str]] = {}
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, and no others. None is paused or faulty then."""
+        places = [confluent_kafka.TopicPartition(*at, offset) for at, offset in starts.items()]
+        self._fetch.on_assign(starts)
+        with _translated("assign"):
+            self._consumer.assign(places)
+        self._positions = dict(starts)
+        self._silent = dict.fromkeys(starts, time.monotonic())
+        self._faulty.clear()
+        self._out_of_range.clear()
+        self._at_end.clear()
+        self._problems.clear()
+
+    def poll(self, max_records: int, seconds: float) -> list[KafkaRecords]:
+        """Records of the partitions, one entry for each that has any, waited for up to `seconds`."""
+        self._ask_ends()
+        self._ask_topics()
+        with _translated("fetch"):
+            fetched = self._fetch.fetch(max_records, seconds)
+        faults = self._faults(fetched.news)
+        found = [self._kept(records, faults) for records in fetched.records]
+        for partition in fetched.partitions() if self._silent else ():
+            self._silent.pop(partition, None)
+        for news in fetched.news:
+            self._on_news(news)
+        for partition, news in faults.items():
+            self._stop(partition, news)
+        return [records for records in found if records is not None]
+
+    def drain_events(self) -> list[ReaderEvent]:
+        """What has happened to partitions since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def problems(self) -> dict[str, str]:
+        """What fails at the moment and may pass by itself: sentences by `kafka` or topic-partition."""
+        now = time.monotonic()
+        fails = {
+            part: sentence
+            for part, (since, sentence) in self._problems.items()
+            if now - since < _PROBLEM_SECONDS
+        }
+        return {**self._held_back(now), **fails}
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give no records of these until they are resumed; what is fetched of them is fetched again then."""
+        partitions = tuple(partitions)
+        for partition in partitions:
+            self._at_end.pop(partition, None)
+        with _translated("pause"):
+            self._consumer.pause(self._places(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with these at their positions; a partition with a fault stays where it is."""
+        with _translated("resume"):
+            self._consumer.resume(self._places(partitions))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of each partition before which everything was given out; asks nobody.
+
+        At the end of a log that is behind the markers of transactions, too.
+        """
+        return dict(self._positions)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The ends of the logs as the last fetches told them; absent before the first. Asks nobody."""
+        found = {}
+        for partition in self._positions:
+            place = confluent_kafka.TopicPartition(*partition)
+            _, end = self._consumer.get_watermark_offsets(place, cached=True)
+            if end >= 0:
+                found[partition] = end
+        return found
+
+    def _held_back(self, now: float) -> dict[str, str]:
+        """Partitions that an open transaction has held back for long, a sentence each."""
+        found = {}
+        ends = self.high_watermarks() if self._at_end else {}
+        for partition, since in self._at_end.items():
+            position, end = self._positions[partition], ends.get(partition, 0)
+            if end <= position:
+                self._at_end[partition] = None
+            elif since is None:
+                self._at_end[partition] = now
+            elif now - since >= self._held_seconds:
+                found[str(partition)] = (
+                    f"{partition} is read up to offset {position} of {end}: an open transaction there holds "
+                    f"back what comes after it, for {now - since:.0f} s by now. End its producer, or abort "
+                    "it (kafka-transactions.sh find-hanging shows it)."
+                )
+        return found
+
+    def close(self) -> None:
+        """Give all back; blocks for a moment."""
+        self._fetch.close()
+
+    def _places(self, partitions: Iterable[TopicPartition]) -> list[confluent_kafka.TopicPartition]:
+        wanted = [one for one in partitions if one in self._positions and one not in self._faulty]
+        return [confluent_kafka.TopicPartition(*partition) for partition in wanted]
+
+    def _faults(self, news: Sequence[PartitionNews]) -> dict[TopicPartition, PartitionNews]:
+        """The first error of each partition that ends its reading."""
+        faults: dict[TopicPartition, PartitionNews] = {}
+        for one in news:
+            is_ours = one.partition in self._positions and one.partition not in self._faulty
+            if is_ours and fault_of(one.error) is not None:
+                faults.setdefault(one.partition, one)
+        return faults
+
+    def _kept(
+        self, records: KafkaRecords, faults: Mapping[TopicPartition, PartitionNews]
+    ) -> KafkaRecords | None:
+        """The records that are asked for, and before a fault; the position is behind them then."""
+        partition = TopicPartition(records.topic, records.partition)
+        if partition not in self._positions or partition in self._faulty:
+            return None
+        if partition in faults:
+            # The offset in the error may be anything, and librdkafka may have gone on behind the batch: what
+            # has no gap before it is good for certain.
+            is_next = records.offsets == self._positions[partition] + np.arange(len(records))
+            records = records.take(np.flatnonzero(np.logical_and.accumulate(is_next)))
+            if not len(records):
+                return None
+        self._positions[partition] = records.last_offset + 1
+        self._at_end.pop(partition, None)
+        self._forget_problems(partition)
+        return records
+
+    def _on_news(self, news: PartitionNews) -> None:
+        """What is no fault: an end, an offset to look into, or what may pass."""
+        partition, code = news.partition, news.error.code()
+        position = self._positions.get(partition)
+        if position is None or partition in self._faulty or fault_of(news.error) is not None:
+            return
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  # how the library names its local codes
+            # Behind the last record there may be markers of transactions.
+            self._positions[partition] = max(position, news.offset)
+            if self._positions[partition] > position or partition not in self._at_end:
+                self._at_end[partition] = None
+            self._forget_problems(partition)
+        elif code in OFFSET_CODES:
+            self._out_of_range[partition] = 0.0
+        else:
+            sentence = str(translate(news.error, what=str(partition)))
+            self._problems[str(partition)] = (time.monotonic(), sentence)
+
+    def _stop(self, partition: TopicPartition, news: PartitionNews) -> None:
+        """Report a fault, and read no further."""
+        reason, position = fault_of(news.error), self._positions[partition]
+        assert reason is not None
+        self._report(partition, reason, fault_message(str(partition), reason, position, news.error))
+
+    def _report(self, partition: TopicPartition, reason: FaultReason, message: str) -> None:
+        self.pause([partition])
+        self._faulty.add(partition)
+        self._events.append(
+            PartitionFault(
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=self._positions[partition],
+                reason=reason,
+                message=message,
+            )
+        )
+
+    def _ask_ends(self) -> None:
+        """Find out about offsets that are not in their logs; blocks while a broker is asked."""
+        now = time.monotonic()
+        for partition, due in list(self._out_of_range.items()):
+            if due > now:
+                continue
+            place = confluent_kafka.TopicPartition(*partition)
+            try:
+                low, high = self._consumer.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+            except KafkaException as error:
+                self._out_of_range[partition] = time.monotonic() + _ASK_AGAIN_SECONDS
+                sentence = str(translate(error, what=f"{partition}, the ends of its log"))
+                self._problems[str(partition)] = (time.monotonic(), sentence)
+            else:
+                del self._out_of_range[partition]
+                self._go_on(partition, low, high)
+
+    def _ask_topics(self) -> None:
+        """Find out which topics are gone, and why nothing comes; blocks while a broker is asked."""
+        now = time.monotonic()
+        silent = {one for one, since in self._silent.items() if now - since >= _SILENT_SECONDS}
+        is_doubted = self._topics_due is not None and self._topics_due <= now
+        if not is_doubted and not silent:
+            return
+        asked = (set(self._positions) if is_doubted else silent) - self._faulty
+        self._topics_due = None
+        self._silent |= dict.fromkeys(silent, now)
+        for topic in {one.topic for one in asked}:
+            try:
+                found = self._consumer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
+            except KafkaException as error:
+                self._topics_due = time.monotonic() + _ASK_AGAIN_SECONDS
+                self._problems[_KAFKA] = (time.monotonic(), str(translate(error, what=f"topic {topic}")))
+                return
+            self._on_topic(found, {one for one in asked if one.topic == topic})
+
+    def _on_topic(self, found: Any, asked: set[TopicPartition]) -> None:
+        """What the broker says of a topic: these partitions are gone, or something is wrong with it."""
+        for partition in asked:
+            error = found.error
+            if error is None and partition.partition not in found.partitions:
+                error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            if error is None:
+                continue
+            if fault_of(error) is FaultReason.TOPIC_DELETED:
+                reason, position = FaultReason.TOPIC_DELETED, self._positions[partition]
+                self._report(partition, reason, fault_message(str(partition), reason, position, error))
+            else:
+                sentence = str(translate(error, what=str(partition)))
+                self._problems[str(partition)] = (time.monotonic(), sentence)
+
+    def _go_on(self, partition: TopicPartition, low: int, high: int) -> None:
+        """From the earliest record when earlier ones are deleted; not at all from above the end."""
+        position = self._positions[partition]
+        if position > high:
+            message = above_end_message(str(partition), position, high)
+            self._report(partition, FaultReason.OFFSET_ABOVE_END, message)
+            return
+        if position < low:
+            lost = LostOffsets(topic=partition.topic, partition=partition.partition, first=position, end=low)
+            self._events.append(lost)
+            self._positions[partition] = low
+        place = confluent_kafka.TopicPartition(*partition, self._positions[partition])
+        # librdkafka has stopped with the partition, so that it cannot be sought in.
+        with _translated(f"assign {partition}"):
+            self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([place])
+        self._fetch.on_assign_again(partition)
+
+    def _forget_problems(self, partition: TopicPartition) -> None:
+        if self._problems:
+            self._problems.pop(str(partition), None)
+            self._problems.pop(_KAFKA, None)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """What librdkafka says of brokers and of topics as a whole; called by `poll`."""
+        if fault_of(error) is FaultReason.TOPIC_DELETED:
+            self._topics_due = 0.0
+            return
+        self._problems[_KAFKA] = (time.monotonic(), str(translate(error, what="Kafka")))
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error, what=what) from error

@@ -1,0 +1,128 @@
+"""KafkaErrors to ours, by code and flags, never by text: in this one place, for the driver and for the tasks.
+
+CommitUnknown   a commit that was not answered in time: neither done nor not done
+ReadHeldBack    the end of the ledger is hidden below an open transaction
+"""
+
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.model.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    RecordRefused,
+    TopicMissing,
+    TransactionAborted,
+    Unavailable,
+)
+
+
+class CommitUnknown(HeadraceError):
+    """A commit was not answered: only the ledger, read after a fence, knows whether it happened."""
+
+
+class LedgerEndHidden(HeadraceError):
+    """The ledger's end stays hidden below an open transaction: void and fence all slots, then read again."""
+
+
+# The first table that has the code wins; the flags decide about the rest.
+_BY_CODE: Final[dict[int, type[HeadraceError]]] = {
+    # A newer producer of the transactional id was initialised ..
+    KafkaError._FENCED: Fenced,  # noqa: SLF001 - how the library names its local codes
+    KafkaError.PRODUCER_FENCED: Fenced,
+    KafkaError.INVALID_PRODUCER_EPOCH: Fenced,
+    KafkaError.TRANSACTION_COORDINATOR_FENCED: Fenced,
+    # .. or the group has moved on from the member and generation that the transaction carries.
+    KafkaError.ILLEGAL_GENERATION: Fenced,
+    KafkaError.UNKNOWN_MEMBER_ID: Fenced,
+    KafkaError.FENCED_INSTANCE_ID: Fenced,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
+    KafkaError.UNKNOWN_TOPIC_ID: TopicMissing,
+    KafkaError._UNKNOWN_TOPIC: TopicMissing,  # noqa: SLF001 - as above
+    KafkaError._UNKNOWN_PARTITION: TopicMissing,  # noqa: SLF001 - as above
+    # The whole request is refused because of one record in it, which the broker does not name.
+    KafkaError.MSG_SIZE_TOO_LARGE: RecordRefused,
+    KafkaError.RECORD_LIST_TOO_LARGE: RecordRefused,
+    KafkaError.INVALID_MSG_SIZE: RecordRefused,
+    KafkaError.INVALID_MSG: RecordRefused,
+    KafkaError.INVALID_RECORD: RecordRefused,
+    KafkaError.INVALID_TIMESTAMP: RecordRefused,
+    KafkaError.POLICY_VIOLATION: RecordRefused,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: AccessDenied,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: AccessDenied,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: AccessDenied,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AccessDenied,
+    KafkaError.SASL_AUTHENTICATION_FAILED: AccessDenied,
+    KafkaError._AUTHENTICATION: AccessDenied,  # noqa: SLF001 - as above
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: AccessDenied,
+    KafkaError.SECURITY_DISABLED: AccessDenied,
+}
+
+_REMEDY: Final[dict[type[HeadraceError], str]] = {
+    AccessDenied: "Give this user the ACLs that docs/security.md lists.",
+    TopicMissing: "Create the topic or partition, or set topic.creation.default.*.",
+    Unavailable: "Check bootstrap.servers and that the brokers answer.",
+}
+
+
+# Who the user is was not believed, or nothing could be said in secret: no ACL would help.
+_LOG_IN: Final = frozenset(
+    {
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - as above
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError._SSL,  # noqa: SLF001 - as above
+    }
+)
+_LOG_IN_REMEDY: Final = "Correct security.protocol, sasl.* and ssl.*."
+
+
+def kafka_error(error: KafkaException | KafkaError) -> KafkaError:
+    """The KafkaError that an exception carries, or the error itself."""
+    if isinstance(error, KafkaException):
+        carried: KafkaError = error.args[0]
+        return carried
+    return error
+
+
+def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
+    """The class of ours for this error: by its code, else TransactionAborted or Unavailable by its flags."""
+    inner = kafka_error(error)
+    by_code = _BY_CODE.get(inner.code())
+    if by_code is not None:
+        return by_code
+    # A producer with a fatal error is of no further use either: its slot is initialised again.
+    if inner.txn_requires_abort() or inner.fatal() or inner.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
+        return TransactionAborted
+    return Unavailable
+
+
+def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
+    """Our error for Kafka's. `what` names topic, transactional id or step, and begins the sentence.
+
+    Unavailable is all that may pass by itself (a broker away, a timeout). Raise it `from` the cause.
+    """
+    inner = kafka_error(error)
+    kind = kind_of(inner)
+    sentence = f"{what}: {inner.str()} ({inner.name()})."
+    remedy = _LOG_IN_REMEDY if inner.code() in _LOG_IN else _REMEDY.get(kind)
+    return kind(sentence if remedy is None else f"{sentence} {remedy}")
+
+
+def is_log_in(error: KafkaException | KafkaError) -> bool:
+    """Whether the brokers do not believe who this is, or TLS does not come about: waiting does not help."""
+    return kafka_error(error).code() in _LOG_IN
+
+
+def is_unanswered(error: KafkaException | KafkaError) -> bool:
+    """Whether a call that failed so should simply be made again: nothing is decided yet.
+
+    For a commit this is the only class of errors that leaves its outcome open.
+    """
+    inner = kafka_error(error)
+    if inner.fatal() or inner.txn_requires_abort():
+        return False
+    return inner.retriable() or inner.code() == KafkaError._TIMED_OUT  # noqa: SLF001 - as above

@@ -1,0 +1,301 @@
+"""Reading the ledger: read-committed, to its true end, and onwards as it grows."""
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.kafka_errors import LedgerEndHidden, translate
+from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
+from headrace.kafka.ledger_rows import collect_rows
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
+from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
+from headrace.process.threads import start_thread
+
+_log = structlog.get_logger(__name__)
+
+# How late it may notice that it is to close; a record wakes it at once.
+_POLL_SECONDS: Final = 0.5
+_CALL_SECONDS: Final = 10.0
+# How soon a wait notices that nobody waits for its end any more.
+_WAIT_SECONDS: Final = 0.5
+# Large, because a restart with a million entries is bound by the number of SQLite transactions.
+_RECORDS_AT_ONCE: Final = 50_000
+# How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
+_NOTE_SECONDS: Final = 60.0
+
+_EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - how the library names its local codes
+_OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A committed object's or split's record; None is a tombstone."""
+
+    key: LedgerKey
+    entry: LedgerEntry | bytes | None
+    """Raw bytes for a control record (see headrace.kafka.control_records)."""
+
+
+class Follower:
+    """Reads from the cache's position on, in a thread of its own, into the cache.
+
+    The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on, and that
+    `on_failed` is called with. `require_wanted` is called during waits, and may raise to end them.
+    """
+
+    def __init__(
+        self,
+        properties: Properties,
+        cache: LedgerCache,
+        *,
+        topic: str,
+        group: str,
+        start: int,
+        on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
+        on_failed: Callable[[HeadraceError], None] | None = None,
+        require_wanted: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._on_failed = on_failed
+        self._require_wanted = require_wanted
+        self._cache = cache
+        self._topic = topic
+        self._start = start
+        self._on_applied = on_applied
+        self._is_live = False
+        self._changed = threading.Condition()
+        self._position = start
+        self._has_seen_end = False
+        self._rebuilt_at: int | None = None
+        self._problem: str | None = None
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._noted = 0.0
+        self._consumer = new_ledger_consumer(properties, group=group, isolation="read_committed")
+        self._consumer.assign([TopicPartition(topic, 0, start)])
+        self._thread = start_thread(self._run, name="ledger-follower")
+
+    @property
+    def position(self) -> int:
+        """The largest of: where reading began, the last record + 1, the last EOF."""
+        with self._changed:
+            return self._position
+
+    def go_live(self) -> None:
+        """Call `on_applied` with all that follows, in the follower's thread, once it is in the cache."""
+        self._is_live = True
+
+    def wait_for_visible_end(self, timeout: float) -> None:
+        """Return when everything committed and visible has been read once; Unavailable without progress."""
+        try:
+            self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
+        except LedgerEndHidden as error:
+            raise Unavailable(str(self._problem or error)) from error
+
+    def wait_for(self, end: int, timeout: float) -> None:
+        """Return when everything below the offset `end` is in the cache.
+
+        ReadHeldBack when the position has not moved for `timeout` seconds: an open transaction hides what
+        lies above it, commits included, and every "end" that a read-committed consumer sees lies below it
+        too.
+        """
+        self._wait(lambda: self._position >= end, timeout, f"offset {end} was not reached")
+
+    def check(self) -> None:
+        """Raise what ended the thread, if something did."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+
+    def close(self) -> None:
+        """Stop reading. Blocks until the thread is done with what it holds."""
+        self._stop.set()
+        self._thread.join()
+
+    def _wait(self, is_there: Callable[[], bool], timeout: float, what: str) -> None:
+        with self._changed:
+            stuck_at = -1
+            while not is_there():
+                if self._error is not None:
+                    raise self._error
+                if stuck_at == self._position:
+                    raise LedgerEndHidden(
+                        f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
+                        f"{timeout:.1f} s ({what}): an open transaction hides what follows. "
+                        f"{self._problem or ''}"
+                    )
+                stuck_at = self._position
+                self._wait_for_news(is_there, stuck_at, timeout)
+            if self._error is not None:
+                raise self._error
+
+    def _wait_for_news(self, is_there: Callable[[], bool], position: int, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        has_news = functools.partial(self._has_news, is_there, position)
+        while not self._changed.wait_for(has_news, min(_WAIT_SECONDS, timeout)):
+            self._require_wanted()
+            if time.monotonic() >= deadline:
+                return
+
+    def _has_news(self, is_there: Callable[[], bool], position: int) -> bool:
+        return is_there() or self._error is not None or self._position != position
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                if self._cache.is_damaged:
+                    self._start_again()
+                self._step()
+        except BaseException as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+            if not isinstance(error, HeadraceError):
+                raise
+            if self._on_failed is not None:
+                self._on_failed(error)
+        finally:
+            self._consumer.close()
+
+    def _step(self) -> None:
+        """Wait for something, then take all that is there."""
+        # Not `poll`: it wakes five times a second to see whether Python has a signal.
+        first = self._consumer.consume(1, _POLL_SECONDS)
+        if not first:
+            return
+        records, position, is_end = self._sorted_out([*first, *self._consumer.consume(_RECORDS_AT_ONCE, 0)])
+        now = time.monotonic()
+        if records or position != self._position or (is_end and now - self._noted > _NOTE_SECONDS):
+            self._noted = now
+            at_end_ms = wall_ms() if is_end else None
+            try:
+                self._cache.apply(collect_rows(records), position, at_end_ms=at_end_ms)
+            except CacheDamaged:
+                self._start_again()
+                return
+        if self._rebuilt_at is not None and position >= self._rebuilt_at:
+            self._rebuilt_at = None
+            self._cache.finish()
+        with self._changed:
+            self._position = position
+            self._has_seen_end = self._has_seen_end or is_end
+            self._changed.notify_all()
+        if self._is_live and self._on_applied is not None and records:
+            self._on_applied(tuple(_applied(key, value) for key, value in records))
+
+    def _sorted_out(self, messages: list[Message]) -> tuple[list[tuple[bytes, bytes | None]], int, bool]:
+        """The records, the position after them, and whether the visible end was the last thing seen."""
+        records: list[tuple[bytes, bytes | None]] = []
+        position, is_end = self._position, False
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append((message.key() or b"", message.value()))
+                position, is_end = int(message.offset() or 0) + 1, False
+            elif error.code() == _EOF:
+                # EOF counts what records do not show: commit and abort markers, aborted and compacted
+                # records.
+                position, is_end = max(position, int(message.offset() or 0)), True
+            elif error.code() == _OFFSET_GONE:
+                raise InvalidLedger(
+                    f"The ledger topic {self._topic!r} has no offset {position} any more: records were "
+                    "deleted from it, or it was made again. Start again to have it read whole and checked."
+                )
+            else:
+                self._judge(error)
+        return records, position, is_end
+
+    def _judge(self, error: KafkaError) -> None:
+        found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
+        if error.fatal():
+            raise found
+        # The consumer goes on by itself when the cause is gone; who waits meanwhile gets the error.
+        if not error.retriable():
+            self._problem = str(found)
+            _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)
+
+    def _start_again(self) -> None:
+        """Read the topic from its start into memory; the cache's readers wait until we are where we were."""
+        self._cache.start_again()
+        with self._changed:
+            self._rebuilt_at = max(self._position, self._rebuilt_at or 0)
+        low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_CALL_SECONDS)
+        with self._changed:
+            self._position = low
+        # Assigned again rather than sought: nothing fetched before may follow.
+        self._consumer.assign([TopicPartition(self._topic, 0, low)])
+
+
+def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -> Consumer:
+    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap."""
+    return new_consumer(
+        properties,
+        {
+            # Never joined, nothing is committed: the client only insists on having one that it may ask about.
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
+            # restart ten.
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 32 * 1024,
+        },
+    )
+
+
+def read_uncommitted(
+    properties: Properties,
+    *,
+    topic: str,
+    group: str,
+    start: int,
+    end: int,
+    timeout: float,
+    require_wanted: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Every record from `start` up to `end`, of open and aborted transactions too.
+
+    ReadHeldBack when nothing comes for `timeout` seconds. For what must be known before fencing: slots in
+    use. `require_wanted` is called while nothing comes, and may raise to end it.
+    """
+    consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted")
+    try:
+        consumer.assign([TopicPartition(topic, 0, start)])
+        position, heard_at = start, time.monotonic()
+        while position < end:
+            message = consumer.poll(min(_WAIT_SECONDS, timeout))
+            if message is None:
+                require_wanted()
+                if time.monotonic() - heard_at < timeout:
+                    continue
+                raise LedgerEndHidden(
+                    f"The ledger topic {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
+                )
+            heard_at = time.monotonic()
+            error = message.error()
+            if error is None:
+                position = int(message.offset() or 0) + 1
+                yield message.key() or b"", message.value()
+            elif error.code() == _EOF:
+                position = max(position, int(message.offset() or 0))
+            elif not error.retriable():
+                raise translate(error, what=f"the ledger topic {topic!r} cannot be read") from KafkaException(
+                    error
+                )
+    finally:
+        consumer.close()
+
+
+def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:
+    key = decode_key(raw_key)
+    if raw_value is None or isinstance(key, ControlKey):
+        return Applied(key, raw_value)
+    return Applied(key, decode_entry(raw_value))

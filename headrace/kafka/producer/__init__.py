@@ -1,0 +1,15 @@
+"""Producing: transactions that carry their checkpoints, and the two ways in which rows get into them.
+
+transactional  exactly once: records, checkpoints and the group commit in one transaction
+idempotent     at least once: records first, checkpoints after they are acknowledged
+batch_produce  a whole batch of rows in one call of librdkafka, without a Python object for each
+record_produce a call for each row, which serves everything; record_calls prepares many of them
+partitioner    the partition of an object's constant key, found once; partition_counts
+window         how far ahead of the broker rows are handed over
+"""
+
+from headrace.kafka.producer.idempotent import IdempotentProducer
+from headrace.kafka.producer.slot_producer import SlotProducer, SlotRevoked
+from headrace.kafka.producer.transactional import TransactionalProducer
+
+__all__ = ["IdempotentProducer", "SlotProducer", "SlotRevoked", "TransactionalProducer"]

@@ -1,0 +1,147 @@
+"""The buffer path: a whole batch of rows in one call of librdkafka, without a Python object for each row."""
+
+from collections.abc import Callable
+from ctypes import CDLL
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import KafkaError, Producer
+
+from headrace.kafka.kafka_errors import translate
+from headrace.kafka.librdkafka import COPY, MESSAGE, handle_of, library
+from headrace.kafka.producer.partitioner import KeyPartitioner
+from headrace.kafka.producer.record_calls import RecordCalls, fits
+from headrace.kafka.producer.record_produce import ANY_PARTITION, RecordProduce, wait_for_room
+from headrace.model.record_target import ProducePath, RecordTarget
+from headrace.model.rows import NULL_LENGTH, Column, RowBatch
+
+# Rows whose 72-byte messages are filled at a time: the array stays in the processor's cache.
+_ROWS_AT_ONCE: Final = 4096
+_QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001  # how the library names its local codes
+
+Partitions = Callable[[str], int]
+"""How many partitions a topic has."""
+
+
+def best_produce_path(
+    producer: Producer,
+    ordinary: RecordProduce,
+    is_void: Callable[[], bool],
+    *,
+    partitioner: str,
+    partitions: Partitions,
+) -> ProducePath:
+    """The buffer path where librdkafka is the expected one, else the ordinary one."""
+    loaded, handle = library(), handle_of(producer)
+    if loaded is None or handle is None:
+        return ordinary
+    return BatchProduce(
+        loaded, handle, producer, ordinary, is_void, KeyPartitioner(loaded, partitioner, partitions)
+    )
+
+
+class BatchProduce:
+    """Rows into the producer's queue by `rd_kafka_produce_batch`, on the handle that its transactions use.
+
+    That call knows neither headers nor timestamps: rows with either take a call each, in order.
+    """
+
+    def __init__(
+        self,
+        loaded: CDLL,
+        handle: int,
+        producer: Producer,
+        ordinary: RecordProduce,
+        is_void: Callable[[], bool],
+        partitioner: KeyPartitioner,
+    ) -> None:
+        self._library = loaded
+        self._handle = handle
+        self._producer = producer
+        self._ordinary = ordinary
+        self._is_void = is_void
+        self._partitioner = partitioner
+        self._calls = RecordCalls(loaded, handle, producer, is_void)
+        self._topics: dict[str, int] = {}
+        self._messages = np.zeros(_ROWS_AT_ONCE, dtype=MESSAGE)
+
+    def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
+        """Queue the rows [begin, end) in order; blocks while the queue is full."""
+        has_headers = bool(target.headers) or rows.headers is not None
+        if has_headers and not fits(target, rows, begin, end):
+            self._ordinary.send(target, rows, begin, end)
+            return
+        topic = self._topic(target.topic)
+        partition = target.partition
+        if partition is None:
+            found = None if rows.keys is not None else self._partitioner.of(target.topic, topic, target.key)
+            partition = ANY_PARTITION if found is None else found
+        if has_headers or target.timestamp_ms is not None or rows.timestamps_ms is not None:
+            self._calls.send(topic, partition, target, rows, begin, end)
+        else:
+            self._send_batches(topic, partition, target, rows, begin, end)
+        self._producer.poll(0)
+
+    def _send_batches(
+        self, topic: int, partition: int, target: RecordTarget, rows: RowBatch, begin: int, end: int
+    ) -> None:
+        key = (
+            None
+            if rows.keys is not None or target.key is None
+            else np.frombuffer(target.key or b"\0", np.uint8)
+        )
+        for first in range(begin, end, _ROWS_AT_ONCE):
+            behind = min(first + _ROWS_AT_ONCE, end)
+            messages = self._messages[: behind - first]
+            _fill(messages, "payload", "len", rows.values, first, behind)
+            if rows.keys is not None:
+                _fill(messages, "key", "key_len", rows.keys, first, behind)
+            else:
+                messages["key"] = 0 if key is None else key.ctypes.data
+                messages["key_len"] = len(target.key or b"")
+            self._produce(topic, target, partition, messages)
+
+    def close(self) -> None:
+        """Give the topics back; the producer must not be closed before."""
+        for topic in self._topics.values():
+            self._library.rd_kafka_topic_destroy(topic)
+        self._topics.clear()
+
+    def _topic(self, name: str) -> int:
+        found = self._topics.get(name)
+        if found is None:
+            found = self._library.rd_kafka_topic_new(self._handle, name.encode(), None)
+            if not found:
+                raise translate(KafkaError(KafkaError._INVALID_ARG), what=f"topic {name!r}")  # noqa: SLF001  # the library's name for its local code
+            self._topics[name] = found
+        return found
+
+    def _produce(self, topic: int, target: RecordTarget, partition: int, messages: Any) -> None:
+        while len(messages):
+            queued: int = self._library.rd_kafka_produce_batch(
+                topic, partition, COPY, messages.ctypes.data, len(messages)
+            )
+            if queued == len(messages):
+                return
+            # librdkafka stops at a full queue: all from there on carry its code. Any other code is one row's.
+            refused = messages["err"][messages["err"] != 0]
+            others = refused[refused != _QUEUE_FULL]
+            if len(others):
+                error = KafkaError(int(others[0]))
+                raise translate(error, what=f"topic {target.topic!r}, partition {partition}")
+            messages = messages[queued:]
+            wait_for_room(self._producer, self._is_void)
+
+
+def _fill(messages: Any, pointers: str, lengths: str, column: Column, first: int, behind: int) -> None:
+    """Point the messages at the column's rows [first, behind); a null is a null pointer."""
+    address = np.frombuffer(column.buffer, np.uint8).ctypes.data if len(column.buffer) else _EMPTY.ctypes.data
+    messages[pointers] = column.starts[first:behind] + address
+    messages[lengths] = column.lengths[first:behind]
+    nulls = column.lengths[first:behind] == NULL_LENGTH
+    if nulls.any():
+        messages[pointers][nulls] = 0
+        messages[lengths][nulls] = 0
+
+
+_EMPTY: Final = np.zeros(1, np.uint8)

@@ -1,0 +1,179 @@
+"""Rows with headers or timestamps: a call of librdkafka for each, over arguments prepared many at a time."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from ctypes import CDLL
+from itertools import chain, repeat
+from operator import length_hint
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import KafkaError, Producer
+
+from headrace.kafka.kafka_errors import translate
+from headrace.kafka.librdkafka import ARGUMENT, COPY, ArgumentKind
+from headrace.kafka.producer.record_produce import wait_for_room
+from headrace.model.record_target import Header, RecordTarget
+from headrace.model.rows import NULL_LENGTH, Column, RowBatch
+
+# Arguments that are filled at a time: 300 KB, which stay in the processor's cache.
+_ARGUMENTS_AT_ONCE: Final = 4096
+_FIXED: Final = (
+    ArgumentKind.TOPIC,
+    ArgumentKind.PARTITION,
+    ArgumentKind.FLAGS,
+    ArgumentKind.VALUE,
+    ArgumentKind.KEY,
+    ArgumentKind.TIMESTAMP,
+)
+_VALUE, _KEY, _TIMESTAMP = 3, 4, 5
+_QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001  # how the library names its local codes
+
+
+class RecordCalls:
+    """`rd_kafka_produceva` for each row: its arguments are written by numpy, not by the interpreter."""
+
+    def __init__(self, loaded: CDLL, handle: int, producer: Producer, is_void: Callable[[], bool]) -> None:
+        self._library = loaded
+        self._handle = ctypes.c_void_p(handle)
+        self._producer = producer
+        self._is_void = is_void
+        self._call = _caller(loaded)
+
+    def send(
+        self, topic: int, partition: int, target: RecordTarget, rows: RowBatch, begin: int, end: int
+    ) -> None:
+        """Queue the rows [begin, end) in order; blocks while the queue is full.
+
+        `topic` is the topic's handle. Raises as `ProducePath.send` does.
+        """
+        fixed = len(_FIXED) + len(target.headers)
+        most = fixed if rows.headers is None else fixed + max(map(len, rows.headers[begin:end]), default=0)
+        at_once = max(1, min(_ARGUMENTS_AT_ONCE // most, end - begin))
+        arguments = np.zeros((at_once, most), ARGUMENT)
+        arguments["kind"][:, : len(_FIXED)] = _FIXED
+        arguments["kind"][:, len(_FIXED) :] = ArgumentKind.HEADER
+        arguments["first"][:, :3] = topic, partition, COPY
+        # What arguments point to has to live until the calls are over.
+        constant = _fill_constant(arguments, target)
+        for first in range(begin, end, at_once):
+            behind = min(first + at_once, end)
+            part = arguments[: behind - first]
+            _fill(part[:, _VALUE], rows.values, first, behind)
+            if rows.keys is not None:
+                _fill(part[:, _KEY], rows.keys, first, behind)
+            if rows.timestamps_ms is not None:
+                # 0 is the time of the call to librdkafka.
+                part["first"][:, _TIMESTAMP] = np.maximum(rows.timestamps_ms[first:behind], 0)
+            counts, own = [most] * len(part), None
+            if rows.headers is not None:
+                counts = [fixed + len(headers) for headers in rows.headers[first:behind]]
+                own = _fill_headers(part[:, fixed:], rows.headers[first:behind])
+            self._produce(part, counts, f"topic {target.topic!r}, partition {partition}")
+            del own
+        del constant
+
+    def _produce(self, arguments: Any, counts: list[int], what: str) -> None:
+        """Make the calls in order, once more from the one on that met a full queue."""
+        step = arguments.shape[1] * ARGUMENT.itemsize
+        begin: int = arguments.ctypes.data
+        done = 0
+        while done < len(counts):
+            addresses = iter(range(begin + done * step, begin + len(counts) * step, step))
+            calls = map(self._call, repeat(self._handle), addresses, counts[done:] if done else counts)
+            failed = next(filter(None, calls), None)
+            if failed is None:
+                return
+            done = len(counts) - length_hint(addresses) - 1
+            code = self._library.rd_kafka_error_code(failed)
+            self._library.rd_kafka_error_destroy(failed)
+            if code != _QUEUE_FULL:
+                raise translate(KafkaError(code), what=what)
+            wait_for_room(self._producer, self._is_void)
+
+
+def fits(target: RecordTarget, rows: RowBatch, begin: int, end: int) -> bool:
+    """False where a header's name has a NUL, which would end it in C."""
+    names = {name for name, _ in target.headers}
+    if rows.headers is not None:
+        names.update(name for name, _ in chain.from_iterable(rows.headers[begin:end]))
+    return not any("\0" in name for name in names)
+
+
+def _caller(loaded: CDLL) -> Callable[[ctypes.c_void_p, int, int], int | None]:
+    """The call itself. It blocks for nothing: made without giving up Python's lock for each row."""
+    call: Any = ctypes.PyDLL(loaded._name).rd_kafka_produceva  # noqa: SLF001  # the path it came from
+    # The count is a size_t, which ctypes takes twice as long to make of an integer as a pointer of the same
+    # width: a tenth of the whole call.
+    call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p] * 3
+    found: Callable[[ctypes.c_void_p, int, int], int | None] = call
+    return found
+
+
+def _fill_constant(arguments: Any, target: RecordTarget) -> object:
+    """Write what is the same for all rows; what is returned holds the memory that is pointed to."""
+    key = np.frombuffer((target.key or b"") + b"\0", np.uint8)
+    if target.key is not None:
+        arguments["first"][:, _KEY] = key.ctypes.data
+        arguments["second"][:, _KEY] = len(target.key)
+    if target.timestamp_ms is not None:
+        arguments["first"][:, _TIMESTAMP] = target.timestamp_ms
+    row = arguments[:1, len(_FIXED) : len(_FIXED) + len(target.headers)]
+    headers = _fill_headers(row, [target.headers])
+    arguments[:, len(_FIXED) : len(_FIXED) + len(target.headers)] = row
+    return key, headers
+
+
+def _fill(arguments: Any, column: Column, first: int, behind: int) -> None:
+    """Point the arguments at the column's rows [first, behind); a null is a null pointer."""
+    lengths = column.lengths[first:behind]
+    address = np.frombuffer(column.buffer or b"\0", np.uint8).ctypes.data
+    nulls = lengths == NULL_LENGTH
+    if nulls.any():
+        arguments["first"] = np.where(nulls, 0, column.starts[first:behind] + address)
+        arguments["second"] = np.where(nulls, 0, lengths)
+        return
+    arguments["first"] = column.starts[first:behind] + address
+    arguments["second"] = lengths
+
+
+def _fill_headers(arguments: Any, headers: Sequence[Sequence[Header]]) -> object:
+    """Write each row's headers from its first argument on; what is returned holds the memory pointed to.
+
+    Headers that many rows share are written once.
+    """
+    _, firsts, places = np.unique(
+        np.fromiter(map(id, headers), np.int64, len(headers)), return_index=True, return_inverse=True
+    )
+    if len(firsts) == len(headers):
+        return _fill_each(arguments, headers)
+    different = np.zeros((len(firsts), arguments.shape[1]), ARGUMENT)
+    different["kind"] = ArgumentKind.HEADER
+    kept = _fill_each(different, [headers[row] for row in firsts.tolist()])
+    arguments[:] = different[places]
+    return kept
+
+
+def _fill_each(arguments: Any, headers: Sequence[Sequence[Header]]) -> object:
+    counts = np.fromiter(map(len, headers), np.int64, len(headers))
+    every = list(chain.from_iterable(headers))
+    if not every:
+        return None
+    places: dict[str, int] = {}
+    names = b""
+    for name in dict.fromkeys(name for name, _ in every):
+        places[name] = len(names)
+        names += name.encode() + b"\0"
+    sizes = np.array([NULL_LENGTH if value is None else len(value) for _, value in every], np.int64)
+    ends = np.cumsum(np.maximum(sizes, 0))
+    # A byte more: the last value may be empty, and has to have an address.
+    values = b"".join([value for _, value in every if value] + [b"\0"])
+    own_names, own_values = np.frombuffer(names, np.uint8), np.frombuffer(values, np.uint8)
+    rows = np.repeat(np.arange(len(headers)), counts)
+    slots = np.arange(len(every)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.array([places[name] for name, _ in every], np.int64)
+    arguments["first"][rows, slots] = at + own_names.ctypes.data
+    starts = ends - np.maximum(sizes, 0) + own_values.ctypes.data
+    arguments["second"][rows, slots] = np.where(sizes == NULL_LENGTH, 0, starts)
+    arguments["third"][rows, slots] = np.maximum(sizes, 0)
+    return own_names, own_values

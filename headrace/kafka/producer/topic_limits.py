@@ -1,0 +1,75 @@
+"""How large a record each topic takes (its `max.message.bytes`), so that one above it is found beforehand."""
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from headrace.kafka.output_topics import OutputTopic, OutputTopics
+from headrace.model.errors import AccessDenied, InvalidObject, TopicMissing, Unavailable
+from headrace.options.settings import KafkaSettings
+
+log = structlog.get_logger(__name__)
+
+# A broker that does not say is not asked for each object again.
+_PATIENCE_SECONDS: Final = 30.0
+
+
+class TopicLookup(Protocol):
+    """Who knows the topics: `headrace.kafka.output_topics.OutputTopics`."""
+
+    def get(self, name: str, /) -> OutputTopic:
+        """The topic; TopicMissing, Unavailable or AccessDenied. May block."""
+
+
+class TopicLimits:
+    """Limits by topic, as the brokers say them; thread-safe."""
+
+    def __init__(self, topics: TopicLookup, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._topics = topics
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._silent_until: dict[str, float] = {}
+        self._has_warned = False
+
+    def of(self, topic: str) -> int | None:
+        """Bytes of the largest record of the topic, or None where nobody says; may block on the brokers.
+
+        InvalidObject for a ledger: nothing may be written into it. Without an answer the object is read all
+        the same: a topic that is missing is found on the way to it, and a record that is too large for it is
+        searched for once the broker refuses it.
+        """
+        with self._lock:
+            if self._clock() < self._silent_until.get(topic, 0.0):
+                return None
+        try:
+            found = self._topics.get(topic)
+        except TopicMissing:
+            return None
+        except (AccessDenied, Unavailable) as error:
+            self._note(topic, error)
+            return None
+        if found.is_ledger:
+            raise InvalidObject(found.ledger_sentence, reason="ledger_topic")
+        return found.max_record_bytes
+
+    def _note(self, topic: str, error: Exception) -> None:
+        with self._lock:
+            self._silent_until[topic] = self._clock() + _PATIENCE_SECONDS
+            is_first, self._has_warned = not self._has_warned, True
+        if is_first:
+            log.warning(
+                "topic_limit_unknown",
+                topic=topic,
+                error=str(error),
+                effect="records above the topic's max.message.bytes are found only once they are refused",
+            )
+
+
+@functools.cache
+def topic_limits(settings: KafkaSettings) -> TopicLimits:
+    """What the process knows of the topics' limits."""
+    return TopicLimits(OutputTopics(settings.client("admin")))

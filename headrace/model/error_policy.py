@@ -1,0 +1,122 @@
+"""What becomes of an object when a task stops at it: one row for each error class of `headrace.model.errors`.
+
+Retries of one call live in the adapters, retries of an object here; nowhere else, so that attempts do not
+multiply. The table is that of docs/errors.md.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from headrace.model.ledger_entry import State
+
+# Three deaths of a worker that had nothing else to do are no coincidence (docs/errors.md).
+MAX_LONELY_DEATHS: Final = 3
+WORKER_DIED: Final = "worker_died"
+
+
+class RetryDelay(Enum):
+    """How long an object that goes back waits before it is planned again."""
+
+    NONE = auto()
+    SHORT = auto()  # up to the first delay, however often: the object is not at fault
+    OBJECT = auto()  # exponential, for this object
+    EVERYTHING = auto()  # exponential, for all objects: what is wrong is wrong for all of them
+
+
+class FailureScope(Enum):
+    """What a failure says of more than its own object."""
+
+    NOTHING = auto()
+    SOURCE_ANSWERS = auto()  # S3 has answered about this object: it takes our credentials
+    ALL_DENIED = auto()
+    TOPIC_MISSING = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPolicy:
+    """What the ledger records, and when the object is tried again.
+
+    `state` None writes nothing: the object goes back to pending and the ledger keeps its last checkpoint.
+    `reason` None takes the reason that the failure carries. `is_counted` attempts end in quarantine after
+    `errors.max.attempts`; with `needs_others` an attempt counts only when other objects were read meanwhile,
+    for else it may be true of all of them.
+    """
+
+    state: State | None
+    reason: str | None = None
+    wait: RetryDelay = RetryDelay.NONE
+    is_counted: bool = False
+    needs_others: bool = False
+    says: FailureScope = FailureScope.NOTHING
+
+    @property
+    def holds_partition_back(self) -> bool:
+        """True when later objects of its topic-partition must wait for it (`ordering=partition`).
+
+        A task that works for that ordering returns the rest of the topic-partition untouched after it.
+        """
+        return self.state in {None, State.FAILED}
+
+
+OUTCOMES: Final[dict[str, ErrorPolicy]] = {
+    "ObjectMissing": ErrorPolicy(state=State.SKIPPED, reason="missing", says=FailureScope.SOURCE_ANSWERS),
+    "ObjectSuperseded": ErrorPolicy(
+        state=State.SKIPPED, reason="superseded", says=FailureScope.SOURCE_ANSWERS
+    ),
+    "ObjectArchived": ErrorPolicy(state=State.SKIPPED, reason="archived", says=FailureScope.SOURCE_ANSWERS),
+    "ObjectForbidden": ErrorPolicy(
+        state=State.FAILED, reason="forbidden", wait=RetryDelay.OBJECT, is_counted=True, needs_others=True
+    ),
+    "ObjectCorrupt": ErrorPolicy(
+        state=State.FAILED,
+        reason="corrupt",
+        wait=RetryDelay.OBJECT,
+        is_counted=True,
+        says=FailureScope.SOURCE_ANSWERS,
+    ),
+    "InvalidObject": ErrorPolicy(state=State.QUARANTINED),
+    # Not known to be the object's own: a proxy may answer so to everything.
+    "ObjectError": ErrorPolicy(
+        state=State.FAILED, reason="unreadable", wait=RetryDelay.OBJECT, is_counted=True, needs_others=True
+    ),
+    "SourceUnavailable": ErrorPolicy(state=None, reason="source_unavailable", wait=RetryDelay.OBJECT),
+    "AccessDenied": ErrorPolicy(
+        state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
+    ),
+    "ResourceMissing": ErrorPolicy(
+        state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
+    ),
+    "TopicMissing": ErrorPolicy(
+        state=State.FAILED, reason="topic_missing", wait=RetryDelay.OBJECT, says=FailureScope.TOPIC_MISSING
+    ),
+    # The task has halved its way to the record, and could not set it aside either.
+    "RecordRefused": ErrorPolicy(state=State.QUARANTINED, reason="record_refused"),
+    "TransactionAborted": ErrorPolicy(state=None, reason="transaction_aborted", wait=RetryDelay.SHORT),
+    "Fenced": ErrorPolicy(state=None, reason="fenced"),
+}
+
+# These end the process; they are never true of one object, so no task may report one for it.
+ENDS_THE_PROCESS: Final = frozenset(
+    {
+        "HeadraceError",
+        "SettingsError",
+        "InvalidConfiguration",
+        "Unavailable",
+        "InvalidLedger",
+        "LeadershipLost",
+        "TakenOver",
+        "FrameRefused",
+    }
+)
+
+
+def policy_of(kind: str) -> ErrorPolicy:
+    """The row for the name of an error class; ValueError for a class that cannot be an object's end.
+
+    A bug in a decoder arrives as a dead task, not as a failure, and is found out as a suspect.
+    """
+    try:
+        return OUTCOMES[kind]
+    except KeyError:
+        raise ValueError(f"A task reported {kind!r}, which is no error that an object can end in.") from None

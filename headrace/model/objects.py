@@ -1,0 +1,83 @@
+"""What an object is: its identity, what is known of it, and where its records go."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.model.fast_pickle import fast_pickle
+
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectId:
+    """Identity of an object's content: the same key with another ETag is another object.
+
+    `etag` has no quotes. Ordering is by bucket, then key in code point order, which is the order of
+    UTF-8 bytes that S3 lists in.
+    """
+
+    bucket: str
+    key: str
+    etag: str
+
+    @property
+    def url(self) -> str:
+        """`s3://bucket/key`, for messages to people (not escaped: see `headrace.model.sanitize`)."""
+        return f"s3://{self.bucket}/{self.key}"
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Object:
+    """An object as an event or a listing described it.
+
+    `version_id` is None on buckets without versions ("null" included); `sequencer` is None from listings
+    and orders events of one key, nothing else.
+    """
+
+    id: ObjectId
+    size: int
+    last_modified_ms: int
+    version_id: str | None = None
+    sequencer: str | None = None
+    storage_class: str | None = None
+
+    @property
+    def is_archived(self) -> bool:
+        """True when a GET needs a restore first; GLACIER_IR is read like any other class."""
+        return self.storage_class in _ARCHIVES
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True)
+class ArchivePlace:
+    """What an object of an archive is among those that it belongs with.
+
+    `stem` is the beginning of its key that its side objects have too, `folder` the topic's own beginning.
+    `side` names the part of records that a side object holds; None is an object with rows of its own.
+    """
+
+    stem: str
+    folder: str
+    side: str | None = None
+    is_tombstone: bool = False
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where the records of an object go, by the template or the archive's layout, and `topic`.
+
+    `partition` None leaves it to the producer's partitioner. `start_offset` orders the objects of a
+    partition; `timestamp_ms`, what `{{timestamp}}` or the layout's name gave, orders those of one offset.
+    `may_be_empty`: an object of no bytes is a row and has to be read. `archive` is set where objects may
+    belong together.
+    """
+
+    topic: str
+    partition: int | None = None
+    start_offset: int | None = None
+    timestamp_ms: int | None = None
+    may_be_empty: bool = False
+    archive: ArchivePlace | None = None

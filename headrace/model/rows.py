@@ -1,0 +1,62 @@
+"""The batch shape of every format and both produce paths: one buffer, with arrays of starts and lengths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headrace.model.columns import NULL_LENGTH, Column, Numbers
+from headrace.model.positions import Position
+
+__all__ = ["NULL_LENGTH", "BadRow", "Column", "Numbers", "RowBatch", "RowPositions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that cannot become a record: found before row `index` of its batch, at `position` in the object.
+
+    `raw` is the row as it stood, or None when it could not be cut out or is too large to keep; `size` in
+    bytes is known either way. `reason` is a word of the `headrace_bad_records_total` metric; `message` is for
+    a person and never holds content. `after` is where reading goes on behind the row.
+    """
+
+    index: int
+    position: Position
+    after: Position
+    reason: str
+    message: str
+    raw: bytes | None = None
+    raw_key: bytes | None = None
+    size: int = 0
+
+
+class RowPositions(Protocol):
+    """Where each row of a batch begins; asked only when a broker refuses a record, or a row is bad."""
+
+    def __call__(self, index: int, /) -> Position:
+        """The position at which row `index` begins; `index == len(batch)` is the position after the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowBatch:
+    """Rows of one object, in order, ready for Kafka.
+
+    `keys` None means the object's constant key for every row. `headers` holds the headers of each row that
+    differ from row to row (None: only the constant ones). `timestamps_ms` None means the constant one, and a
+    value below 0 the time of producing. `after` is the position behind the last row, bad ones included: a
+    checkpoint there loses and repeats nothing. `positions(i)` is where row i begins. `inexact` counts what a
+    restore could not give back as it was. `topic` is set behind transforms: where the records go, and they
+    have all of their headers and their keys in the batch; None: both are as the object's target says.
+    """
+
+    values: Column
+    after: Position
+    positions: RowPositions
+    keys: Column | None = None
+    headers: tuple[tuple[tuple[str, bytes | None], ...], ...] | None = None
+    timestamps_ms: Numbers | None = None
+    bad: tuple[BadRow, ...] = field(default=())
+    inexact: Mapping[str, int] = field(default_factory=dict)
+    topic: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)

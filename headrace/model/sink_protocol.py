@@ -1,0 +1,188 @@
+"""What the leader and a slot of the sink send each other, beside `Hello` to `Ready` of the source's slots.
+
+    task                                   leader
+    Ready()                        ──▶
+                                   ◀──     SinkBatch(partitions, ..) | End()
+    GroupWanted()                  ──▶     before each transaction
+                                   ◀──     LeaderGroup(metadata of the moment, partitions that are gone)
+    SinkCommitted(objects, ..)     ──▶     after every acknowledged commit
+    SinkCompleted(object ids)      ──▶     after each completed upload
+                                   ◀──     ObjectsEnded(ids)       of what the slot left to the leader
+    PartitionReleased(..)          ──▶     its topic is gone, and all that was read of it is committed
+    SinkProgress(..)               ──▶     every second
+    PartitionStopped(..)           ──▶     a record that nothing but an operator gets past
+    Finished(outcome)              ──▶     after End(), or when it cannot go on
+
+A slot keeps its partitions until it is asked to end: it then closes what is open, commits, completes, and is
+given another batch.
+"""
+
+from dataclasses import dataclass, field
+
+from headrace.model.fast_pickle import fast_pickle
+from headrace.model.sink_entries import (
+    NONE_COVERED,
+    GroupingOptions,
+    PartitionCheckpoint,
+    SealedObject,
+    TopicPartition,
+)
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierGroups:
+    """What is archived by options that are no longer in force: the last offset of each of their groups.
+
+    `options` is the hash under which the ledger has them (`GroupingOptions`).
+    """
+
+    options: str
+    done: tuple[tuple[str, int], ...]
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionGrant:
+    """A topic-partition for a slot, with what is archived of it above `offset`.
+
+    `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
+    dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
+    than those in force: a record is archived if any of them covers it. `is_made_again` as in the checkpoint.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    offset: int
+    done: tuple[tuple[str, int], ...] = ()
+    highest: int = NONE_COVERED
+    dead_letters: tuple[int, ...] = ()
+    earlier: tuple[EarlierGroups, ...] = ()
+    is_made_again: bool = False
+
+    @property
+    def partition_of(self) -> TopicPartition:
+        """The topic-partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkBatch:
+    """Partitions for one slot, until it is asked to end. `group` is the leader's group metadata, pickled.
+
+    `earlier` has the options that the grants' `earlier` name by hash.
+    """
+
+    number: int
+    slot: int
+    group: bytes
+    partitions: tuple[PartitionGrant, ...]
+    earlier: tuple[GroupingOptions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkReport:
+    """What a slot says while it works on a batch, by the batch's number."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWanted(SinkReport):
+    """The slot is about to begin a transaction: a standby's arrival may have raised the generation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderGroup:
+    """The answer to GroupWanted: the leader's group metadata of the moment, pickled.
+
+    `gone` are partitions of the batch that Kafka does not have any more: it takes no offsets of them.
+    """
+
+    group: bytes
+    gone: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsEnded:
+    """Objects of the batch that the leader has brought to their ends: their names are free."""
+
+    ids: tuple[str, ...]
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True)
+class ObjectTimes:
+    """When an object was opened, and when it took its last record; ms since 1970 by the slot's clock."""
+
+    opened_ms: int
+    closed_ms: int
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCommitted(SinkReport):
+    """A transaction whose commit the broker acknowledged: its ledger records, and counts of it.
+
+    `objects` that are complete already (`exactly.once.support=disabled`) have no ledger record.
+    """
+
+    objects: tuple[SealedObject, ...]
+    checkpoints: tuple[PartitionCheckpoint, ...]
+    records_by_topic: dict[str, int]
+    bad_by_reason: dict[str, int]
+    seconds: float
+    """From begin to acknowledged commit."""
+    times: dict[str, ObjectTimes] = field(default_factory=dict)
+    """Of the objects, by id."""
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCompleted(SinkReport):
+    """The slot has completed these objects; with `quarantined`, it is known that they cannot be."""
+
+    ids: tuple[str, ...]
+    quarantined: tuple[tuple[str, str], ...] = ()
+    """Pairs of object id and reason."""
+    left: tuple[str, ...] = ()
+    """Of these S3's answer proves nothing yet: the leader completes them, and sends ObjectsEnded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReleased(SinkReport):
+    """The slot has given up one partition of its batch, and has committed what it had read of it."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStopped(SinkReport):
+    """A partition stands at a record that is refused; the others go on. `message` holds no content."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    message: str
+
+
+@fast_pickle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkProgress(SinkReport):
+    """Where a slot is. Positions and ends by partition; sums of the moment for the rest."""
+
+    positions: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    open_objects: int
+    pending_objects: int
+    buffered_bytes: int
+    spilled_bytes: int
+    oldest_open_ms: int | None
+    problems: dict[str, str] = field(default_factory=dict)
+    """What keeps the slot from going on at the moment, by part."""
+    lost_offsets: tuple[tuple[str, int, int, int], ...] = ()
+    """Topic, partition, first and behind the last offset that Kafka had deleted before they were read."""

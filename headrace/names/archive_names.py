@@ -1,0 +1,153 @@
+"""What an object's key says in an archive: topic, partition, offsets, times, and which of them is certain."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyTemplate
+
+# Prefixes under which the sinks keep what is no data (`layout.indexes`).
+DEFAULT_INDEXES: Final = (".indexes/", ".temp-upload/")
+
+_PLAIN_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+class LayoutName(StrEnum):
+    """The sinks whose archives are read, as `input.layout` spells them."""
+
+    AIVEN = "aiven"
+    CONFLUENT = "confluent"
+    LENSES = "lenses"
+    QUIX = "quix"
+    HEADRACE = "headrace"
+
+
+class ObjectKind(StrEnum):
+    """What the rows of an object are parts of: values, or (Confluent) keys or headers beside them."""
+
+    VALUES = "values"
+    KEYS = "keys"
+    HEADERS = "headers"
+
+
+class NamePart(StrEnum):
+    """A part of a name that may be less than it seems."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    OFFSET = "offset"
+    ORDER = "order"
+    DIRECTORIES = "directories"
+
+
+@dataclass(frozen=True, slots=True)
+class Inexact:
+    """A part of a name that cannot be trusted, and a sentence that says why."""
+
+    part: NamePart
+    why: str
+
+
+# Offset, then time, then key: objects of one topic and partition in the order of their layout.
+OrderKey = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveName:
+    """What one key of an archive says. `rule` is the word for the pattern that it matched.
+
+    `start_offset` is that of the object's first record, `last_offset` that of its last; each layout gives one
+    of them (Headrace's own may give both), None where a template has none. Times are milliseconds since 1970.
+    `directories` are the `name=value` parts of the path. `stem` is what an object and its side objects have
+    in common, `folder` the beginning of all keys of its topic. A part listed in `inexact` is shown to people
+    and never used as a fact.
+    """
+
+    key: str
+    layout: LayoutName
+    rule: str
+    topic: str | None
+    partition: int | None
+    start_offset: int | None = None
+    last_offset: int | None = None
+    kind: ObjectKind = ObjectKind.VALUES
+    tombstones: bool = False
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    directories: tuple[tuple[str, str], ...] = ()
+    stem: str = ""
+    folder: str = ""
+    extension: str = ""
+    inexact: tuple[Inexact, ...] = ()
+
+    def is_exact(self, part: NamePart) -> bool:
+        """True when the part can be taken as a fact."""
+        return all(each.part is not part for each in self.inexact)
+
+    @property
+    def offset(self) -> int | None:
+        """The offset that orders objects in this layout: the first record's, or with Lenses the last's."""
+        return self.last_offset if self.start_offset is None else self.start_offset
+
+    @property
+    def order(self) -> OrderKey:
+        """Sorts the objects of one topic and partition in the layout's own order; ties by time, then key."""
+        return (self.offset or 0, self.first_timestamp_ms or 0, self.key)
+
+
+def read_partition(text: str) -> int | None:
+    """The partition that these digits are, or None where Kafka has no such partition."""
+    return _bounded(text, MAX_PARTITION)
+
+
+def read_offset(text: str) -> int | None:
+    """The offset that these digits are, or None where Kafka has no such offset."""
+    return _bounded(text, MAX_OFFSET)
+
+
+def _bounded(text: str, limit: int) -> int | None:
+    digits = text.lstrip("0") or "0"
+    # By length first: a hostile key should not cost the conversion of thousands of digits.
+    if not digits.isascii() or len(digits) > len(str(limit)):
+        return None
+    value = int(digits)
+    return value if value <= limit else None
+
+
+def directories_of(parts: list[str]) -> tuple[tuple[str, str], ...]:
+    """The parts of a path that are `name=value`, split at the first sign."""
+    return tuple((name, value) for name, sign, value in (part.partition("=") for part in parts) if sign)
+
+
+def is_index(key: str, prefixes: tuple[str, ...] = DEFAULT_INDEXES) -> bool:
+    """True for keys that are never data: index and temporary objects, and markers of folders."""
+    return key.endswith("/") or key.startswith(prefixes)
+
+
+def read_topic_directories(directories: Sequence[str], topic: re.Pattern[str]) -> tuple[str, int] | None:
+    """Topic and partition of a key whose last directories are `<topic>/<partition>`, or None."""
+    if len(directories) < 2:  # noqa: PLR2004  # a topic and a partition
+        return None
+    name, number = directories[-2:]
+    partition = read_partition(number) if _PLAIN_NUMBER.fullmatch(number) else None
+    return (name, partition) if partition is not None and topic.fullmatch(name) else None
+
+
+def without_prefix(key: str, prefix: str) -> str | None:
+    """The key behind `aws.s3.prefix`, or None where it has another one."""
+    return key[len(prefix) :] if key.startswith(prefix) else None
+
+
+# A record's key in a template, which may make directories of its own.
+KEY_VARIABLE: Final = re.compile(r"\{\{\s*key\s*\}\}")
+
+
+def archive_template(source: str, key_slashes: int = 0) -> KeyTemplate:
+    """The template that reads keys which Aiven's sink made of `source`, each record key with so many slashes.
+
+    Raises TemplateError for one that does not parse.
+    """
+    anything = "/".join(["{{any}}"] * (key_slashes + 1))
+    return KeyTemplate.compile(KEY_VARIABLE.sub(anything, source), match="exact")

@@ -1,0 +1,212 @@
+"""`file.name.template` of a sink, read: what an object's name is made of."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from headrace.names.date_letters import DateDialect
+from headrace.names.date_pattern import DatePattern, read_date_pattern
+from headrace.names.field_path import read_path
+from headrace.names.name_padding import NO_PADDING, TAKES, Padding, read_padding
+from headrace.names.template_source import TemplateError
+
+PARTITION_DIGITS: Final = 10
+OFFSET_DIGITS: Final = 20
+
+
+class NameField(StrEnum):
+    """What may stand between `{{` and `}}`."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    START_OFFSET = "start_offset"
+    END_OFFSET = "end_offset"
+    BATCH_OFFSET = "batch_offset"
+    FIRST_TIMESTAMP = "first_timestamp"
+    LAST_TIMESTAMP = "last_timestamp"
+    TIMESTAMP = "timestamp"
+    DATE = "date"
+    JODA = "joda"
+    UTC_DATE = "utc_date"
+    LOCAL_DATE = "local_date"
+    SCHEMA_NAME = "schema_name"
+    KEY = "key"
+    VALUE = "value"
+    HEADER = "header"
+    EXTENSION = "extension"
+
+
+OFFSETS: Final = frozenset({NameField.START_OFFSET, NameField.END_OFFSET, NameField.BATCH_OFFSET})
+DATA: Final = frozenset({NameField.KEY, NameField.VALUE, NameField.HEADER, NameField.SCHEMA_NAME})
+KNOWN_AT_THE_END: Final = frozenset(
+    {NameField.END_OFFSET, NameField.FIRST_TIMESTAMP, NameField.LAST_TIMESTAMP}
+)
+OF_THE_CLOCK: Final = frozenset({NameField.UTC_DATE, NameField.LOCAL_DATE})
+"""Dates of the wall clock, whatever the source of other times is."""
+_PADDED: Final = {
+    NameField.PARTITION: PARTITION_DIGITS,
+    **dict.fromkeys(OFFSETS, OFFSET_DIGITS),
+}
+_UNITS: Final = ("yyyy", "MM", "dd", "HH")
+_ISO_DATE: Final = read_date_pattern("yyyy-MM-dd")
+_HINTS: Final = {
+    NameField.DATE: "a pattern, such as {{date:yyyy-MM-dd/HH}}",
+    NameField.JODA: "a pattern, such as {{joda:'year'=YYYY/'month'=MM}}",
+    NameField.VALUE: "a field, such as {{value:customer.id}}",
+    NameField.HEADER: "a name, such as {{header:region}}",
+    NameField.TIMESTAMP: "a unit, such as {{timestamp:unit=yyyy}} (or use {{date:..}})",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameVariable:
+    """One `{{..}}`.
+
+    `path` is the field of a key or value (empty: all of it), or the name of a header. `hyphens` is what
+    stands for each `-` of a topic.
+    """
+
+    field: NameField
+    path: tuple[str, ...] = ()
+    padding: Padding = NO_PADDING
+    date: DatePattern | None = None
+    hyphens: str = "-"
+
+
+NameToken = str | NameVariable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameTemplate:
+    """A template's text and variables in order; `source` is what it was read from."""
+
+    source: str
+    tokens: tuple[NameToken, ...]
+
+    @property
+    def variables(self) -> tuple[NameVariable, ...]:
+        """The variables in their order."""
+        return tuple(token for token in self.tokens if isinstance(token, NameVariable))
+
+    @property
+    def fields(self) -> frozenset[NameField]:
+        """Which fields there are."""
+        return frozenset(variable.field for variable in self.variables)
+
+    @property
+    def is_of_keys(self) -> bool:
+        """Whether names are of record keys alone, so that a later object of a key replaces the earlier."""
+        return NameField.KEY in self.fields and not self.fields & OFFSETS
+
+
+def read_name_template(source: str) -> NameTemplate:
+    """The template read; TemplateError for its first mistake."""
+    if not source:
+        raise TemplateError("The template is empty", source=source, start=0, end=1)
+    tokens: list[NameToken] = []
+    position = 0
+    while (opening := source.find("{{", position)) >= 0:
+        closing = source.find("}}", opening + 2)
+        if closing < 0:
+            raise TemplateError(
+                "This variable is not closed with '}}'", source=source, start=opening, end=len(source)
+            )
+        tokens += [source[position:opening]] if opening > position else []
+        tokens.append(_variable(source, opening, closing + 2))
+        position = closing + 2
+    tokens += [source[position:]] if position < len(source) else []
+    _check_text(source, tokens)
+    return NameTemplate(source=source, tokens=tuple(tokens))
+
+
+def _variable(source: str, start: int, end: int) -> NameVariable:
+    name, colon, text = (part.strip() for part in source[start + 2 : end - 2].partition(":"))
+
+    def wrong(problem: str) -> TemplateError:
+        return TemplateError(problem, source=source, start=start, end=end)
+
+    if name not in tuple(NameField):
+        close = difflib.get_close_matches(name.lower(), tuple(NameField), n=1)
+        hint = f"did you mean {{{{{close[0]}}}}}?" if close else f"known are {', '.join(NameField)}"
+        raise wrong(f"{name!r} is no variable of a sink's names; {hint}")
+    field = NameField(name)
+    if not text and (colon or field in _HINTS):
+        raise wrong(f"{{{{{field}}}}} needs {_HINTS.get(field, 'something behind the colon')}")
+    try:
+        return _with_parameter(field, text)
+    except ValueError as error:
+        raise wrong(f"{{{{{field}}}}}: {error}") from None
+
+
+def _with_parameter(field: NameField, text: str) -> NameVariable:
+    """The variable with what stands behind its colon; ValueError says what is wrong there."""
+    if field in _READERS:
+        return _READERS[field](field, text)
+    if not text:
+        return NameVariable(field=field, date=_ISO_DATE if field in OF_THE_CLOCK else None)
+    raise ValueError("it takes nothing behind a colon")
+
+
+def _dated(field: NameField, text: str) -> NameVariable:
+    dialect = DateDialect.JODA if field is NameField.JODA else DateDialect.JAVA
+    return NameVariable(field=field, date=read_date_pattern(text, dialect))
+
+
+def _of_data(field: NameField, text: str) -> NameVariable:
+    return NameVariable(field=field, path=read_path(text) if text else ())
+
+
+def _padded(field: NameField, text: str) -> NameVariable:
+    if not text:
+        return NameVariable(field=field)
+    padding = read_padding(text, _PADDED[field])
+    if padding is None:
+        raise ValueError(f"it takes {TAKES}")
+    return NameVariable(field=field, padding=padding)
+
+
+def _unit(field: NameField, text: str) -> NameVariable:
+    parameter, _, unit = (part.strip() for part in text.partition("="))
+    if parameter != "unit" or unit not in _UNITS:
+        raise ValueError(f"it takes unit={'|'.join(_UNITS)}")
+    return NameVariable(field=field, date=read_date_pattern(unit))
+
+
+def _topic(field: NameField, text: str) -> NameVariable:
+    if not text:
+        return NameVariable(field=field)
+    parameter, _, hyphens = text.partition("=")
+    if parameter.strip() != "hyphens" or hyphens not in {"_", "."}:
+        raise ValueError("it takes hyphens=_ or hyphens=.")
+    return NameVariable(field=field, hyphens=hyphens)
+
+
+_READERS: Final[Mapping[NameField, Callable[[NameField, str], NameVariable]]] = {
+    NameField.DATE: _dated,
+    NameField.JODA: _dated,
+    NameField.TIMESTAMP: _unit,
+    NameField.KEY: _of_data,
+    NameField.VALUE: _of_data,
+    NameField.HEADER: lambda field, text: NameVariable(field=field, path=(text,)),
+    NameField.TOPIC: _topic,
+    **dict.fromkeys(_PADDED, _padded),
+}
+
+
+def _check_text(source: str, tokens: list[NameToken]) -> None:
+    """Refuse text that S3 or the tools that read names would alter."""
+    for token in tokens:
+        if isinstance(token, str) and not token.isprintable():
+            raise TemplateError("A control character is in it", source=source, start=0, end=len(source))
+    for segment in source.split("/"):
+        if re.fullmatch(r"\.{1,2}", segment):
+            start = 0 if source.startswith(segment + "/") else source.find(f"/{segment}") + 1
+            raise TemplateError(
+                "A directory '.' or '..' is lost by tools that read paths",
+                source=source,
+                start=start,
+                end=start + len(segment),
+            )

@@ -1,0 +1,28 @@
+"""The options: declared once, parsed, all problems at once.
+
+    text (JSON, .properties) ─▶ gather ─▶ Values ─▶ checks ─▶ Settings
+                                  │                    ▲
+             client options ──────┴─▶ client (Java to librdkafka)
+
+`options/` is the table: name, form, default and sentence of every option, from which parsing, error texts,
+`docs/options.md` and the REST interface come. `forms` says what values look like. `load` is the way in;
+`Settings` is what the rest of the program sees.
+"""
+
+from headrace.options.comparison import changed_options
+from headrace.options.declarations import FAMILIES, OPTIONS
+from headrace.options.describe import describe
+from headrace.options.problems import Problem, SettingsError
+from headrace.options.secret import Secret
+from headrace.options.settings import Settings
+
+__all__ = [
+    "FAMILIES",
+    "OPTIONS",
+    "Problem",
+    "Secret",
+    "Settings",
+    "SettingsError",
+    "changed_options",
+    "describe",
+]

@@ -1,0 +1,51 @@
+"""The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
+
+`connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
+becomes of them, `restore` what an archive is, `transform` what is done to each record, `sink` what a sink
+writes; `foreign` the names of other tools that are accepted without a meaning.
+"""
+
+from types import ModuleType
+from typing import Any, Final
+
+from headrace.options.declarations import (
+    connection_options,
+    format_options,
+    layout_options,
+    reading_options,
+    record_options,
+    restore_options,
+    route_options,
+    sidecar_options,
+    sink_options,
+    transform_options,
+)
+from headrace.options.declarations.option import Family, Option
+
+
+def _declared(module: ModuleType) -> list[Option[Any]]:
+    return [value for value in vars(module).values() if isinstance(value, Option)]
+
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    *_declared(connection_options),
+    *_declared(reading_options),
+    *_declared(record_options),
+    *_declared(format_options),
+    *_declared(restore_options),
+    *_declared(transform_options),
+    *_declared(sink_options),
+    *_declared(layout_options),
+    *_declared(sidecar_options),
+)
+FAMILIES: Final[tuple[Family, ...]] = (
+    *connection_options.FAMILIES,
+    *transform_options.FAMILIES,
+    *route_options.FAMILIES,
+)
+BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
+CANONICAL: Final[dict[str, str]] = {
+    spelling: option.name for option in OPTIONS for spelling in (option.name, *option.aliases)
+}
+
+__all__ = ["BY_NAME", "CANONICAL", "FAMILIES", "OPTIONS"]

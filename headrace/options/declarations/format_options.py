@@ -1,0 +1,58 @@
+"""How the rows of CSV and text are told apart; `record_options` has what all formats share."""
+
+from typing import Final
+
+from headrace.options.declarations.option import Group, option, optional
+from headrace.options.row_forms import COLUMNS, DELIMITER, PATTERN, QUOTE, TYPES
+from headrace.options.value_types import BOOLEAN
+
+CSV_DELIMITER: Final = option(
+    "csv.delimiter",
+    DELIMITER,
+    ",",
+    Group.RECORDS,
+    "What stands between the fields of a CSV row: one ASCII character, or `\\t`.",
+)
+CSV_QUOTE: Final = option(
+    "csv.quote",
+    QUOTE,
+    '"',
+    Group.RECORDS,
+    "What a CSV field may stand in; twice within it is itself, and delimiters and line ends within it belong "
+    "to the field. Empty: no field is quoted, and a large object can be cut.",
+)
+CSV_HEADER: Final = option(
+    "csv.header",
+    BOOLEAN,
+    "true",
+    Group.RECORDS,
+    "`true`: the first row names the columns. `false`: `csv.columns` does, and without it a row becomes a "
+    "JSON array.",
+)
+CSV_COLUMNS: Final = optional(
+    "csv.columns",
+    COLUMNS,
+    Group.RECORDS,
+    "The names of the columns where objects have no header.",
+)
+CSV_TYPES: Final = optional(
+    "csv.types",
+    TYPES,
+    Group.RECORDS,
+    "The types of columns whose values are no text, such as `id:long,price:decimal`: `string`, `long`, "
+    "`double`, `decimal` or `boolean`. An empty field of these, except `string`, is null.",
+)
+TEXT_START: Final = optional(
+    "text.start.pattern",
+    PATTERN,
+    Group.RECORDS,
+    "A record of `input.format=text` begins at each line in which this regular expression is found; without "
+    "it, at each line, or behind the end of the one before.",
+)
+TEXT_END: Final = optional(
+    "text.end.pattern",
+    PATTERN,
+    Group.RECORDS,
+    "A record of `input.format=text` ends with the line in which this regular expression is found. With "
+    "`text.start.pattern`, lines that are in no record are left out.",
+)

@@ -1,0 +1,161 @@
+"""Archives that a sink wrote: whose they are, and what of their records comes back."""
+
+from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
+from headrace.options.declarations.option import Group, option, optional
+from headrace.options.restoring import CsvEncoding, Enveloped, Form, TimestampFrom
+from headrace.options.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
+
+LAYOUT = option(
+    "input.layout",
+    choice(InputLayout),
+    "none",
+    Group.RESTORE,
+    "Whose archive the objects are: names give topic, partition and order, rows become the records that were "
+    "in Kafka. `auto`: by the form of each key, and by content where two layouts would write it. `none`: no "
+    "archive; `file.name.template` reads the keys.",
+    importance="HIGH",
+)
+INDEXES = option(
+    "layout.indexes",
+    GLOBS,
+    ".indexes/,.temp-upload/",
+    Group.RESTORE,
+    "Beginnings of keys that are never data: where a sink keeps its own state.",
+    importance="LOW",
+)
+TOPIC_MAP_OPTION = option(
+    "restore.topic.map",
+    TOPIC_MAP,
+    "",
+    Group.RESTORE,
+    "Pairs `from:to`: records of the archive's topic `from` go to `to`. Needed where a sink altered names "
+    "(Quix). `topic` wins over it.",
+)
+PARTITION = option(
+    "restore.partition",
+    choice(RestorePartition),
+    "original",
+    Group.RESTORE,
+    "`original`: the partition that the key names; an object of one that the topic does not have is "
+    "quarantined. `modulo`: that number modulo the topic's partitions. `partitioner`: by the restored key.",
+)
+VALUE = option(
+    "restore.value",
+    choice(Form),
+    "auto",
+    Group.RESTORE,
+    "What a stored value becomes. `json`: its JSON as it stands. `string`: a text without its quotes. "
+    "`base64`: the bytes behind it. `auto`: by the layout's own marks, else csv fields base64, JSON strings "
+    "text, other JSON its text, bytes of Avro and Parquet bytes.",
+)
+KEY = option(
+    "restore.key", choice(Form), "auto", Group.RESTORE, "What a stored key becomes; as `restore.value`."
+)
+HEADER = option(
+    "restore.header",
+    choice(Form),
+    "auto",
+    Group.RESTORE,
+    "What a stored header's value becomes; as `restore.value`.",
+)
+TIMESTAMP = option(
+    "restore.timestamp",
+    choice(TimestampFrom),
+    "original",
+    Group.RESTORE,
+    "`original`: the record's own where the layout stores it, else the time of producing. `produce`: the "
+    "time of producing. `object`: the object's LastModified.",
+)
+SIDECARS = option(
+    "restore.sidecars",
+    choice(RestoreSidecars),
+    "auto",
+    Group.RESTORE,
+    "Confluent's objects of keys and headers, joined row by row. `auto`: an object waits for those that its "
+    "topic is known to have and goes on without what does not come. `required`: without them it is "
+    "quarantined (`side_object_missing`). `ignore`: records have neither key nor headers.",
+)
+SIDECARS_WAIT = option(
+    "restore.sidecars.wait.ms",
+    integer(0, 86_400_000, unit="milliseconds"),
+    "60000",
+    Group.RESTORE,
+    "How long an object waits for its objects of keys and headers, which the sink writes after it.",
+)
+TOMBSTONES = option(
+    "restore.tombstones",
+    choice(RestoreTombstones),
+    "proven",
+    Group.RESTORE,
+    "Confluent's objects of tombstones. `proven`: merged between values where names, tags and numbers of "
+    "rows prove their place, else quarantined (`tombstone_order_unknown`). `after`: behind all values of "
+    "their partition, which deletes keys that were written again. `ignore`: left out.",
+)
+ENVELOPED = option(
+    "restore.envelope",
+    choice(Enveloped),
+    "auto",
+    Group.RESTORE,
+    "Whether rows of Aiven and Lenses carry key and more beside the value. `auto`: by the members of the "
+    "object's first row; say `no` where a value may look like an envelope. A row of Lenses with members of "
+    "an envelope but none that tells (metadata, marks of bytes) is not guessed: the object is quarantined "
+    "(`envelope_undecided`).",
+    importance="LOW",
+)
+STORE_ENVELOPE = optional(
+    "store.envelope",
+    BOOLEAN,
+    Group.RESTORE,
+    "Whether rows of Lenses are envelopes, as the sink's own option of this name in its KCQL: `true` is "
+    "`restore.envelope=yes`, `false` is `no`. Needed where the sink left metadata out: an envelope of key "
+    "and value alone looks like a value.",
+    default_says="`restore.envelope` decides",
+)
+CSV_FIELDS = option(
+    "format.output.fields",
+    TEXT,
+    "value",
+    Group.RESTORE,
+    "The columns of Aiven's csv, in the order of the sink's own option of this name: key, value, offset, "
+    "timestamp, headers.",
+)
+CSV_ENCODING = option(
+    "format.output.fields.value.encoding",
+    choice(CsvEncoding),
+    "base64",
+    Group.RESTORE,
+    "How Aiven's csv holds values, as the sink's own option of this name.",
+    importance="LOW",
+)
+FILE_DELIMITER = option(
+    "file.delim",
+    TEXT,
+    "+",
+    Group.RESTORE,
+    "What stands between topic, partition and offset in the names of Confluent's sink.",
+    importance="LOW",
+)
+DIRECTORY_DELIMITER = option(
+    "directory.delim",
+    TEXT,
+    "/",
+    Group.RESTORE,
+    "What stands between the directories of keys of Confluent's sink, as its own option of this name.",
+    importance="LOW",
+)
+TOMBSTONE_DIRECTORY = option(
+    "tombstone.encoded.partition",
+    TEXT,
+    "tombstone",
+    Group.RESTORE,
+    "The directory in which Confluent's sink puts tombstones, as its own option of this name.",
+    importance="LOW",
+)
+SEPARATOR = optional(
+    "format.bytearray.separator",
+    CHARACTERS,
+    Group.RESTORE,
+    "What Confluent's ByteArrayFormat put behind each value.",
+    default_says="a line feed",
+    importance="LOW",
+)

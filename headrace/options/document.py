@@ -1,0 +1,115 @@
+"""The reference of all options as Markdown: `python -m headrace.options.document > docs/options.md`."""
+
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Final
+
+from headrace.options.choices import IsolationLevel, OffsetReset
+from headrace.options.client_names import DECIDED_HERE
+from headrace.options.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
+from headrace.options.declarations import FAMILIES, OPTIONS
+from headrace.options.declarations.foreign_options import WITHOUT_MEANING
+from headrace.options.declarations.option import Group, Option
+
+_INTRODUCTION: Final = """\
+# Options
+
+<!-- Written by `python -m headrace.options.document` from headrace/options/declarations: edit those. -->
+
+One JSON file, flat or `{"name": .., "config": {..}}` as Kafka Connect takes them, or a Java `.properties`
+file, or YAML (`.yaml`, `.yml`) in the JSON's shapes, a list being its texts with commas. Values may be texts,
+numbers or booleans. `${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}` are replaced by an environment
+variable, by an entry of a `.properties` file, and by a file's content. `--set option=value` wins over the
+file.
+
+All problems are told at once. Secrets are never shown; an option whose value came from a reference is shown
+as the reference.
+"""
+
+
+def document() -> str:
+    """Return the whole page."""
+    return "\n".join(_lines()).rstrip() + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    for group in Group:
+        yield f"## {group.value}\n"
+        for option in OPTIONS:
+            if option.group is group:
+                yield from _option(option)
+        for family in FAMILIES:
+            if family.group is group:
+                star = "*" if family.prefix.endswith(".") else ""
+                yield f"### `{family.prefix}{star}`\n\n{family.doc}\n"
+    yield from _client_rules()
+    yield from _elsewhere()
+
+
+def _option(option: Option[Any]) -> Iterator[str]:
+    yield f"### `{option.name}`\n"
+    yield f"{option.doc}\n"
+    yield f"- Value: {_words(option)}"
+    yield f"- Default: {_default(option)}"
+    yield f"- Importance: {option.importance.lower()}"
+    if option.aliases:
+        yield f"- Also written: {_names(option.aliases)}"
+    yield ""
+
+
+def _words(option: Option[Any]) -> str:
+    secret = ", never shown" if option.is_secret else ""
+    return f"{option.form.expected}{secret}"
+
+
+def _default(option: Option[Any]) -> str:
+    if option.required:
+        return "none, it has to be given"
+    if option.default is None:
+        return option.default_says or "none"
+    return f"`{option.default}`" if option.default else "empty"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _choices(kinds: type[StrEnum]) -> str:
+    return " or ".join(f"`{one}`" for one in kinds)
+
+
+def _client_rules() -> Iterator[str]:
+    yield "## Properties of Kafka clients\n"
+    yield (
+        "The clients are librdkafka's. Java's spellings are translated: `sasl.jaas.config` to user name and "
+        "password (or an OAuth client), PEM and PKCS12 stores, `max.request.size` and the like. What has no "
+        "counterpart (JKS stores, classes of Java) is an error that says what to use instead.\n"
+    )
+    yield "Headrace decides these itself; another value would weaken the guarantee and is an error:\n"
+    yield f"{_names(tuple(DECIDED_HERE))}, `spark.task.maxFailures`, `spark.speculation`.\n"
+    yield (
+        "A sink may set two of them for what reads its topics: `consumer.override.isolation.level` to "
+        f"{_choices(IsolationLevel)} (a warning: records of aborted transactions are archived, too), and "
+        f"`consumer.override.auto.offset.reset` to {_choices(OffsetReset)}, where a topic begins that was "
+        "there at the first start and that nobody has read. A worker's `consumer.*` gives them to its "
+        "sinks.\n"
+    )
+    yield "These are bounded:\n"
+    for name, form in BOUNDED.items():
+        default = f" (default {TRANSACTION_TIMEOUT_MS:,})" if name == "transaction.timeout.ms" else ""
+        yield f"- `{name}`: {form.expected}{default}"
+    yield ""
+
+
+def _elsewhere() -> Iterator[str]:
+    yield "## Options of other tools\n"
+    yield (
+        "These options of the Aiven connector and of Kafka Connect are accepted without a meaning here, with "
+        f"one warning that lists them: {_names(WITHOUT_MEANING)}.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

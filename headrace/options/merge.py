@@ -1,0 +1,157 @@
+"""File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.options import client_names
+from headrace.options.declarations import CANONICAL, FAMILIES
+from headrace.options.declarations.foreign_options import JAVA_STORES, WITHOUT_MEANING
+from headrace.options.given import Entry, canonical
+from headrace.options.problems import Problems
+from headrace.options.properties import PropertiesError, parse_properties
+from headrace.options.references import ReferenceMissing, References
+from headrace.options.suggestions import suggested
+
+# What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
+_WORKER: Final = re.compile(
+    r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
+    r"|consumer\.(isolation\.level|auto\.offset\.reset)"
+)
+_OPEN: Final = tuple(
+    family.prefix
+    for family in FAMILIES
+    if family.prefix.endswith((".override.", "spark.", "route.", "transforms.", "predicates."))
+)
+SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
+"""All names that are read here, but for those of open families."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """What a configuration of another maker's connector may hold: `names`, and lines that decide nothing.
+
+    `is_leftover` is asked with an option and its text.
+    """
+
+    owner: str = ""
+    names: tuple[str, ...] = ()
+    is_leftover: Callable[[str, str], bool] = lambda _option, _text: False
+
+
+_NOTHING_FOREIGN: Final = Foreign()
+
+
+class Gathered:
+    """Entries by canonical name, those of a worker's clients apart, and the names whose value is lost."""
+
+    __slots__ = ("broken", "entries", "without_meaning", "worker")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.worker: dict[str, Entry] = {}
+        self.without_meaning: list[str] = []
+        self.broken: set[str] = set()
+
+
+def gather(
+    file: Mapping[str, str],
+    overrides: Mapping[str, str],
+    worker: str | None,
+    *,
+    references: References,
+    problems: Problems,
+    foreign: Foreign = _NOTHING_FOREIGN,
+) -> Gathered:
+    """Return what is given: an override wins over the file, the file over the worker's file."""
+    gathered = Gathered()
+    for layer in (file, overrides):
+        found: dict[str, Entry] = {}
+        for entry in _entries(layer, references, gathered, problems, foreign):
+            _put_unless_other(entry, found, gathered, problems)
+        gathered.entries.update(found)
+    if worker is not None:
+        _gather_worker(worker, gathered, references, problems)
+    return gathered
+
+
+def _entries(
+    layer: Mapping[str, str],
+    references: References,
+    gathered: Gathered,
+    problems: Problems,
+    foreign: Foreign,
+) -> Iterator[Entry]:
+    for spelled, raw in layer.items():
+        option = canonical(spelled)
+        if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
+            gathered.without_meaning.append(option)
+        elif not is_known(option):
+            problems.add(spelled, _unknown(option, foreign))
+        else:
+            entry = _entry(spelled, raw, references, gathered, problems)
+            if entry is not None:
+                yield entry
+
+
+def is_known(option: str) -> bool:
+    """Whether an option is read here, by the name under which it is known."""
+    return option in CANONICAL or option in client_names.TOP_LEVEL or _in_open_family(option)
+
+
+def _in_open_family(option: str) -> bool:
+    return any(option.startswith(prefix) and option != prefix for prefix in _OPEN)
+
+
+def _unknown(option: str, foreign: Foreign) -> str:
+    # The value is not told: it may be the secret of a misspelled option.
+    if "schema.registry.ssl." in option and option.partition("ssl.")[2].startswith(
+        ("keystore", "truststore")
+    ):
+        return JAVA_STORES
+    close = suggested(option, (*SPELLINGS, *foreign.names))
+    if option.startswith(("producer.", "consumer.", "admin.")):
+        role, _, rest = option.partition(".")
+        close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
+    whose = f"{foreign.owner}, and none of Headrace" if foreign.owner else "Headrace"
+    return f"is no option of {whose}; {f'did you mean {close}?' if close else 'remove it'}"
+
+
+def _entry(
+    spelled: str, raw: str, references: References, gathered: Gathered, problems: Problems
+) -> Entry | None:
+    """Return the entry; None, and a problem, when one of its references is missing."""
+    option = canonical(spelled)
+    try:
+        text = references.replaced(option, raw)
+    except ReferenceMissing as error:
+        gathered.broken.add(option)
+        problems.add(spelled, str(error))
+        return None
+    return Entry(option=option, spelled=spelled.strip(), raw=raw, text=text)
+
+
+def _put_unless_other(entry: Entry, found: dict[str, Entry], gathered: Gathered, problems: Problems) -> None:
+    other = found.setdefault(entry.option, entry)
+    if other.text.strip().lower() != entry.text.strip().lower():
+        gathered.broken.add(entry.option)
+        problems.add(entry.spelled, f"says otherwise than {other.spelled}; keep one of them", entry.shown)
+
+
+def _gather_worker(text: str, gathered: Gathered, references: References, problems: Problems) -> None:
+    try:
+        pairs = parse_properties(text.removeprefix("\ufeff"))
+    except PropertiesError as error:
+        problems.add("", f"the worker's .properties text is broken: {error}")
+        return
+    for name, raw in dict(pairs).items():
+        if _WORKER.fullmatch(name) is None:
+            continue
+        entry = _entry(name, raw, references, gathered, problems)
+        if entry is None:
+            continue
+        if name == "bootstrap.servers":
+            gathered.entries.setdefault(name, entry)
+        else:
+            gathered.worker[name] = entry

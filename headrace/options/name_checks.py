@@ -1,0 +1,200 @@
+"""What a sink is told of its objects' names, held against itself: what they need and cannot show."""
+
+from typing import Any, Final
+
+from headrace.names import TemplateError
+from headrace.names.date_fields import DateKind, has_short_name
+from headrace.names.name_ambiguity import is_ambiguous
+from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, read_name_template
+from headrace.options.converter_forms import KINDS
+from headrace.options.declarations import reading_options, record_options, sidecar_options
+from headrace.options.declarations import sink_options as sink
+from headrace.options.declarations.option import Option
+from headrace.options.layout_checks import layout_form
+from headrace.options.sidecar_checks import tombstone_template
+from headrace.options.sink_settings import (
+    NUMBER_KINDS,
+    OF_REGISTRIES,
+    ConverterKind,
+    NameTimeSource,
+    NameValues,
+    OutputFormat,
+)
+from headrace.options.values import Values
+
+# What is read as one value has no members.
+_WITHOUT_FIELDS: Final = frozenset({ConverterKind.STRING, *NUMBER_KINDS})
+DEFAULT_TEMPLATE: Final = "{{topic}}/{{partition}}/{{start_offset:padding=true}}.headrace{{extension}}"
+_OWN_DIRECTORY: Final = "topic_id="
+_KNOWN_LOCALES: Final = frozenset({"en", "en-US"})
+_KEY_ONLY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, NameField.KEY, NameField.EXTENSION})
+_OF_COLUMNS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+
+
+def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
+    """Return how a part of records is read."""
+    text = values.text(option)
+    return ConverterKind.BYTES if text is None else KINDS.get(text.strip(), ConverterKind.BYTES)
+
+
+def template_of(values: Values) -> str:
+    """Return the template of names: as given, else the layout's."""
+    form = layout_form(values)
+    default = DEFAULT_TEMPLATE if form is None else form.template
+    return values[record_options.FILE_NAME_TEMPLATE] or default
+
+
+def check_names(values: Values) -> NameTemplate | None:
+    """Note what is wrong with the names of a sink's objects; None without a template that can be read."""
+    _check_time_source(values)
+    is_plain = values.are_good(sink.NAME_VALUES) and values[sink.NAME_VALUES] is NameValues.PLAIN
+    if values.is_given(sink.NAME_MISSING) and not is_plain:
+        values.refuse(sink.NAME_MISSING, "means nothing without file.name.values=plain")
+    option = record_options.FILE_NAME_TEMPLATE
+    given = (option, reading_options.PREFIX, sink.TOPIC_NAMES, sink.NAME_VALUES, sink.NAME_UNIQUE)
+    if not values.are_good(*given):
+        return None
+    source = template_of(values)
+    try:
+        template = read_name_template(source)
+    except TemplateError as error:
+        values.refuse(option, str(error))
+        return None
+    for problem in _name_problems(values, template):
+        values.refuse(option, problem)
+    tombstones = sidecar_options.TOMBSTONE_DIRECTORY
+    if values.are_good(tombstones) and (directory := values[tombstones]) is not None:
+        derived = tombstone_template(source, directory)
+        for problem in _name_problems(values, read_name_template(derived)):
+            values.refuse(tombstones, f"makes the template {derived}, which {problem}")
+    if values.are_good(sink.NAME_LOCALE, sink.TIMEZONE_NAME):
+        _check_dates(values, template)
+    return template
+
+
+def _check_time_source(values: Values) -> None:
+    time = sink.NAME_TIME_SOURCE
+    if not values.are_good(time) or values[time][0] is not NameTimeSource.VALUE:
+        return
+    if converter_kind(values, record_options.VALUE_CONVERTER_CLASS) in _WITHOUT_FIELDS:
+        values.refuse(
+            time,
+            "names a field of the value, which has none while it is read as text; set value.converter to "
+            "JsonConverter's or AvroConverter's class",
+        )
+
+
+def _name_clashes(values: Values, template: NameTemplate) -> list[str]:
+    """Why two objects could have one name."""
+    found = []
+    shown = {token.field for token in template.variables if token.padding.is_readable}
+    missing = [f"{{{{{field}}}}}" for field in _needed(values, template) if field not in shown]
+    if missing:
+        unreadable = sorted(
+            {each.field for each in template.variables if not each.padding.is_readable} - shown
+        )
+        why = (
+            "" if not unreadable else f" (digits that fill {', '.join(unreadable)} up cannot be told from it)"
+        )
+        found.append(
+            f"needs {' and '.join(missing)}{why}, or two objects could have one name (one of {{{{key}}}}, "
+            "which keeps the last record of each key, goes without {{partition}} and {{start_offset}})"
+        )
+    if is_ambiguous(template, ".x", plain=values[sink.NAME_VALUES] is NameValues.PLAIN):
+        found.append(
+            "can give one name to different values; put a sign between its variables that neither holds, "
+            "such as / (values hold letters, digits and _ - . %)"
+        )
+    found += _altered_topics(values, template)
+    return found
+
+
+def _altered_topics(values: Values, template: NameTemplate) -> list[str]:
+    """Topics that `hyphens` would give one name."""
+    altered = [each for each in template.variables if each.field is NameField.TOPIC]
+    if not altered or any(each.hyphens == "-" for each in altered):
+        return []
+    topics = values[sink.TOPIC_NAMES]
+    if topics is None:
+        return ["changes hyphens of topics, so that two of topics.regex could meet; list them in topics"]
+    for each in altered:
+        names = [topic.replace("-", each.hyphens) for topic in topics]
+        if len(set(names)) < len(names):
+            return [f"writes {each.hyphens} for hyphens, which gives two of its topics one name"]
+    return []
+
+
+def _name_problems(values: Values, template: NameTemplate) -> list[str]:
+    found = _name_clashes(values, template) if values[sink.NAME_UNIQUE] == "required" else []
+    if template.is_of_keys and template.fields - _KEY_ONLY:
+        others = ", ".join(f"{{{{{field}}}}}" for field in sorted(template.fields - _KEY_ONLY))
+        found.append(
+            f"names the last record of each key, which {others} would scatter; add {{{{start_offset}}}}, or "
+            "keep {{topic}}, {{partition}}, {{key}} and {{extension}} alone"
+        )
+    if template.source.startswith(_OWN_DIRECTORY):
+        found.append(f"begins with {_OWN_DIRECTORY}, under which topics that were made again are kept apart")
+    found += [_without_fields(each) for each in template.variables if _lacks_fields(values, each)]
+    if NameField.SCHEMA_NAME in template.fields and not _has_schemas(values):
+        found.append(
+            "shows {{schema_name}}, which is known of values read by AvroConverter, or by JsonConverter into "
+            "output.format avro or parquet"
+        )
+    return found
+
+
+def _needed(values: Values, template: NameTemplate) -> list[NameField]:
+    topics = values[sink.TOPIC_NAMES]
+    needed = [] if topics is not None and len(topics) == 1 else [NameField.TOPIC]
+    if template.is_of_keys:
+        return needed
+    needed.append(NameField.PARTITION)
+    shown = {token.field for token in template.variables if token.padding.is_readable}
+    return needed if shown & OFFSETS else [*needed, NameField.START_OFFSET]
+
+
+def _converter_of(field: NameField) -> Option[Any]:
+    return (
+        record_options.KEY_CONVERTER_CLASS if field is NameField.KEY else record_options.VALUE_CONVERTER_CLASS
+    )
+
+
+def _lacks_fields(values: Values, variable: NameVariable) -> bool:
+    """Whether a variable names a field of what is read as text."""
+    if variable.field not in {NameField.KEY, NameField.VALUE} or not variable.path:
+        return False
+    # Bytes are read as JSON for the name alone; a text has been said to be one.
+    return converter_kind(values, _converter_of(variable.field)) in _WITHOUT_FIELDS
+
+
+def _without_fields(variable: NameVariable) -> str:
+    return (
+        f"names the field {'.'.join(variable.path)!r} of the {variable.field}, which has none while it is "
+        f"read as text; set {_converter_of(variable.field).name} to JsonConverter's or AvroConverter's class"
+    )
+
+
+def _has_schemas(values: Values) -> bool:
+    """Whether values come with the schemas of their own that a name can show."""
+    kind = converter_kind(values, record_options.VALUE_CONVERTER_CLASS)
+    if not values.are_good(sink.FORMAT):
+        return True
+    return kind in OF_REGISTRIES or (kind is ConverterKind.JSON and values[sink.FORMAT] in _OF_COLUMNS)
+
+
+def _check_dates(values: Values, template: NameTemplate) -> None:
+    fields = [field for each in template.variables if each.date for field in each.date.fields]
+    locale = values[sink.NAME_LOCALE]
+    words = next((field.kind for field in fields if field.is_word), None)
+    if locale not in _KNOWN_LOCALES and words is not None:
+        values.refuse(
+            sink.NAME_LOCALE,
+            f"is {locale}, whose words and weeks are not known here, and file.name.template shows {words}; "
+            "write it as a number, or set en",
+        )
+    zone = values[sink.TIMEZONE_NAME]
+    if any(field.kind is DateKind.ZONE_NAME for field in fields) and not has_short_name(zone):
+        values.refuse(
+            record_options.FILE_NAME_TEMPLATE,
+            f"shows the short name of the time zone, and {zone} has none; write its offset, such as XXX",
+        )

@@ -1,0 +1,241 @@
+"""What a restore is told: its options held against the others, and as one value."""
+
+from typing import Any, Final
+
+from headrace.names import TemplateError
+from headrace.names.archive_names import LayoutName, archive_template
+from headrace.options.choices import (
+    FileNameMatch,
+    InputFormat,
+    InputLayout,
+    RestoreSidecars,
+    RestoreTombstones,
+)
+from headrace.options.declarations import format_options, reading_options, record_options, restore_options
+from headrace.options.declarations.option import Option
+from headrace.options.record_sources import NoSource, ObjectHeaders
+from headrace.options.restoring import Enveloped, NameOptions, RestoreOptions
+from headrace.options.settings import JoiningSettings, RestoreSettings
+from headrace.options.values import Values
+
+# The options that mean nothing where objects are no archive.
+_OF_ARCHIVES: Final = tuple(
+    option
+    for option in vars(restore_options).values()
+    if isinstance(option, Option) and option is not restore_options.LAYOUT
+)
+# What the archive decides: a record comes back as it was.
+_OF_OTHER_OBJECTS: Final = (
+    record_options.KEY_FROM,
+    record_options.VALUE_FROM,
+    record_options.VALUE_FORMAT,
+    record_options.TIMESTAMP_FROM,
+    record_options.ENVELOPE,
+    record_options.ENVELOPE_BASE64,
+    record_options.KEY_CONVERTER_CLASS,
+    record_options.VALUE_CONVERTER_CLASS,
+    format_options.TEXT_START,
+    format_options.TEXT_END,
+)
+_OF_QUOTED_CSV: Final = (
+    format_options.CSV_DELIMITER,
+    format_options.CSV_QUOTE,
+    format_options.CSV_HEADER,
+    format_options.CSV_COLUMNS,
+    format_options.CSV_TYPES,
+)
+
+
+def is_restore(values: Values) -> bool:
+    """Return whether the objects are an archive with names and rows of its own."""
+    layout = restore_options.LAYOUT
+    return values.are_good(layout) and values[layout] is not InputLayout.NONE
+
+
+def input_format(values: Values) -> InputFormat:
+    """Return what objects hold, where `input.format` is good; beside a layout each object says it itself."""
+    if is_restore(values) and not values.is_given(record_options.INPUT_FORMAT):
+        return InputFormat.AUTO
+    found: InputFormat = values[record_options.INPUT_FORMAT]
+    return found
+
+
+def check_restore(values: Values) -> None:
+    """Note what a restore cannot do as it is told."""
+    if not values.are_good(restore_options.LAYOUT):
+        return
+    if not is_restore(values):
+        for option in _OF_ARCHIVES:
+            if values.is_given(option):
+                values.refuse(option, "means nothing without input.layout")
+        return
+    for option in _OF_OTHER_OBJECTS:
+        if values.is_given(option):
+            values.refuse(option, _remedy(option))
+    headers = record_options.HEADERS_FROM
+    if values.are_good(headers) and not isinstance(values[headers], NoSource | ObjectHeaders):
+        values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
+    _check_quoted_csv(values)
+    _check_envelope(values)
+    _check_columns(values)
+    _check_tombstones(values)
+
+
+def _check_tombstones(values: Values) -> None:
+    option = restore_options.TOMBSTONES
+    if (
+        values.are_good(restore_options.SIDECARS, option)
+        and values.is_given(option)
+        and values[option] is not RestoreTombstones.IGNORE
+        and values[restore_options.SIDECARS] is RestoreSidecars.IGNORE
+    ):
+        values.refuse(option, "must be ignore beside restore.sidecars=ignore: tombstones are keys")
+
+
+def _check_quoted_csv(values: Values) -> None:
+    if values[restore_options.LAYOUT] in {InputLayout.LENSES, InputLayout.AUTO}:
+        return
+    for option in _OF_QUOTED_CSV:
+        if values.is_given(option):
+            values.refuse(option, "means nothing here: no sink but Lenses' writes csv with quotes")
+
+
+def _remedy(option: Option[Any]) -> str:
+    match option:
+        case format_options.TEXT_START | format_options.TEXT_END:
+            other = "leave it out"
+        case record_options.TIMESTAMP_FROM:
+            other = "use restore.timestamp"
+        case record_options.ENVELOPE | record_options.ENVELOPE_BASE64:
+            other = "use restore.envelope, restore.key and restore.value"
+        case record_options.KEY_FROM | record_options.KEY_CONVERTER_CLASS:
+            other = "use restore.key"
+        case _:
+            other = "use restore.value"
+    return f"has no part in a restore, where input.layout says what rows hold; {other}"
+
+
+def _check_columns(values: Values) -> None:
+    parts = (restore_options.VALUE, restore_options.KEY, restore_options.HEADER, restore_options.TIMESTAMP)
+    columns = (
+        restore_options.ENVELOPED,
+        restore_options.STORE_ENVELOPE,
+        restore_options.CSV_FIELDS,
+        restore_options.CSV_ENCODING,
+    )
+    if not values.are_good(*parts, *columns):
+        return
+    try:
+        _row_options(values)
+    except ValueError:
+        values.refuse(
+            restore_options.CSV_FIELDS, "expected a list of key, value, offset, timestamp, headers, each once"
+        )
+
+
+def template_variables(values: Values) -> frozenset[str] | None:
+    """Return what keys of the archive name; None, its problem noted, where its template does not compile."""
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        return frozenset({"topic", "partition", "start_offset"})
+    if values[restore_options.LAYOUT] is InputLayout.AUTO:
+        values.refuse(
+            record_options.FILE_NAME_TEMPLATE,
+            "says how keys of one layout are read; name it in input.layout instead of auto",
+        )
+        return None
+    if (
+        values.is_given(record_options.FILE_NAME_MATCH)
+        and values.are_good(record_options.FILE_NAME_MATCH)
+        and values[record_options.FILE_NAME_MATCH] is FileNameMatch.SEARCH
+    ):
+        values.refuse(
+            record_options.FILE_NAME_MATCH,
+            "must be exact beside input.layout: a sink's template is no pattern",
+        )
+    try:
+        return archive_template(template).names
+    except TemplateError as error:
+        values.refuse(record_options.FILE_NAME_TEMPLATE, str(error))
+        return None
+
+
+def names_have_partition(values: Values) -> bool:
+    """Return whether keys of the archive name the partition, as far as the options say how they are read."""
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        return True
+    try:
+        return "partition" in archive_template(template).names
+    except TemplateError:
+        return False
+
+
+def restore_settings(values: Values) -> RestoreSettings | None:
+    """Return what the restore was told; None where objects are no archive."""
+    layout: InputLayout = values[restore_options.LAYOUT]
+    if layout is InputLayout.NONE:
+        return None
+    separator = values[restore_options.SEPARATOR]
+    return RestoreSettings(
+        layout=None if layout is InputLayout.AUTO else LayoutName(layout.value),
+        template=values[record_options.FILE_NAME_TEMPLATE],
+        names=NameOptions(
+            prefix=values[reading_options.PREFIX],
+            indexes=values[restore_options.INDEXES],
+            file_delimiter=values[restore_options.FILE_DELIMITER],
+            directory_delimiter=values[restore_options.DIRECTORY_DELIMITER],
+            tombstone_directory=values[restore_options.TOMBSTONE_DIRECTORY],
+        ),
+        rows=_row_options(values),
+        topic_map=values[restore_options.TOPIC_MAP_OPTION],
+        partition=values[restore_options.PARTITION],
+        is_format_given=input_format(values) is not InputFormat.AUTO,
+        is_header_given=values.is_given(format_options.CSV_HEADER),
+        separator=b"\n" if separator is None else separator.encode(),
+    )
+
+
+def joining_settings(values: Values) -> JoiningSettings:
+    """Return what objects of an archive are read together."""
+    sidecars: RestoreSidecars = values[restore_options.SIDECARS]
+    tombstones: RestoreTombstones = values[restore_options.TOMBSTONES]
+    # Keys that nobody restores are deleted by nobody.
+    without_keys = sidecars is RestoreSidecars.IGNORE
+    return JoiningSettings(
+        sidecars=sidecars,
+        wait_ms=values[restore_options.SIDECARS_WAIT],
+        tombstones=RestoreTombstones.IGNORE if without_keys else tombstones,
+    )
+
+
+def _enveloped(values: Values) -> Enveloped:
+    """Return what `store.envelope`, or else `restore.envelope`, says of rows."""
+    stored = values[restore_options.STORE_ENVELOPE]
+    if stored is None:
+        told: Enveloped = values[restore_options.ENVELOPED]
+        return told
+    return Enveloped.YES if stored else Enveloped.NO
+
+
+def _check_envelope(values: Values) -> None:
+    stored, told = restore_options.STORE_ENVELOPE, restore_options.ENVELOPED
+    if not values.are_good(stored, told) or not values.is_given(stored):
+        return
+    if values[restore_options.LAYOUT] not in {InputLayout.LENSES, InputLayout.AUTO}:
+        values.refuse(stored, "means nothing here: it is an option of Lenses' sink; use restore.envelope")
+    elif values.is_given(told) and values[told] is not _enveloped(values):
+        values.refuse(told, f"says otherwise than {stored.name}; keep one of them")
+
+
+def _row_options(values: Values) -> RestoreOptions:
+    fields = values[restore_options.CSV_FIELDS].split(",")
+    return RestoreOptions(
+        value=values[restore_options.VALUE],
+        key=values[restore_options.KEY],
+        header=values[restore_options.HEADER],
+        timestamp=values[restore_options.TIMESTAMP],
+        envelope=_enveloped(values),
+        csv_fields=tuple(field.strip().lower() for field in fields),
+        csv_encoding=values[restore_options.CSV_ENCODING],
+    )

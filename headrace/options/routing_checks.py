@@ -1,0 +1,150 @@
+"""Where records go: template, topic, ordering and the topics beside the output, held against one another."""
+
+from headrace.names import KeyTemplate, TemplateError
+from headrace.names.template_source import Placeholder, read_template
+from headrace.options.choices import Distribution, FileNameMatch, Ordering
+from headrace.options.declarations import connection_options, reading_options, record_options
+from headrace.options.record_sources import TemplateSource, TemplateTime
+from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
+from headrace.options.values import Values
+
+
+def check_routing(values: Values) -> None:
+    """Note what cannot be routed as it says."""
+    _check_distribution(values)
+    variables = _variables(values)
+    if variables is not None:
+        _check_variables(values, variables)
+        _check_key_template(values, variables)
+    _check_topics(values)
+    _check_creation(values)
+
+
+def ordering(values: Values) -> Ordering:
+    """Return the ordering that `ordering`, or else `distribution.type`, asks for; else a restore's own."""
+    if values[record_options.DISTRIBUTION] is Distribution.PARTITION:
+        return Ordering.PARTITION
+    is_said = values.is_given(record_options.ORDERING) or values.is_given(record_options.DISTRIBUTION)
+    if not is_said and is_restore(values) and names_have_partition(values):
+        return Ordering.PARTITION
+    return values[record_options.ORDERING]
+
+
+def _check_distribution(values: Values) -> None:
+    if (
+        values.are_good(record_options.DISTRIBUTION, record_options.ORDERING)
+        and values[record_options.DISTRIBUTION] is Distribution.PARTITION
+        and values.is_given(record_options.ORDERING)
+        and values[record_options.ORDERING] is not Ordering.PARTITION
+    ):
+        values.refuse(
+            record_options.ORDERING, "says otherwise than distribution.type=partition; keep one of them"
+        )
+
+
+def _variables(values: Values) -> frozenset[str] | None:
+    """Return the variables of `file.name.template`; None, its problem noted, when it does not compile."""
+    if not values.are_good(
+        record_options.FILE_NAME_TEMPLATE, record_options.FILE_NAME_MATCH, reading_options.PREFIX
+    ):
+        return None
+    if is_restore(values):
+        return template_variables(values)
+    template = values[record_options.FILE_NAME_TEMPLATE]
+    if template is None:
+        form = record_options.FILE_NAME_TEMPLATE.form
+        values.refuse(record_options.FILE_NAME_TEMPLATE, f"is missing; expected {form.expected}")
+        return None
+    match: FileNameMatch = values[record_options.FILE_NAME_MATCH]
+    try:
+        return KeyTemplate.compile(
+            template,
+            match=match.value,
+            prefix=values[reading_options.PREFIX],
+        ).names
+    except TemplateError as error:
+        values.refuse(record_options.FILE_NAME_TEMPLATE, str(error))
+        return None
+
+
+def _check_variables(values: Values, variables: frozenset[str]) -> None:
+    if "topic" not in variables and not values.is_given(record_options.TOPIC_NAME):
+        values.refuse(
+            record_options.TOPIC_NAME, "is missing; set it, or put {{topic}} into file.name.template"
+        )
+    if (
+        values.are_good(record_options.DISTRIBUTION, record_options.ORDERING)
+        and ordering(values) is Ordering.PARTITION
+        and "partition" not in variables
+    ):
+        by = (
+            record_options.ORDERING
+            if values.is_given(record_options.ORDERING)
+            else record_options.DISTRIBUTION
+        )
+        values.refuse(by, "needs {{partition}} in file.name.template")
+    if (
+        values.are_good(record_options.TIMESTAMP_FROM)
+        and isinstance(values[record_options.TIMESTAMP_FROM], TemplateTime)
+        and "timestamp" not in variables
+    ):
+        values.refuse(record_options.TIMESTAMP_FROM, "needs {{timestamp}} in file.name.template")
+
+
+def _check_key_template(values: Values, variables: frozenset[str]) -> None:
+    source = values[record_options.KEY_FROM] if values.are_good(record_options.KEY_FROM) else None
+    if not isinstance(source, TemplateSource):
+        return
+    try:
+        # As the tasks will read it, so that no object meets a template that cannot be.
+        tokens = read_template(source.text, any_is_known=True)
+    except TemplateError as error:
+        values.refuse(record_options.KEY_FROM, str(error))
+        return
+    names = dict.fromkeys(token.name for token in tokens if isinstance(token, Placeholder))
+    known = variables | ({"topic"} if values.is_given(record_options.TOPIC_NAME) else set())
+    for name in names:
+        if name == "any":
+            values.refuse(
+                record_options.KEY_FROM, "uses {{any}}, which stands for nothing that could be written"
+            )
+        elif name not in known:
+            values.refuse(
+                record_options.KEY_FROM, f"uses {{{{{name}}}}}, which file.name.template does not have"
+            )
+
+
+def _check_topics(values: Values) -> None:
+    if values.is_given(record_options.DLQ_REPLICATION) and not values.is_given(record_options.DLQ_TOPIC):
+        values.refuse(
+            record_options.DLQ_REPLICATION, "means nothing without errors.deadletterqueue.topic.name"
+        )
+    if not values.are_good(
+        record_options.TOPIC_NAME,
+        record_options.DLQ_TOPIC,
+        connection_options.OFFSETS_TOPIC,
+        connection_options.NAME,
+    ):
+        return
+    topic, dead_letters = values[record_options.TOPIC_NAME], values[record_options.DLQ_TOPIC]
+    ledger = values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets"
+    if topic is not None and dead_letters == topic:
+        values.refuse(
+            record_options.DLQ_TOPIC, "is the output topic itself; bad records need a topic of their own"
+        )
+    if topic == ledger:
+        values.refuse(
+            record_options.TOPIC_NAME, f"is the ledger ({ledger}); records need a topic of their own"
+        )
+    if dead_letters == ledger:
+        values.refuse(
+            record_options.DLQ_TOPIC, f"is the ledger ({ledger}); bad records need a topic of their own"
+        )
+
+
+def _check_creation(values: Values) -> None:
+    both = (connection_options.TOPIC_PARTITIONS, connection_options.TOPIC_REPLICATION)
+    given = [option for option in both if values.is_given(option)]
+    if len(given) == 1:
+        missing = next(option for option in both if option not in given)
+        values.refuse(missing, f"is missing beside {given[0].name}; give both or none")

@@ -1,0 +1,64 @@
+"""The forms of the options for CSV and text."""
+
+import re
+from typing import Final
+
+from headrace.options.choices import CsvType
+from headrace.options.value_types import Form, FormError
+
+_ESCAPES: Final = {"\\t": "\t", "tab": "\t"}
+_NEVER: Final = "\r\n\x00"
+
+
+def _character(text: str) -> bytes:
+    text = _ESCAPES.get(text, text)
+    if len(text) != 1 or not text.isascii() or text in _NEVER:
+        raise FormError
+    return text.encode()
+
+
+def _quote(text: str) -> bytes:
+    return _character(text) if text else b""
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise FormError("a name is empty")
+    if len(set(names)) < len(names):
+        raise FormError("a name is there twice")
+    return names
+
+
+def _types(text: str) -> tuple[tuple[str, CsvType], ...]:
+    pairs = [part.strip().rpartition(":") for part in text.split(",")]
+    try:
+        found = {name.strip(): CsvType(kind.strip().lower()) for name, _, kind in pairs if name.strip()}
+    except ValueError:
+        raise FormError from None
+    if len(found) < len(pairs):
+        raise FormError("a name is missing or there twice")
+    return tuple(found.items())
+
+
+def _pattern(text: str) -> str:
+    try:
+        compiled = re.compile(text.encode())
+    except re.error as error:
+        raise FormError(f"it is none: {error.msg}") from None
+    if compiled.search(b"") is not None:
+        raise FormError("it is found in an empty line, and so in every line")
+    return text
+
+
+DELIMITER: Final = Form(kind="STRING", expected="one ASCII character, or \\t", parse=_character)
+QUOTE: Final = Form(
+    kind="STRING", expected="one ASCII character, or empty for none", parse=_quote, empty=True
+)
+COLUMNS: Final = Form(kind="LIST", expected="a comma-separated list of names", parse=_columns)
+TYPES: Final = Form(
+    kind="LIST",
+    expected=f"a comma-separated list of name:type, with the types {', '.join(CsvType)}",
+    parse=_types,
+)
+PATTERN: Final = Form(kind="STRING", expected="a regular expression (Python's)", parse=_pattern)

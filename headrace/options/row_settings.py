@@ -1,0 +1,33 @@
+"""How the rows of CSV and text are told apart, as the decoders get it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.options.choices import CsvType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvSettings:
+    """`delimiter` is one byte, `quote` one or none. `columns` None: the header's names, or none at all.
+
+    `has_nulls`: a field without anything, not even quotes, is null and not an empty text.
+    """
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    types: tuple[tuple[str, CsvType], ...] = ()
+    has_nulls: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextSettings:
+    """Regular expressions that are searched in lines; None where a record is not bounded by one."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+PLAIN_CSV: Final = CsvSettings()
+PLAIN_LINES: Final = TextSettings()

@@ -1,0 +1,176 @@
+"""What a sink is told, held against itself: topics, names, formats, fields, compression, uploads."""
+
+from typing import Final
+
+from headrace.options.choices import Compression
+from headrace.options.converter_forms import is_of_glue
+from headrace.options.declarations import connection_options, format_options, record_options
+from headrace.options.declarations import sink_options as sink
+from headrace.options.layout_checks import check_layout, layout_form, output_format
+from headrace.options.name_checks import check_names, converter_kind
+from headrace.options.record_checks import check_registry_login
+from headrace.options.rotation_checks import check_rotation
+from headrace.options.sidecar_checks import check_sidecars, side_fields
+from headrace.options.sink_settings import OF_REGISTRIES, ConverterKind, OutputField, OutputFormat
+from headrace.options.values import Values
+
+_CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
+CODECS: Final[dict[OutputFormat, tuple[Compression, ...]]] = {
+    **dict.fromkeys(OutputFormat, (*_CODECS, Compression.LZ4)),
+    OutputFormat.AVRO: (*_CODECS, Compression.BZIP2, Compression.XZ),
+    OutputFormat.PARQUET: (*_CODECS, Compression.LZ4, Compression.BROTLI),
+}
+_LEVELS: Final = {
+    Compression.GZIP: (1, 9),
+    Compression.BZIP2: (1, 9),
+    Compression.XZ: (0, 9),
+    Compression.ZSTD: (1, 22),
+    Compression.BROTLI: (0, 11),
+}
+BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
+
+
+def check_sink(values: Values) -> None:
+    """Note what a sink cannot do as it is told."""
+    _check_topics(values)
+    template = check_names(values)
+    check_sidecars(values, CODECS, template)
+    _check_fields(values)
+    check_layout(values)
+    _check_compression(values)
+    _check_converters(values)
+    check_rotation(values, template)
+    _check_uploads(values)
+
+
+def compression(values: Values) -> Compression:
+    """Return the compression: as given, else the format's default."""
+    chosen: Compression = values[record_options.COMPRESSION]
+    if chosen is not Compression.AUTO:
+        return chosen
+    form = layout_form(values)
+    if form is not None:
+        return form.compression(output_format(values))
+    columnar = values[sink.FORMAT] in {OutputFormat.AVRO, OutputFormat.PARQUET}
+    return Compression.ZSTD if columnar else Compression.GZIP
+
+
+def has_envelope(values: Values) -> bool:
+    """Return whether a row has a member for each field."""
+    layout = layout_form(values)
+    if layout is not None and layout.is_bare:
+        return False
+    return bool(values[sink.ENVELOPE]) and output_format(values) not in BARE_FORMATS
+
+
+def output_fields(values: Values) -> tuple[OutputField, ...]:
+    """Return the fields in their own order; of `bytes` and `text` the value, unless another is named.
+
+    Without what stands in side objects. Other sinks' layouts have them in the order of the option.
+    """
+    form = layout_form(values)
+    if form is not None:
+        named: tuple[OutputField, ...] = values[sink.FIELDS]
+        if form.has_choice and values.is_given(sink.FIELDS):
+            return named
+        # A row without an envelope is one field.
+        return form.default_fields if has_envelope(values) or not form.has_choice else (OutputField.VALUE,)
+    if values[sink.FORMAT] in BARE_FORMATS and not values.is_given(sink.FIELDS):
+        return (OutputField.VALUE,)
+    beside = side_fields(values)
+    return tuple(field for field in OutputField if field in values[sink.FIELDS] and field not in beside)
+
+
+def _check_topics(values: Values) -> None:
+    names, pattern = sink.TOPIC_NAMES, sink.TOPICS_REGEX
+    if values.is_given(names) == values.is_given(pattern):
+        values.refuse(
+            names,
+            "is missing; set it or topics.regex"
+            if not values.is_given(names)
+            else "and topics.regex exclude each other; keep one of them",
+        )
+        return
+    if not values.are_good(names, connection_options.OFFSETS_TOPIC, connection_options.NAME):
+        return
+    ledger = values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets"
+    chosen = values[names] or ()
+    if ledger in chosen:
+        values.refuse(names, f"holds the ledger ({ledger}), which is no data; leave it out")
+    if values.are_good(record_options.DLQ_TOPIC) and values[record_options.DLQ_TOPIC] in chosen:
+        values.refuse(record_options.DLQ_TOPIC, "is a topic of the sink itself; bad records need another one")
+
+
+def _check_fields(values: Values) -> None:
+    if not values.are_good(sink.FORMAT, sink.FIELDS, sink.ENVELOPE):
+        return
+    fields, form = output_fields(values), values[sink.FORMAT]
+    is_bare = form in BARE_FORMATS
+    if (is_bare or not values[sink.ENVELOPE]) and len(fields) > 1:
+        why = f"output.format={form} holds" if is_bare else "output.envelope=false takes"
+        values.refuse(sink.FIELDS, f"{why} one field; name it alone, such as value")
+    if is_bare and values.is_given(sink.ENVELOPE) and values[sink.ENVELOPE]:
+        values.refuse(sink.ENVELOPE, f"cannot be true with output.format={form}, which has no members")
+    if is_bare and fields[0] not in {OutputField.KEY, OutputField.VALUE}:
+        values.refuse(sink.FIELDS, f"output.format={form} holds a key or a value")
+
+
+def _check_compression(values: Values) -> None:
+    if not values.are_good(record_options.COMPRESSION, sink.FORMAT, sink.COMPRESSION_LEVEL):
+        return
+    chosen, form = compression(values), values[sink.FORMAT]
+    if chosen not in CODECS[form]:
+        values.refuse(
+            record_options.COMPRESSION,
+            f"cannot be written in output.format={form}; it takes {', '.join(CODECS[form])}",
+        )
+    level = values[sink.COMPRESSION_LEVEL]
+    if level is None:
+        return
+    low, high = _LEVELS.get(chosen, (0, -1))
+    if high < 0:
+        values.refuse(sink.COMPRESSION_LEVEL, f"means nothing with file.compression.type={chosen}")
+    elif not low <= level <= high:
+        values.refuse(sink.COMPRESSION_LEVEL, f"must be {low} to {high} with {chosen}")
+
+
+def _check_converters(values: Values) -> None:
+    check_registry_login(values)
+    for converter, schemas in (
+        (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
+        (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
+    ):
+        if not values.are_good(converter, schemas):
+            continue
+        kind = converter_kind(values, converter)
+        if values.is_given(schemas) and kind is not ConverterKind.JSON:
+            values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
+        is_elsewhere = is_of_glue(values.text(converter))
+        if kind in OF_REGISTRIES and not is_elsewhere and not values.is_given(record_options.REGISTRY_URL):
+            values.refuse(converter, "needs schema.registry.url")
+
+
+def _check_uploads(values: Values) -> None:
+    if (
+        values.are_good(sink.PART_SIZE, sink.BUFFER_BYTES)
+        and values[sink.PART_SIZE] > values[sink.BUFFER_BYTES]
+    ):
+        values.refuse(sink.PART_SIZE, f"must not exceed buffer.max.bytes ({values[sink.BUFFER_BYTES]})")
+    if not values.are_good(sink.SSE_TYPE):
+        return
+    encryption = values[sink.SSE_TYPE]
+    if values.is_given(sink.SSE_KMS_KEY) and not str(encryption).startswith("aws:kms"):
+        values.refuse(sink.SSE_KMS_KEY, "means nothing without aws.s3.sse=aws:kms")
+    if values.is_given(sink.SSE_CUSTOMER_KEY) and encryption is not None:
+        values.refuse(sink.SSE_CUSTOMER_KEY, "and aws.s3.sse exclude each other; keep one of them")
+    if values.is_given(sink.SSE_CUSTOMER_ALGORITHM) and not values.is_given(sink.SSE_CUSTOMER_KEY):
+        values.refuse(sink.SSE_CUSTOMER_ALGORITHM, "means nothing without aws.s3.sse.customer.key")
+    if values.is_given(format_options.CSV_QUOTE) and values.are_good(format_options.CSV_QUOTE, sink.FORMAT):
+        _check_quote(values)
+
+
+def _check_quote(values: Values) -> None:
+    if values[sink.FORMAT] is OutputFormat.CSV and not values[format_options.CSV_QUOTE]:
+        values.refuse(
+            format_options.CSV_QUOTE, "is empty: a field with a delimiter or a line end could not be written"
+        )

@@ -1,0 +1,127 @@
+"""Java's key and trust stores to librdkafka's TLS properties: PEM and PKCS12; JKS has no reader outside Java.
+
+librdkafka reads a PKCS12 key store itself, but wants the certificates it trusts as PEM, so a PKCS12 trust
+store is turned into PEM here, from bytes that the caller reads.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from headrace.options.given import Entry
+from headrace.options.translation import Translation
+
+ReadBytes = Callable[[str], bytes]
+StoreType = Literal["PEM", "PKCS12"]
+
+_PEM_NAME: Final = re.compile(r".*\.(pem|crt|cer)", re.IGNORECASE)
+_PKCS12_NAME: Final = re.compile(r".*\.(p12|pfx|pkcs12)", re.IGNORECASE)
+_JKS: Final = (
+    "a JKS store can only be read by Java; convert it with keytool -importkeystore -deststoretype PKCS12 "
+    "and set the type to PKCS12, or give PEM"
+)
+
+
+def put_trust_store(given: Mapping[str, Entry], read_bytes: ReadBytes, into: Translation) -> None:
+    """Translate `ssl.truststore.*`: inline PEM, a PEM file, or a PKCS12 file. Blocks for reading the last."""
+    inline = given.get("ssl.truststore.certificates")
+    location = given.get("ssl.truststore.location")
+    password = given.get("ssl.truststore.password")
+    if inline is not None:
+        into.put("ssl.ca.pem", inline.text, inline)
+    if location is None:
+        if inline is None:
+            _refuse_lonely(
+                given, ("ssl.truststore.type", "ssl.truststore.password"), "ssl.truststore.location", into
+            )
+        return
+    kind = _store_type(given.get("ssl.truststore.type"), location, into)
+    if kind == "PEM":
+        into.put("ssl.ca.location", location.text, location)
+        if password is not None:
+            into.refuse(password, "a PEM trust store has no password; remove it")
+    elif kind == "PKCS12":
+        pem = _certificates(location, password, read_bytes, into)
+        if pem is not None:
+            into.put("ssl.ca.pem", pem, location)
+
+
+def put_key_store(given: Mapping[str, Entry], into: Translation) -> None:
+    """Translate `ssl.keystore.*`: inline PEM, a PEM file with key and certificates, or a PKCS12 file."""
+    key = given.get("ssl.keystore.key")
+    chain = given.get("ssl.keystore.certificate.chain")
+    location = given.get("ssl.keystore.location")
+    password = given.get("ssl.keystore.password")
+    for entry, name in ((key, "ssl.key.pem"), (chain, "ssl.certificate.pem")):
+        if entry is not None:
+            into.put(name, entry.text, entry)
+    if location is None:
+        if key is None and chain is None:
+            _refuse_lonely(
+                given, ("ssl.keystore.type", "ssl.keystore.password"), "ssl.keystore.location", into
+            )
+        return
+    kind = _store_type(given.get("ssl.keystore.type"), location, into)
+    if kind == "PEM":
+        into.put("ssl.key.location", location.text, location)
+        into.put("ssl.certificate.location", location.text, location)
+        if password is not None:
+            into.refuse(password, "a PEM key store has none; the password of its key is ssl.key.password")
+    elif kind == "PKCS12":
+        into.put("ssl.keystore.location", location.text, location)
+        if password is not None:
+            into.put("ssl.keystore.password", password.text, password)
+
+
+def _store_type(kind: Entry | None, location: Entry, into: Translation) -> StoreType | None:
+    """Return the type given, or the one that the file's name tells; None, and a problem, for another."""
+    if kind is None:
+        if _PEM_NAME.fullmatch(location.text):
+            return "PEM"
+        if _PKCS12_NAME.fullmatch(location.text):
+            return "PKCS12"
+        # Java takes a store without a type for JKS.
+        into.refuse(location, f"its type is JKS unless it is set; {_JKS}")
+        return None
+    match kind.text.strip().upper():
+        case "PEM":
+            return "PEM"
+        case "PKCS12":
+            return "PKCS12"
+        case "JKS":
+            into.refuse(kind, _JKS)
+        case _:
+            into.refuse(kind, "expected PEM or PKCS12")
+    return None
+
+
+def _refuse_lonely(
+    given: Mapping[str, Entry], names: tuple[str, ...], location: str, into: Translation
+) -> None:
+    for name in names:
+        if name in given:
+            into.refuse(given[name], f"means nothing without {location}")
+
+
+def _certificates(
+    location: Entry, password: Entry | None, read_bytes: ReadBytes, into: Translation
+) -> str | None:
+    """Return the certificates of a PKCS12 trust store as PEM; None, and a problem, when there are none."""
+    # Loaded where it is needed: a tenth of a second that most configurations do not have to pay.
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    try:
+        store = load_pkcs12(read_bytes(location.text), None if password is None else password.text.encode())
+    except OSError as error:
+        into.refuse(location, f"cannot be read: {error.strerror}")
+        return None
+    except ValueError:
+        into.refuse(location, "is no PKCS12 store, or ssl.truststore.password is not its password")
+        return None
+    found = [store.cert, *store.additional_certs]
+    pem = [one.certificate.public_bytes(Encoding.PEM).decode() for one in found if one is not None]
+    if not pem:
+        into.refuse(location, "holds no certificate")
+        return None
+    return "".join(pem)

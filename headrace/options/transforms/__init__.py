@@ -1,0 +1,13 @@
+"""Single message transforms and their predicates, as a configuration gives them.
+
+chain           what is asked for, as values: a step for each transform, with its condition
+read_chain      the chain from `transforms`, `predicates` and their families, with every problem
+alias_options   the options of one alias, read one by one
+readers         the classes that there are, and what each one's options mean
+routing         which topics records can come to
+java_regex      Java's regular expressions as Python's
+"""
+
+from headrace.options.transforms.chain import NO_TRANSFORMS, TransformChain
+
+__all__ = ["NO_TRANSFORMS", "TransformChain"]

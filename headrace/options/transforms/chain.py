@@ -1,0 +1,293 @@
+"""A chain of transforms as values: frozen, small, picklable. `headrace.formats.transforms` applies them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from headrace.names.date_pattern import DatePattern
+
+
+class RecordPart(StrEnum):
+    """What a transform works on."""
+
+    KEY = "key"
+    VALUE = "value"
+
+
+class CastType(StrEnum):
+    """What `Cast` makes of a field."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    BOOLEAN = "boolean"
+    STRING = "string"
+
+
+class TimeTarget(StrEnum):
+    """What Lenses' `TimestampConverter` writes."""
+
+    STRING = "string"
+    UNIX = "unix"
+    DATE = "Date"
+    TIME = "Time"
+    TIMESTAMP = "Timestamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNameMatches:
+    """The whole name of the topic matches `pattern` (Python's)."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HasHeaderKey:
+    """The record has a header of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIsTombstone:
+    """The value is null."""
+
+
+Predicate = TopicNameMatches | HasHeaderKey | RecordIsTombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which records a step applies to: those of the predicate, or with `negate` all others."""
+
+    predicate: Predicate
+    negate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexRouter:
+    """Where the whole topic matches `pattern` (Python's), it becomes `replacement` (as `re.Match.expand`)."""
+
+    pattern: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampRouter:
+    """The topic becomes `format`, with `${topic}` and `${timestamp}` in it."""
+
+    format: str
+    dates: DatePattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewField:
+    """A field that is inserted; one that is required cannot be null where there is a schema."""
+
+    name: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertField:
+    """Fields with what is known of the record; `static` has its value beside it."""
+
+    part: RecordPart
+    topic: NewField | None
+    partition: NewField | None
+    offset: NewField | None
+    timestamp: NewField | None
+    static: tuple[NewField, str] | None
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceField:
+    """Fields are left out, kept alone (where `include` has any), and renamed."""
+
+    part: RecordPart
+    exclude: frozenset[str]
+    include: frozenset[str]
+    renames: tuple[tuple[str, str], ...]
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractField:
+    """The key or value becomes the field at `path`."""
+
+    part: RecordPart
+    path: tuple[str, ...]
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoistField:
+    """The key or value becomes the one field of an object."""
+
+    part: RecordPart
+    field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueToKey:
+    """The key becomes an object of these fields of the value."""
+
+    fields: tuple[str, ...]
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertHeader:
+    """A header with the same value for each record."""
+
+    name: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropHeaders:
+    """All headers of these names go."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderFrom:
+    """Fields become headers (pairs of field and header), and with `moves` are fields no longer."""
+
+    part: RecordPart
+    pairs: tuple[tuple[str, str], ...]
+    moves: bool
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskField:
+    """Fields become the empty value of their type, or `replacement`."""
+
+    part: RecordPart
+    fields: frozenset[str]
+    replacement: str | None
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """Fields become values of other types; `whole` is that of the key or value itself."""
+
+    part: RecordPart
+    fields: tuple[tuple[str, CastType], ...]
+    whole: CastType | None
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The record is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTime:
+    """A time of the record as a header: Lenses' `TimestampConverter`.
+
+    `part` None: the record's own time. `precision` is how many of its units a millisecond has, or, below 0,
+    how many milliseconds a unit has. `window_ms` 0: none.
+    """
+
+    header: str
+    part: RecordPart | None
+    path: tuple[str, ...]
+    target: TimeTarget
+    reads: tuple[DatePattern, ...]
+    writes: DatePattern | None
+    precision: int
+    window_ms: int
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallClock:
+    """The wall clock as a header: Lenses' `InsertWallclock`; without `dates` in ms since 1970."""
+
+    header: str
+    dates: DatePattern | None
+    timezone: str
+
+
+Transform = (
+    RegexRouter
+    | TimestampRouter
+    | InsertField
+    | ReplaceField
+    | ExtractField
+    | HoistField
+    | ValueToKey
+    | InsertHeader
+    | DropHeaders
+    | HeaderFrom
+    | MaskField
+    | Cast
+    | Filter
+    | FieldTime
+    | WallClock
+)
+
+_ROUTERS: Final = (RegexRouter, TimestampRouter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformStep:
+    """One transform under its alias; without a condition it applies to every record."""
+
+    alias: str
+    transform: Transform
+    condition: Condition | None = None
+
+    @property
+    def parts(self) -> frozenset[RecordPart]:
+        """The parts of the record that it has to look into, or makes."""
+        match self.transform:
+            case ValueToKey():
+                return frozenset(RecordPart)
+            case FieldTime(part=part):
+                return frozenset() if part is None else frozenset({part})
+            case RegexRouter() | TimestampRouter() | InsertHeader() | DropHeaders() | Filter() | WallClock():
+                return frozenset()
+            case _:
+                return frozenset({self.transform.part})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformChain:
+    """Transforms in the order in which they apply.
+
+    `text` is the same for chains of one meaning, whatever their aliases are; it holds no secret.
+    """
+
+    steps: tuple[TransformStep, ...] = ()
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def parts(self) -> frozenset[RecordPart]:
+        """The parts of records that a step looks into, or makes."""
+        return frozenset(part for step in self.steps for part in step.parts)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a record that is read again becomes the same: no step looks at the clock."""
+        return not any(isinstance(step.transform, WallClock) for step in self.steps)
+
+    @property
+    def routes(self) -> bool:
+        """Whether a record may go to another topic."""
+        return any(isinstance(step.transform, _ROUTERS) for step in self.steps)
+
+
+NO_TRANSFORMS: Final = TransformChain()

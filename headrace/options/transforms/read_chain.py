@@ -1,0 +1,120 @@
+"""The chain of transforms that a configuration asks for, every problem noted."""
+
+import json
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+from headrace.options.declarations.transform_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
+from headrace.options.given import Entry
+from headrace.options.problems import Problems
+from headrace.options.transforms.alias_options import AliasOptions
+from headrace.options.transforms.chain import (
+    Condition,
+    Filter,
+    InsertField,
+    Predicate,
+    TransformChain,
+    TransformStep,
+)
+from headrace.options.transforms.readers import PREDICATES, TRANSFORM_NAMES, TRANSFORMS
+
+T = TypeVar("T")
+
+_TRANSFORMS: Final = TRANSFORM_ALIASES.name
+_PREDICATES: Final = PREDICATE_ALIASES.name
+
+
+def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: bool) -> TransformChain:
+    """The chain; one with problems is not whole."""
+    predicates = _predicates(entries, problems)
+    steps: list[TransformStep] = []
+    texts: list[object] = []
+    for alias in _aliases(entries, _TRANSFORMS, problems):
+        options = AliasOptions(f"{_TRANSFORMS}.{alias}.", entries, problems)
+        transform = _read(options, TRANSFORMS, TRANSFORM_NAMES)
+        condition, name = _condition(options, predicates)
+        _refuse_unknown(options)
+        if transform is None:
+            continue
+        if isinstance(transform, InsertField) and transform.offset is not None and not is_sink:
+            options.refuse("offset.field", "is for sinks: a record that is produced has no offset yet")
+        if isinstance(transform, Filter) and condition is None:
+            options.refuse("predicate", "is missing: without one Filter would drop every record")
+        steps.append(TransformStep(alias=alias, transform=transform, condition=condition))
+        texts.append([options.texts() | {"predicate": ""}, None if name is None else predicates[name][1]])
+    text = json.dumps(texts, sort_keys=True, separators=(",", ":")) if steps else ""
+    return TransformChain(steps=tuple(steps), text=text)
+
+
+def _predicates(
+    entries: Mapping[str, Entry], problems: Problems
+) -> dict[str, tuple[Predicate | None, dict[str, str]]]:
+    found: dict[str, tuple[Predicate | None, dict[str, str]]] = {}
+    for alias in _aliases(entries, _PREDICATES, problems):
+        options = AliasOptions(f"{_PREDICATES}.{alias}.", entries, problems)
+        predicate = _read(options, PREDICATES, ", ".join(PREDICATES))
+        _refuse_unknown(options)
+        found[alias] = (predicate, options.texts())
+    return found
+
+
+def _aliases(entries: Mapping[str, Entry], option: str, problems: Problems) -> list[str]:
+    """The aliases that an option lists, each once; options of others are problems."""
+    entry = entries.get(option)
+    listed = [] if entry is None else [part.strip() for part in entry.text.split(",") if part.strip()]
+    for alias in {alias for alias in listed if listed.count(alias) > 1}:
+        problems.add(option, f"names {alias} twice; give the second another alias")
+    for name, stray in entries.items():
+        if not name.startswith(f"{option}."):
+            continue
+        rest = name.removeprefix(f"{option}.")
+        if not any(rest.startswith(f"{alias}.") for alias in listed):
+            alias = rest.partition(".")[0]
+            close = get_close_matches(alias, listed, n=1)
+            hint = (
+                f"did you mean {option}.{close[0]}?" if close else f"add {alias} to {option}, or remove this"
+            )
+            problems.add(stray.spelled, f"belongs to no alias that {option} lists; {hint}")
+    return list(dict.fromkeys(listed))
+
+
+def _read(options: AliasOptions, readers: Mapping[str, Callable[[AliasOptions], T]], known: str) -> T | None:
+    """What the options describe; None when something of it is wrong."""
+    name = options.required("type", f"the name of a class: {known}")
+    if name is None:
+        return None
+    read = readers.get(name.strip())
+    if read is None:
+        close = get_close_matches(name.strip(), readers, n=1, cutoff=0.85)
+        hint = f"did you mean {close[0]}? Known are" if close else "known are"
+        options.refuse("type", f"this class does not run here; {hint} {known}")
+        return None
+    return read(options)
+
+
+def _refuse_unknown(options: AliasOptions) -> None:
+    """Note options that nothing has read; of a class that is not known here nobody knows them."""
+    name = (options.text("type") or "").strip()
+    if name in TRANSFORMS or name in PREDICATES:
+        options.refuse_unknown(name.rpartition(".")[2])
+
+
+def _condition(
+    options: AliasOptions, predicates: Mapping[str, tuple[Predicate | None, dict[str, str]]]
+) -> tuple[Condition | None, str | None]:
+    """When the step applies, and the alias of its predicate."""
+    alias = options.filled("predicate")
+    negate = options.boolean("negate", otherwise=False)
+    if alias is None:
+        if options.text("negate") is not None:
+            options.refuse("negate", "means nothing without predicate")
+        return None, None
+    alias = alias.strip()
+    if alias not in predicates:
+        close = get_close_matches(alias, predicates, n=1)
+        hint = f"did you mean {close[0]}?" if close else "add it there, with its type"
+        options.refuse("predicate", f"is no alias that {_PREDICATES} lists; {hint}")
+        return None, None
+    predicate = predicates[alias][0]
+    return (None if predicate is None else Condition(predicate=predicate, negate=negate)), alias

@@ -1,0 +1,334 @@
+"""Kafka Connect's classes of transforms and predicates, and the two of Lenses': what their options mean."""
+
+from collections.abc import Callable
+from typing import Final
+
+from headrace.names.date_letters import DateDialect
+from headrace.options.transforms.alias_options import AliasOptions
+from headrace.options.transforms.chain import (
+    Cast,
+    CastType,
+    DropHeaders,
+    ExtractField,
+    FieldTime,
+    Filter,
+    HasHeaderKey,
+    HeaderFrom,
+    HoistField,
+    InsertField,
+    InsertHeader,
+    MaskField,
+    NewField,
+    Predicate,
+    RecordIsTombstone,
+    RecordPart,
+    RegexRouter,
+    ReplaceField,
+    TimestampRouter,
+    TimeTarget,
+    TopicNameMatches,
+    Transform,
+    ValueToKey,
+    WallClock,
+)
+from headrace.options.transforms.field_paths import FieldPathError, nested_path
+from headrace.options.transforms.java_regex import JavaRegexError, java_replacement
+
+Reader = Callable[[AliasOptions], Transform | None]
+PartReader = Callable[[AliasOptions, RecordPart], Transform | None]
+
+_KAFKA: Final = "org.apache.kafka.connect.transforms."
+_LENSES: Final = "io.lenses.connect.smt.header."
+_PRECISIONS: Final = {"seconds": -1000, "milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
+_WINDOWS: Final = {"none": (0, 0), "hours": (3_600_000, 24), "minutes": (60_000, 60), "seconds": (1000, 60)}
+_ISO_LOCAL: Final = "yyyy-MM-dd'T'HH:mm:ss.SSS"
+
+
+def _fills_defaults(options: AliasOptions) -> bool:
+    return options.boolean("replace.null.with.default", otherwise=True)
+
+
+def _regex_router(options: AliasOptions) -> Transform | None:
+    pattern = options.regex("regex", "a regular expression for the topic")
+    replacement = options.required("replacement", "the new topic, such as $1")
+    if pattern is None or replacement is None:
+        return None
+    try:
+        return RegexRouter(pattern=pattern, replacement=java_replacement(replacement, pattern))
+    except JavaRegexError as error:
+        options.refuse("replacement", str(error))
+        return None
+
+
+def _timestamp_router(options: AliasOptions) -> Transform | None:
+    topic = options.filled("topic.format") or "${topic}-${timestamp}"
+    pattern = options.filled("timestamp.format") or "yyyyMMdd"
+    dates = options.dates("timestamp.format", pattern, dialect=DateDialect.SIMPLE)
+    return None if dates is None else TimestampRouter(format=topic, dates=dates)
+
+
+def _new_field(options: AliasOptions, name: str) -> NewField | None:
+    text = options.filled(name)
+    if text is None:
+        return None
+    if text in {"!", "?"}:
+        options.refuse(name, "is no name of a field")
+    return NewField(name=text[:-1] if text.endswith(("!", "?")) else text, is_required=text.endswith("!"))
+
+
+def _insert_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+    topic, partition, offset, timestamp, static = (
+        _new_field(options, f"{name}.field")
+        for name in ("topic", "partition", "offset", "timestamp", "static")
+    )
+    value = options.text("static.value")
+    if static is not None and value is None:
+        options.refuse("static.value", "is missing beside static.field")
+    if static is None and value is not None:
+        options.refuse("static.value", "means nothing without static.field")
+    if not any((topic, partition, offset, timestamp, static)):
+        options.refuse(
+            "static.field",
+            "is missing: nothing is inserted; set it, topic.field, partition.field, offset.field or "
+            "timestamp.field",
+        )
+    return InsertField(
+        part=part,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp=timestamp,
+        static=None if static is None else (static, value or ""),
+        fills_defaults=_fills_defaults(options),
+    )
+
+
+def _pairs(options: AliasOptions, name: str) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for text in options.names(name):
+        one, colon, other = (part.strip() for part in text.partition(":"))
+        if not (one and colon and other) or ":" in other:
+            options.refuse(name, "expected pairs such as old:new,other:another")
+            return ()
+        pairs.append((one, other))
+    return tuple(pairs)
+
+
+def _replace_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+    return ReplaceField(
+        part=part,
+        exclude=frozenset(options.names("exclude", also="blacklist")),
+        include=frozenset(options.names("include", also="whitelist")),
+        renames=_pairs(options, "renames"),
+        fills_defaults=_fills_defaults(options),
+    )
+
+
+def _extract_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+    text = options.required("field", "the name of a field")
+    syntax = options.choice("field.syntax.version", ("V1", "V2"), "V1")
+    path: tuple[str, ...] | None = None if text is None else (text,)
+    if text is not None and syntax == "V2":
+        try:
+            path = nested_path(text)
+        except FieldPathError as error:
+            options.refuse("field", str(error))
+            return None
+    fills = _fills_defaults(options)
+    return None if path is None else ExtractField(part=part, path=path, fills_defaults=fills)
+
+
+def _hoist_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+    field = options.required("field", "the name of the new field")
+    return None if field is None else HoistField(part=part, field=field)
+
+
+def _value_to_key(options: AliasOptions) -> Transform | None:
+    return ValueToKey(fields=options.required_names("fields"), fills_defaults=_fills_defaults(options))
+
+
+def _insert_header(options: AliasOptions) -> Transform | None:
+    name = options.required("header", "the name of the header")
+    value = options.required("value.literal", "the header's value")
+    if name is None or value is None:
+        return None
+    return InsertHeader(name=name, value=_literal(value))
+
+
+def _literal(text: str) -> bytes | None:
+    """A header's value as Connect reads and writes it: null for `null`, a quoted text without its quotes."""
+    text = text.strip()
+    if text == "null":
+        return None
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return (text[1:-1].replace('\\"', '"') if quoted else text).encode()
+
+
+def _drop_headers(options: AliasOptions) -> Transform | None:
+    return DropHeaders(names=frozenset(options.required_names("headers")))
+
+
+def _header_from(options: AliasOptions, part: RecordPart) -> Transform | None:
+    fields, headers = options.required_names("fields"), options.required_names("headers")
+    operation = options.choice("operation", ("move", "copy"), None)
+    if fields and headers and len(fields) != len(headers):
+        options.refuse(
+            "headers", f"has {len(headers)} names, and fields {len(fields)}; name one for each field"
+        )
+        return None
+    pairs = tuple(zip(fields, headers, strict=False))
+    fills = _fills_defaults(options)
+    return HeaderFrom(part=part, pairs=pairs, moves=operation == "move", fills_defaults=fills)
+
+
+def _mask_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+    replacement = options.text("replacement")
+    if replacement == "":
+        options.refuse("replacement", "is empty; leave it out for the empty value of each field's type")
+    return MaskField(
+        part=part,
+        fields=frozenset(options.required_names("fields")),
+        replacement=replacement,
+        fills_defaults=_fills_defaults(options),
+    )
+
+
+def _cast(options: AliasOptions, part: RecordPart) -> Transform | None:
+    found: dict[str | None, CastType] = {}
+    given = options.names("spec")
+    for text in given:
+        field, colon, kind = (each.strip() for each in text.rpartition(":"))
+        if kind.lower() not in tuple(CastType) or (colon and not field) or ":" in field:
+            options.refuse(
+                "spec", f"expected field:type,other:type or one type alone; types are {', '.join(CastType)}"
+            )
+            return None
+        found[field if colon else None] = CastType(kind.lower())
+    if not given:
+        options.refuse("spec", "is missing; expected field:type,other:type or one type alone")
+    whole = found.pop(None, None)
+    if whole is not None and found:
+        options.refuse("spec", "casts the whole and fields of it; keep the one type, or name fields only")
+    fields = tuple((name, kind) for name, kind in found.items() if name is not None)
+    return Cast(part=part, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
+
+
+def _filter(options: AliasOptions) -> Transform | None:
+    del options
+    return Filter()
+
+
+def _field_time(options: AliasOptions) -> Transform | None:
+    header = options.required("header.name", "the name of the header")
+    target = options.choice("target.type", tuple(TimeTarget), None)
+    pattern = options.filled("format.to.pattern")
+    if target == TimeTarget.STRING and pattern is None:
+        options.refuse("format.to.pattern", "is missing; target.type=string needs a date pattern")
+    zone = options.timezone("target.timezone")
+    writes = None if pattern is None else options.dates("format.to.pattern", pattern, zone=zone)
+    reads = [
+        options.dates("format.from.pattern", each, is_read=True)
+        for each in options.names("format.from.pattern")
+    ]
+    unit, most = _WINDOWS[options.choice("rolling.window.type", tuple(_WINDOWS), "none") or "none"]
+    size = options.number("rolling.window.size")
+    if unit and (size is None or size > most):
+        options.refuse("rolling.window.size", f"expected a whole number from 1 to {most}")
+    precision = _PRECISIONS[
+        options.choice("unix.precision", tuple(_PRECISIONS), "milliseconds") or "milliseconds"
+    ]
+    field = options.filled("field") or "_value"
+    head, _, rest = field.partition(".")
+    part = {"_key": RecordPart.KEY, "_timestamp": None}.get(head.lower(), RecordPart.VALUE)
+    path = (
+        tuple(rest.split("."))
+        if head.lower() in {"_key", "_value", "_timestamp"}
+        else tuple(field.split("."))
+    )
+    if part is None and rest:
+        options.refuse("field", "has a path behind _timestamp, which has no fields")
+    if header is None or target is None:
+        return None
+    return FieldTime(
+        header=header,
+        part=part,
+        path=path if path != ("",) else (),
+        target=TimeTarget(target),
+        reads=tuple(each for each in reads if each is not None),
+        writes=writes,
+        precision=precision,
+        window_ms=unit * (size or 0),
+        timezone=zone,
+    )
+
+
+def _wall_clock(options: AliasOptions) -> Transform | None:
+    header = options.required("header.name", "the name of the header")
+    kind = options.choice("value.type", ("format", "epoch"), "format")
+    pattern = options.filled("format")
+    zone = options.timezone("timezone")
+    if kind == "epoch":
+        if zone != "UTC":
+            options.refuse("timezone", "means nothing with value.type=epoch; remove it")
+        return None if header is None else WallClock(header=header, dates=None, timezone="UTC")
+    dates = options.dates("format", pattern or _ISO_LOCAL, zone=zone)
+    return None if header is None or dates is None else WallClock(header=header, dates=dates, timezone=zone)
+
+
+def _topic_name_matches(options: AliasOptions) -> Predicate | None:
+    pattern = options.regex("pattern", "a regular expression for the topic")
+    return None if pattern is None else TopicNameMatches(pattern=pattern)
+
+
+def _has_header_key(options: AliasOptions) -> Predicate | None:
+    name = options.required("name", "the name of a header")
+    return None if name is None else HasHeaderKey(name=name)
+
+
+def _record_is_tombstone(options: AliasOptions) -> Predicate | None:
+    del options
+    return RecordIsTombstone()
+
+
+def _of_part(read: PartReader, part: RecordPart) -> Reader:
+    return lambda options: read(options, part)
+
+
+_BY_PART: Final[dict[str, PartReader]] = {
+    "InsertField": _insert_field,
+    "ReplaceField": _replace_field,
+    "ExtractField": _extract_field,
+    "HoistField": _hoist_field,
+    "HeaderFrom": _header_from,
+    "MaskField": _mask_field,
+    "Cast": _cast,
+}
+_WHOLE: Final[dict[str, Reader]] = {
+    "RegexRouter": _regex_router,
+    "TimestampRouter": _timestamp_router,
+    "ValueToKey": _value_to_key,
+    "InsertHeader": _insert_header,
+    "DropHeaders": _drop_headers,
+    "Filter": _filter,
+}
+TRANSFORMS: Final[dict[str, Reader]] = {
+    **{_KAFKA + name: read for name, read in _WHOLE.items()},
+    **{
+        f"{_KAFKA}{name}${part.capitalize()}": _of_part(read, part)
+        for name, read in _BY_PART.items()
+        for part in RecordPart
+    },
+    _LENSES + "TimestampConverter": _field_time,
+    _LENSES + "InsertWallclock": _wall_clock,
+}
+PREDICATES: Final[dict[str, Callable[[AliasOptions], Predicate | None]]] = {
+    _KAFKA + "predicates.TopicNameMatches": _topic_name_matches,
+    _KAFKA + "predicates.HasHeaderKey": _has_header_key,
+    _KAFKA + "predicates.RecordIsTombstone": _record_is_tombstone,
+}
+"""By the names of their classes, with which a configuration names them."""
+
+TRANSFORM_NAMES: Final = (
+    f"{_KAFKA}{{{', '.join(sorted(_WHOLE))}}}, {_KAFKA}{{{', '.join(sorted(_BY_PART))}}} with $Key or "
+    f"$Value, {_LENSES}{{InsertWallclock, TimestampConverter}}"
+)

@@ -1,0 +1,282 @@
+"""The forms that a value may take: each a sentence saying what is expected, and the parser that holds to it.
+
+A parser gets text and returns a value or raises FormError. The reason it gives never contains the text, which
+may be a secret; whoever reports the problem decides whether the value may be shown beside it.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Final, Generic, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from headrace.options.secret import Secret
+
+T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E", bound=StrEnum)
+
+Kind = Literal["STRING", "INT", "LONG", "BOOLEAN", "LIST", "PASSWORD", "CLASS"]
+"""Kafka Connect's names of types, as its REST interface gives them."""
+
+_INT_MAX: Final = 2**31 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_HOST: Final = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\])"
+_HOST_PORT: Final = re.compile(rf"({_HOST}):([0-9]{{1,5}})")
+_PORT_MAX: Final = 65535
+_BARE_HOST: Final = re.compile(rf"localhost|{_HOST}:[0-9]{{1,5}}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_VISIBLE: Final = re.compile(r"[^\x00-\x20\x7f]+")
+
+
+class FormError(ValueError):
+    """A value does not have its form; the text adds to what the form expects and never holds the value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form(Generic[T_co]):
+    """What an option's value looks like: for parsing, for the error text, for the docs and for REST."""
+
+    kind: Kind
+    expected: str
+    parse: Callable[[str], T_co]
+    values: tuple[str, ...] = ()
+    empty: bool = False
+    """Whether the empty text is a value; elsewhere it is a problem of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return (
+            self.host in {"localhost", "::1"} or re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host) is not None
+        )
+
+
+def integer(low: int, high: int | None = None, *, unit: str = "", also: int | None = None) -> Form[int]:
+    """Return the form of a whole number between two bounds, or one special value beside them."""
+    top = _INT_MAX if high is None else high
+    numbers = f"a whole number{f' of {unit}' if unit else ''} from {low:,}"
+    expected = (
+        f"{numbers}{f' to {top:,}' if high is not None else ''}{f', or {also}' if also is not None else ''}"
+    )
+
+    def parse(text: str) -> int:
+        if not _INTEGER.fullmatch(text.strip()):
+            raise FormError
+        number = int(text)
+        if not (low <= number <= top or number == also):
+            raise FormError
+        return number
+
+    return Form(kind="INT" if top <= _INT_MAX else "LONG", expected=expected, parse=parse)
+
+
+def long(low: int, *, unit: str = "") -> Form[int]:
+    """Return the form of a whole number of up to 63 bits."""
+    form = integer(low, 2**63 - 1)
+    return Form(
+        kind="LONG", expected=f"a whole number{f' of {unit}' if unit else ''} from {low:,}", parse=form.parse
+    )
+
+
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise FormError
+
+
+BOOLEAN: Final = Form(kind="BOOLEAN", expected="true or false", parse=_boolean, values=("true", "false"))
+
+
+def choice(kinds: type[E]) -> Form[E]:
+    """Return the form of one of an enum's values, upper or lower case as the Aiven connector takes them."""
+    names = tuple(kinds)
+
+    def parse(text: str) -> E:
+        try:
+            return kinds(text.strip().lower())
+        except ValueError:
+            raise FormError from None
+
+    return Form(kind="STRING", expected=_one_of(names), parse=parse, values=names)
+
+
+def choices(kinds: type[E]) -> Form[tuple[E, ...]]:
+    """Return the form of a comma-separated list of an enum's values."""
+    one = choice(kinds)
+
+    def parse(text: str) -> tuple[E, ...]:
+        return tuple(dict.fromkeys(one.parse(part) for part in text.split(",")))
+
+    return Form(kind="LIST", expected=f"a comma-separated list of {_one_of(one.values)}", parse=parse)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def matching(pattern: str, expected: str) -> Form[str]:
+    """Return the form of a text that a regular expression matches as a whole, blanks around it removed."""
+    compiled = re.compile(pattern)
+
+    def parse(text: str) -> str:
+        stripped = text.strip()
+        if not compiled.fullmatch(stripped):
+            raise FormError
+        return stripped
+
+    return Form(kind="STRING", expected=expected, parse=parse)
+
+
+def _any_text(text: str) -> str:
+    if "\x00" in text:
+        raise FormError("a NUL character is in it")
+    return text
+
+
+CHARACTERS: Final = Form(kind="STRING", expected="characters of any kind", parse=str)
+TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_any_text)
+
+
+def _aliases(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not all(re.fullmatch(r"[A-Za-z0-9_-]+", alias) for alias in found):
+        raise FormError
+    return found
+
+
+ALIASES: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of aliases of A-Z a-z 0-9 _ -",
+    parse=_aliases,
+    empty=True,
+)
+
+
+def _key_text(text: str) -> str:
+    # S3 limits a key to 1,024 bytes of UTF-8.
+    if len(_any_text(text).encode()) > 1024:  # noqa: PLR2004  # as said above
+        raise FormError("S3 keys end at 1,024 bytes")
+    return text
+
+
+KEY_PREFIX: Final = Form(kind="STRING", expected="the beginning of keys", parse=_key_text, empty=True)
+KEY: Final = Form(kind="STRING", expected="an object key", parse=_key_text)
+
+
+def _secret(text: str) -> Secret:
+    if not _VISIBLE.fullmatch(text.strip()):
+        raise FormError
+    return Secret(text.strip())
+
+
+SECRET: Final = Form(kind="PASSWORD", expected="a text without blanks", parse=_secret)
+
+
+def _topic(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text.strip()) is None or text.strip() in {".", ".."}:
+        raise FormError
+    return text.strip()
+
+
+TOPIC: Final = Form(kind="STRING", expected="a topic name: 1 to 249 of a-z A-Z 0-9 . _ -", parse=_topic)
+
+
+def _url(text: str, *, path_needed: bool = False, bare_host: bool = False) -> str:
+    stripped = text.strip()
+    if bare_host and _BARE_HOST.fullmatch(stripped):
+        stripped = f"https://{stripped}"
+    if not _VISIBLE.fullmatch(stripped):
+        raise FormError
+    try:
+        parts = urlsplit(stripped)
+        port = parts.port
+    except ValueError:
+        raise FormError from None
+    if parts.username is not None:
+        raise FormError("user and password do not belong in it")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise FormError
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if re.fullmatch(_HOST, host) is None or parts.query or parts.fragment:
+        raise FormError
+    if path_needed and not parts.path.strip("/"):
+        raise FormError("the path that names it is missing")
+    return stripped
+
+
+URL: Final = Form(kind="STRING", expected="a URL such as https://host:port", parse=_url)
+ENDPOINT: Final = Form(
+    kind="STRING",
+    expected="a URL such as https://host:port (https where the scheme is left out)",
+    parse=partial(_url, bare_host=True),
+)
+QUEUE_URL: Final = Form(
+    kind="STRING",
+    expected="the URL of a queue (not its name or ARN), such as https://sqs.us-east-1.amazonaws.com/123456789012/queue",
+    parse=partial(_url, path_needed=True),
+)
+
+
+def _host_port(text: str) -> HostPort:
+    found = _HOST_PORT.fullmatch(text.strip())
+    if found is None or int(found[2]) > _PORT_MAX:
+        raise FormError
+    return HostPort(found[1].strip("[]"), int(found[2]))
+
+
+def _listen(text: str) -> HostPort | None:
+    return _host_port(text) if text.strip() else None
+
+
+LISTEN: Final = Form(kind="STRING", expected="host:port, or empty for off", parse=_listen, empty=True)
+
+
+def _servers(text: str) -> str:
+    servers = [_host_port(part) for part in text.split(",") if part.strip()]
+    if not servers or any(server.port == 0 for server in servers):
+        raise FormError
+    return ",".join(map(str, servers))
+
+
+SERVERS: Final = Form(kind="LIST", expected="a comma-separated list of host:port", parse=_servers)
+
+
+def _globs(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
+
+
+def _topic_map(text: str) -> tuple[tuple[str, str], ...]:
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        before, colon, after = part.rpartition(":")
+        if not colon or not before.strip() or before.strip() in pairs:
+            raise FormError
+        pairs[before.strip()] = _topic(after)
+    return tuple(pairs.items())
+
+
+TOPIC_MAP: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of from:to, each `from` once",
+    parse=_topic_map,
+    empty=True,
+)

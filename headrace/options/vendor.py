@@ -1,0 +1,54 @@
+"""What a maker's sink is to us: its classes, what becomes of each of its options, its translation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from headrace.names.archive_names import LayoutName
+
+if TYPE_CHECKING:
+    from headrace.options.vendor_translation import Translation
+
+
+class Fate(StrEnum):
+    """What becomes of an option of another maker."""
+
+    KEPT = "kept"
+    CHANGED = "changed"
+    NEEDLESS = "needless"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorOption:
+    """One option, or a family of them where `name` ends with `*`.
+
+    `note` says which option of ours has its meaning, how that differs, why nothing depends on it, or what to
+    write instead. Options without a meaning here are `NEEDLESS` and accepted with one warning for all.
+    """
+
+    name: str
+    fate: Fate
+    note: str
+
+    def matches(self, option: str) -> bool:
+        """Whether a given option is this one, or one of this family."""
+        if self.name.endswith("*"):
+            return option.startswith(self.name[:-1])
+        return option == self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """`name` is what its users call it; `translate` reads its options and writes ours."""
+
+    name: str
+    layout: LayoutName
+    classes: tuple[str, ...]
+    options: tuple[VendorOption, ...]
+    translate: "Callable[[Translation], None]"
+
+    def option(self, name: str) -> VendorOption | None:
+        """The row of an option, None where its sink has none of this name."""
+        return next((each for each in self.options if each.matches(name)), None)

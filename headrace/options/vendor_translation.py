@@ -1,0 +1,238 @@
+"""From a maker's options to ours: what a translation may read and write, and what comes of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from headrace.options.direction_forms import SINK_CLASS
+from headrace.options.problems import Problems
+from headrace.options.references import ReferenceMissing, References
+from headrace.options.secret import MASK, is_secret_name
+from headrace.options.vendor import Fate, Vendor
+
+T = TypeVar("T")
+
+_CLASS: Final = "connector.class"
+_FLAGS: Final = {"true": True, "false": False}
+_LEFTOVER: Final = "the other sink does not know it either"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedLine:
+    """What became of one option that was given."""
+
+    option: str
+    fate: Fate
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translated:
+    """The configuration in our own options, as text with references unreplaced.
+
+    `spelled` names the maker's option that an option of ours comes from, for error texts.
+    """
+
+    options: Mapping[str, str]
+    spelled: Mapping[str, str]
+    lines: tuple[TranslatedLine, ...]
+    warnings: tuple[str, ...]
+
+
+class Translation:
+    """Read by `text`, `flag`, `integer` and `choice`; written by `own` and `rename`.
+
+    `worker` holds what a Connect worker's file says of converters and flushing. Every problem is noted, none
+    raised: a value that is wrong reads as its default.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str], raw: Mapping[str, str], worker: Mapping[str, str], problems: Problems
+    ) -> None:
+        self._given = given
+        self._raw = raw
+        self._worker = worker
+        self._problems = problems
+        self._own: dict[str, str] = {}
+        self._spelled: dict[str, str] = {}
+        self._notes: dict[str, tuple[Fate, str]] = {}
+        self._warnings: list[str] = []
+        self._read: set[str] = set()
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def is_given(self, option: str) -> bool:
+        """Whether the option is there and not empty."""
+        self._read.add(option)
+        return bool(self._given.get(option, "").strip())
+
+    def text(self, option: str, default: str = "") -> str:
+        """The value without blanks around it, the default where it is missing or empty."""
+        self._read.add(option)
+        return self._given.get(option, "").strip() or default
+
+    def exact_text(self, option: str, default: str = "") -> str:
+        """The value as it was written, blanks and all; the default only where it is missing."""
+        self._read.add(option)
+        return self._given.get(option, default)
+
+    def flag(self, option: str, *, default: bool) -> bool:
+        """True or false."""
+        return self.choice(option, _FLAGS, default)
+
+    def integer(self, option: str, default: int, *, low: int, high: int = 2**63 - 1) -> int:
+        """A whole number from `low` to `high`."""
+        text = self.text(option)
+        if not text:
+            return default
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            self.refuse(option, f"expected a whole number from {low} to {high}")
+            return default
+        return number
+
+    def choice(self, option: str, words: Mapping[str, T], default: T) -> T:
+        """What one of these words, in any case, stands for."""
+        text = self.text(option)
+        if not text:
+            return default
+        known = {word.lower(): value for word, value in words.items()}
+        if text.lower() not in known:
+            self.refuse(option, f"expected one of {', '.join(words)}")
+            return default
+        return known[text.lower()]
+
+    def worker(self, option: str, default: str = "") -> str:
+        """What the Connect worker's file says of an option, the default where there is none."""
+        return self._worker.get(option, default)
+
+    def worker_family(self, name: str) -> dict[str, str]:
+        """What the worker's file says of an option, and of those below it."""
+        return {
+            option: value
+            for option, value in self._worker.items()
+            if option == name or option.startswith(f"{name}.")
+        }
+
+    def family(self, prefix: str) -> dict[str, str]:
+        """All given options that begin with this, with their values."""
+        found = {name: text for name, text in self._given.items() if name.startswith(prefix)}
+        self._read.update(found)
+        return found
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The given options that nothing has asked for."""
+        return frozenset(self._given) - self._read
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def own(self, option: str, value: str | int, *, by: str | None = None) -> None:
+        """Set an option of ours; `by` is the option of theirs that says so, None: their sink always does."""
+        self._own[option] = str(value).lower() if isinstance(value, bool) else str(value)
+        if by is not None:
+            self._spelled[option] = by
+
+    def rename(self, option: str, own: str) -> None:
+        """Set an option of ours to exactly what theirs was given, references and secrets included."""
+        if self.is_given(option):
+            self._own[own] = self._raw[option]
+            self._spelled[own] = option
+
+    def note(self, option: str, fate: Fate, sentence: str) -> None:
+        """Say what became of an option, where that depends on its value."""
+        self._notes[option] = (fate, sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Have an operator read this at start."""
+        self._warnings.append(sentence)
+
+    def refuse(self, option: str, message: str) -> None:
+        """Note a problem of an option that is given, or is missing."""
+        raw = self._raw.get(option)
+        shown = raw if raw is None or not is_secret_name(option) else MASK
+        self._problems.add(option, message, shown)
+
+    def result(self, vendor: Vendor) -> Translated:
+        """What came of it."""
+        return Translated(
+            options=dict(self._own),
+            spelled=dict(self._spelled),
+            lines=tuple(self._line(vendor, name) for name in self._raw),
+            warnings=tuple(self._warnings),
+        )
+
+    def _line(self, vendor: Vendor, name: str) -> TranslatedLine:
+        row = vendor.option(name)
+        assert row is not None, "only options of the table are read"
+        fate, note = self._notes.get(name, (row.fate, row.note))
+        return TranslatedLine(option=name, fate=fate, note=note)
+
+
+def translate(
+    vendor: Vendor,
+    configuration: Mapping[str, str],
+    *,
+    worker: Mapping[str, str],
+    references: References,
+    problems: Problems,
+    is_leftover: Callable[[str], bool] = lambda _option: False,
+) -> Translated:
+    """The configuration of a maker's sink in our own options.
+
+    What the maker's table does not have is passed on as it is: options of ours, which win, and unknown ones.
+    What `is_leftover` says decides nothing is kept back.
+    """
+    raw, others = _divided(vendor, configuration)
+    leftovers = [name for name in others if is_leftover(name.strip())]
+    others = {name: text for name, text in others.items() if name not in leftovers}
+    given = {}
+    for name, text in raw.items():
+        try:
+            given[name] = references.replaced(name, text)
+        except ReferenceMissing as error:
+            problems.add(name, str(error))
+    translation = Translation(given, raw, worker, problems)
+    for name in raw:
+        row = vendor.option(name)
+        if row is not None and row.fate is Fate.REFUSED:
+            problems.add(name, row.note)
+    vendor.translate(translation)
+    found = translation.result(vendor)
+    lines = (
+        *found.lines,
+        *(TranslatedLine(option=each, fate=Fate.NEEDLESS, note=_LEFTOVER) for each in leftovers),
+    )
+    return Translated(
+        options={_CLASS: SINK_CLASS, **found.options, **others},
+        spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
+        lines=lines,
+        warnings=(*found.warnings, *_overruled(found, others), *_needless(lines)),
+    )
+
+
+def _divided(vendor: Vendor, configuration: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of the maker's table, and all others."""
+    theirs, others = {}, {}
+    for name, text in configuration.items():
+        if vendor.option(name.strip()) is not None:
+            theirs[name.strip()] = text
+        elif name.strip() != _CLASS:
+            others[name] = text
+    return theirs, others
+
+
+def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
+    return [
+        f"{own} wins over {found.spelled[own]}, which says the same in the other sink's words"
+        for own in others
+        if own in found.spelled
+    ]
+
+
+def _needless(lines: tuple[TranslatedLine, ...]) -> list[str]:
+    names = [line.option for line in lines if line.fate is Fate.NEEDLESS]
+    return [f"accepted though nothing depends on them here: {', '.join(sorted(names))}"] if names else []

@@ -1,0 +1,5 @@
+"""What every process of ours has: threads whose end is seen, logs, and their levels.
+
+threads     start_thread, and failures that reach the one who waits
+logs        structlog, as lines for people or as JSON; log_levels changes what is written
+"""

@@ -1,0 +1,195 @@
+"""Structured logs: one JSON line an event on stderr, or coloured columns for people.
+
+WARN is unexpected but nothing is lost; ERROR is loss, or a person must act.
+"""
+
+import json
+import logging
+import select
+import sys
+import threading
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import structlog
+
+from headrace.model.sanitize import printable
+from headrace.process import log_levels
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+# What nothing can be hidden in: most values of most lines.
+_PLAIN: Final = frozenset({type(None), bool, int, float})
+_LIMIT: Final = 4000
+_PY4J: Final = "py4j"
+# Of one write of so many bytes a pipe makes no two, whoever else writes into it (Spark's JVM does).
+_WHOLE_BYTES: Final = select.PIPE_BUF
+
+
+class _Gathering(threading.local):
+    """What this thread has said to which stream and not written yet; None while it writes at once."""
+
+    lines: "list[tuple[_TolerantStream, str]] | None" = None
+
+
+_gathering: Final = _Gathering()
+
+
+class _TolerantStream:
+    """A stream for which a full disk or a closed pipe is no error: a lost log must not end the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write it if that can be done, or leave it to the end of `gathered`."""
+        if _gathering.lines is not None:
+            _gathering.lines.append((self, text))
+            return len(text)
+        with suppress(OSError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        """Flush what can be flushed."""
+        if _gathering.lines is None:
+            with suppress(OSError):
+                self._stream.flush()
+
+
+@contextmanager
+def buffered_lines() -> Iterator[None]:
+    """Write the lines of this thread together at the end, in their order and whatever ends it.
+
+    A line each is a system call each, and another thread gets the GIL at every one. Meanwhile the others'
+    lines go out at once. For moments only: a process that is killed in between takes the lines with it.
+    """
+    if _gathering.lines is not None:
+        yield
+        return
+    lines = _gathering.lines = []
+    try:
+        yield
+    finally:
+        _gathering.lines = None
+        _write_together(lines)
+
+
+def _write_together(lines: "list[tuple[_TolerantStream, str]]") -> None:
+    """As few writes as there can be without one that another process could write into."""
+    whole: list[str] = []
+    size = 0
+    out: _TolerantStream | None = None
+    for stream, text in lines:
+        length = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if out is not None and (stream is not out or size + length > _WHOLE_BYTES):
+            _write_whole(out, whole)
+            whole, size = [], 0
+        out = stream
+        whole.append(text)
+        size += length
+    if out is not None:
+        _write_whole(out, whole)
+
+
+def _write_whole(out: _TolerantStream, texts: list[str]) -> None:
+    out.write("".join(texts))
+    out.flush()
+
+
+def configure(*, level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
+    """Set up logging for the process: `style` is `json` or `console`; libraries' own logs join at WARNING."""
+    out = sys.stderr if stream is None else stream
+    log_levels.LEVELS.start(LEVELS[level])
+    wrapper_class: Any = log_levels.bound_logger
+    forgiving: Any = _TolerantStream(out)
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        escape_values,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if style == "json"
+        # Plain: what is pretty shows the values of variables, and some of those are secrets.
+        else structlog.dev.ConsoleRenderer(
+            colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    )
+    tracebacks: list[Any] = [structlog.processors.format_exc_info, escape_traceback]
+    structlog.configure(
+        processors=[*shared, *tracebacks, renderer],
+        wrapper_class=wrapper_class,
+        logger_factory=lambda name="": log_levels.NamedLogger(forgiving, name),
+        cache_logger_on_first_use=False,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *tracebacks, renderer],
+    )
+    handler = logging.StreamHandler(forgiving)
+    handler.setFormatter(formatter)
+    handler.addFilter(_is_wanted)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(LEVELS[level], logging.WARNING))
+    # py4j reports every dropped connection of a JVM that is just being stopped; who asked gets an error.
+    logging.getLogger(_PY4J).setLevel(logging.CRITICAL)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Whether it may pass: what py4j gives to the root logger is held to the level of its own."""
+    is_stray = record.name == logging.root.name and Path(record.pathname).parent.name == _PY4J
+    return not is_stray or logging.getLogger(_PY4J).isEnabledFor(record.levelno)
+
+
+def relay(line: str) -> None:
+    """Write a JSON line that another process of ours has logged, as this process shows its own."""
+    out = _TolerantStream(sys.stderr)
+    if isinstance(structlog.get_config()["processors"][-1], structlog.processors.JSONRenderer):
+        _write_whole(out, [line + "\n"])
+        return
+    try:
+        event: dict[str, Any] = json.loads(line)
+        level, name = event.pop("level"), event.pop("event")
+    except (ValueError, KeyError):
+        _write_whole(out, [line + "\n"])
+        return
+    event.pop("timestamp", None)
+    structlog.get_logger("spark.task").log(LEVELS.get(level, logging.INFO), name, **event)
+
+
+def escape_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event with every text in it made printable, so that no key can forge a line."""
+    for name, value in event.items():
+        kind = type(value)
+        if kind in _PLAIN or name == "exc_info":
+            continue
+        # Said here once more, as nearly all text is of this kind: `printable` would give it back.
+        if kind is str and len(value) <= _LIMIT and value.isprintable():
+            continue
+        event[name] = _escaped(value)
+    return event
+
+
+def escape_traceback(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event with each line of its traceback made printable: errors quote keys."""
+    if "exception" in event:
+        lines = str(event["exception"]).splitlines()
+        event["exception"] = "\n".join(printable(line, limit=_LIMIT) for line in lines)
+    return event
+
+
+def _escaped(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(value, limit=_LIMIT)
+        case dict():
+            return {_escaped(name): _escaped(one) for name, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_escaped(one) for one in value]
+        case _:
+            return value

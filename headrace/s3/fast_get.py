@@ -1,0 +1,189 @@
+"""GETs without what botocore does for each: its model, its rules for endpoints, its events.
+
+botocore is asked once for each bucket what it would send, and from then on the same is sent without it. What
+is unusual stays botocore's for good, and so does a bucket that answers with a redirect.
+"""
+
+import http.client
+import io
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.httpsession import get_cert_path
+
+from headrace.aws.aws_credentials import SigningCredentials
+from headrace.aws.aws_errors import AwsRefusal, classify, refusal
+from headrace.s3.connections import Connections, Origin, Reply, verifying
+from headrace.s3.endpoint import Endpoint, endpoint_of, is_supported, query_of
+from headrace.s3.errors import BOTOCORES, translate_s3, unreachable
+from headrace.s3.get_request import GetAnswer, GetRequest
+from headrace.s3.signing import Keys, Signer
+
+_GET: Final = "GetObject"
+_OK: Final = 200
+_NOT_OK: Final = 300
+_REDIRECTS: Final = frozenset({301, 302, 307})
+_REDIRECT_CODES: Final = frozenset(
+    {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+)
+# An error's code stands at the beginning of its document, and documents are short.
+_ERROR_BYTES: Final = 16 * 1024
+# No parser: what comes from a stranger is searched for one word, and nothing in it is expanded.
+_CODE: Final = re.compile(rb"<Error\b.*?<Code>([A-Za-z0-9_.-]{1,128})</Code>", re.DOTALL)
+# What botocore adds about its own retries.
+_ITS_OWN: Final = frozenset({"amz-sdk-invocation-id", "amz-sdk-request"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    endpoint: Endpoint
+    signer: Signer | None
+    connections: Connections
+
+
+class FastGet:
+    """GETs in place of a client's, signed with the same `credentials`; thread-safe.
+
+    Makes no connection before it is asked for an object.
+    """
+
+    def __init__(self, client: Any, credentials: SigningCredentials) -> None:
+        self._client = client
+        self._credentials = credentials
+        self._http: Any = client._endpoint.http_session  # noqa: SLF001  # knows what verifies, and the proxies
+        # By bucket; None is botocore's for good. Replaced whole, entry by entry: no lock.
+        self._buckets: dict[str, _Known | None] = {}
+        self._origins: dict[Origin, Connections] = {}
+        self._asking = threading.local()
+        client.meta.events.register("before-send.s3.GetObject", self._intercept)
+
+    def get(self, asked: GetRequest) -> GetAnswer | None:
+        """S3's answer, its body unread; None when botocore has to ask: nothing was sent, or a redirect came.
+
+        One request; blocks. Raises classes of `headrace.model.errors`.
+        """
+        if not is_supported(asked):
+            return None
+        if asked.bucket not in self._buckets:
+            self._learn(asked)
+        known = self._buckets.get(asked.bucket)
+        if known is None:
+            return None
+        reply = self._send(asked, known)
+        if reply.status < _NOT_OK:
+            return _answer(reply, asked)
+        code = _code(reply, asked)
+        if reply.status in _REDIRECTS or code in _REDIRECT_CODES:
+            self._buckets[asked.bucket] = None
+            return None
+        if classify(code, reply.status, _GET) is AwsRefusal.CREDENTIALS:
+            self._credentials.forget()
+        raise refusal(code, reply.status, _GET, what=asked.what)
+
+    def _send(self, asked: GetRequest, known: _Known) -> Reply:
+        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        path, query = known.endpoint.path(asked), query_of(asked)
+        try:
+            headers = self._headers(asked, known.endpoint, known.signer, path=path, query=query, at=at)
+            return known.connections.get(f"{path}?{query}" if query else path, headers)
+        except BOTOCORES as error:
+            raise translate_s3(error, what=asked.what) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise unreachable(error, what=asked.what) from error
+        except ValueError as error:
+            # http.client quotes the header it refuses, which may be a secret: the chain ends here.
+            raise unreachable(error, what=asked.what) from None
+
+    def _headers(
+        self, asked: GetRequest, endpoint: Endpoint, signer: Signer | None, *, path: str, query: str, at: str
+    ) -> dict[str, str]:
+        headers = endpoint.headers(asked)
+        if signer is not None:
+            # Asked for each time: this is where roles and profiles are renewed.
+            frozen = self._credentials.get_frozen_credentials()
+            keys = Keys(frozen.access_key or "", frozen.secret_key or "", frozen.token)
+            headers = signer.signed(headers, path=path, query=query, keys=keys, at=at)
+        headers["user-agent"] = endpoint.user_agent
+        # Content comes as it is stored, whatever is between here and S3; urllib3 says it for botocore.
+        headers["accept-encoding"] = "identity"
+        return headers
+
+    def _learn(self, asked: GetRequest) -> None:
+        """Decide the bucket's endpoint by what botocore would send for `asked`; undecided if it would not."""
+        self._asking.request = None
+        try:
+            self._client.get_object(**asked.parameters())["Body"].close()
+            self._buckets[asked.bucket] = self._known(asked, self._asking.request)
+        except (*BOTOCORES, OSError):
+            # botocore is asked for the object itself next, and will say it.
+            return
+        finally:
+            del self._asking.request
+
+    def _intercept(self, request: Any, **_: Any) -> AWSResponse | None:
+        """An empty answer in place of sending, in the thread that learns and in no other."""
+        if not hasattr(self._asking, "request"):
+            return None
+        self._asking.request = request
+        return AWSResponse(request.url, _OK, HTTPHeaders(), io.BytesIO())
+
+    def _known(self, asked: GetRequest, request: Any) -> _Known | None:
+        headers = {
+            name.lower(): value.decode() if isinstance(value, bytes) else str(value)
+            for name, value in request.headers.items()
+        }
+        endpoint = endpoint_of(request.url, headers, asked)
+        verify = self._http._verify  # noqa: SLF001  # True: botocore's own choice; a path otherwise
+        proxy = self._http._proxy_config.proxy_url_for(request.url)  # noqa: SLF001  # as botocore asks it
+        if endpoint is None or not verify or proxy is not None:
+            return None
+        signer = None if endpoint.region is None else Signer(endpoint.region)
+        path, query, at = endpoint.path(asked), query_of(asked), headers.get("x-amz-date", "")
+        ours = self._headers(asked, endpoint, signer, path=path, query=query, at=at)
+        theirs = {name: value for name, value in headers.items() if name not in _ITS_OWN}
+        if ours != {**theirs, "host": endpoint.host, "accept-encoding": "identity"}:
+            # It is not the same request down to its signature: something is asked that is not known here.
+            return None
+        connections = self._origins.get(endpoint.origin)
+        if connections is None:
+            tls = verifying(str(get_cert_path(verify))) if endpoint.origin.scheme == "https" else None
+            connections = self._origins.setdefault(endpoint.origin, Connections(endpoint.origin, tls))
+        return _Known(endpoint, signer, connections)
+
+
+def _answer(reply: Reply, asked: GetRequest) -> GetAnswer:
+    try:
+        if not reply.has_begun():
+            # Its head may be cut as well: http.client takes the end of a connection for the end of a head.
+            reply.close()
+            raise unreachable(http.client.IncompleteRead(b""), what=asked.what)
+    except (OSError, http.client.HTTPException) as error:
+        reply.close()
+        raise unreachable(error, what=asked.what) from error
+    length = reply.header("content-length") or ""
+    return GetAnswer(
+        body=reply,
+        etag=reply.header("etag") or "",
+        content_length=int(length) if length.isdecimal() else None,
+        content_range=reply.header("content-range"),
+    )
+
+
+def _code(reply: Reply, asked: GetRequest) -> str:
+    """The error code of a refusal; empty where it has none. The reply is closed."""
+    try:
+        document = reply.read(_ERROR_BYTES)
+        found = _CODE.search(document)
+        if found is None and len(document) < _ERROR_BYTES:
+            # A cut document raises here: by its status alone a missing bucket would be a missing object.
+            reply.read(1)
+    except (OSError, http.client.HTTPException) as error:
+        raise unreachable(error, what=asked.what) from error
+    finally:
+        reply.close()
+    return "" if found is None else found[1].decode()

@@ -1,0 +1,202 @@
+"""What is done with an object that is in Kafka: only content that was read is deleted, moved or tagged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import structlog
+from botocore.exceptions import ClientError
+from s3transfer.manager import TransferConfig, TransferManager
+
+from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
+from headrace.model.objects import S3Object
+from headrace.options.settings import S3Settings
+from headrace.s3.client import new_s3_client
+from headrace.s3.errors import answer_of
+from headrace.s3.s3_calls import S3Calls
+
+_log = structlog.get_logger(__name__)
+
+# S3 copies no larger object by one request.
+_COPY_MAX_BYTES: Final = 5 * 1024**3
+_PRECONDITION_FAILED: Final = 412
+# How stores say that they do not know what is asked of them.
+_UNKNOWN: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
+_PART_BYTES: Final = 256 * 1024**2
+
+
+class PostActionCalls:
+    """Each call blocks, may be repeated, and is False where other content, or none, has the key by now.
+
+    Unless `is_unconditional`, S3 itself sees to it that a delete meets no other content. Raises classes of
+    `errors` as `S3Calls` does: what passes by itself, after the retries of `aws.s3.backoff.*`, and
+    what is refused.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        calls: S3Calls,
+        *,
+        bucket: str,
+        is_unconditional: bool = False,
+        copy_max_bytes: int = _COPY_MAX_BYTES,
+    ) -> None:
+        self._client = client
+        self._calls = calls
+        self._bucket = bucket
+        self._is_unconditional = is_unconditional
+        self._copy_max_bytes = copy_max_bytes
+
+    def delete(self, key: str, etag: str) -> bool:
+        """The object is gone; in a bucket with versions a marker hides it."""
+        if self._current(key, etag) is None:
+            return False
+        condition = {} if self._is_unconditional else {"IfMatch": f'"{etag}"'}
+        with self._unconditional_needed(key, "deleted", "deletes"):
+            return self._unless_replaced(self._client.delete_object, key, **condition)
+        raise AssertionError("a refusal is raised")
+
+    @contextmanager
+    def _unconditional_needed(self, key: str, done: str, calls: str) -> Iterator[None]:
+        """Name the option where the store does not know the condition."""
+        try:
+            yield
+        except AccessDenied as error:
+            refused = error.__cause__
+            if not isinstance(refused, ClientError) or answer_of(refused)[0] not in _UNKNOWN:
+                raise
+            raise InvalidConfiguration(
+                f"{self._url(key)} is not {done}: this S3 knows no conditional {calls}. Set "
+                "post.action.unconditional=true if no key is ever overwritten."
+            ) from error
+
+    def move(self, key: str, etag: str, target: str) -> bool:
+        """The object stands under `target` with its metadata and tags, and is gone where it was.
+
+        Where other content has that key, it stays, and the object goes to the key with its ETag behind.
+        """
+        found = self._current(key, etag)
+        if found is None:
+            return False
+        free = self._free_key(target, etag)
+        if free is not None and not self._is_copied(found, free):
+            return False
+        return self.delete(key, etag)
+
+    def _free_key(self, target: str, etag: str) -> str | None:
+        """The key to copy to; None where an earlier attempt has made the copy already."""
+        known = self._head(target)
+        if known is None or known.id.etag == etag:
+            return target if known is None else None
+        other = f"{target}.{etag}"
+        if self._head(other) is not None:
+            return None
+        _log.warning(
+            "move_target_taken",
+            target=self._url(target),
+            key=self._url(other),
+            detail="other content has the key that post.action moves the object to: it stays, and the object "
+            "goes to the key with its ETag behind",
+        )
+        return other
+
+    def _is_copied(self, found: S3Object, target: str) -> bool:
+        key, etag = found.id.key, found.id.etag
+        if found.size > self._copy_max_bytes:
+            self._copy_in_parts(key, etag, target)
+            return True
+        given = {"CopySource": {"Bucket": self._bucket, "Key": key}, "CopySourceIfMatch": f'"{etag}"'}
+        if not self._is_unconditional:
+            given["IfNoneMatch"] = "*"
+        with self._unconditional_needed(key, "moved", "copies"):
+            if self._unless_replaced(self._client.copy_object, target, **given):
+                return True
+        if self._current(key, etag) is None:
+            return False
+        raise SourceUnavailable(f"{self._url(target)} was written while {self._url(key)} was moved there.")
+
+    def tag(self, key: str, etag: str, name: str, value: str) -> bool:
+        """The object has this tag beside those that it has."""
+        found = self._current(key, etag)
+        if found is None:
+            return False
+        given = {"Bucket": self._bucket, "Key": key}
+        if found.version_id is not None:
+            given["VersionId"] = found.version_id
+        tags = self._tags(given)
+        if tags.get(name) != value:
+            self._put_tags(given, {**tags, name: value})
+        return True
+
+    def _current(self, key: str, etag: str) -> S3Object | None:
+        """The object, unless other content or none has its key."""
+        found = self._head(key)
+        return None if found is None or found.id.etag != etag else found
+
+    def _head(self, key: str) -> S3Object | None:
+        try:
+            return self._calls.head(self._bucket, key)
+        except ObjectMissing:
+            return None
+
+    def _unless_replaced(self, method: Any, key: str, **given: Any) -> bool:
+        def call() -> bool:
+            try:
+                method(Bucket=self._bucket, Key=key, **given)
+            except ClientError as error:
+                code, status = answer_of(error)
+                if status == _PRECONDITION_FAILED or code == "NoSuchKey":
+                    return False
+                raise
+            return True
+
+        return self._calls.retried(call, what=self._url(key))
+
+    def _tags(self, given: dict[str, str]) -> dict[str, str]:
+        answer = self._calls.retried(
+            lambda: self._client.get_object_tagging(**given), what=self._url(given["Key"])
+        )
+        return {each["Key"]: each["Value"] for each in answer.get("TagSet", ())}
+
+    def _put_tags(self, given: dict[str, str], tags: dict[str, str]) -> None:
+        pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
+        self._calls.retried(
+            lambda: self._client.put_object_tagging(**given, Tagging={"TagSet": pairs}),
+            what=self._url(given["Key"]),
+        )
+
+    def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
+        source = {"Bucket": self._bucket, "Key": key}
+        known = self._calls.retried(lambda: self._client.head_object(**source), what=self._url(key))
+        extra = {
+            name: known[name]
+            for name in ("Metadata", "ContentType", "ContentEncoding", "StorageClass")
+            if known.get(name)
+        }
+        extra["CopySourceIfMatch"] = f'"{etag}"'
+        config = TransferConfig(
+            multipart_threshold=self._copy_max_bytes,
+            multipart_chunksize=min(_PART_BYTES, self._copy_max_bytes),
+        )
+
+        def copied() -> None:
+            with TransferManager(self._client, config) as transfers:
+                transfers.copy(source, self._bucket, target, extra_args=extra).result()
+
+        self._calls.retried(copied, what=self._url(key))
+        if tags := self._tags(source):
+            self._put_tags({"Bucket": self._bucket, "Key": target}, tags)
+
+    def _url(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+def new_post_action_calls(settings: S3Settings, *, is_unconditional: bool) -> PostActionCalls:
+    """Calls through a new client with its own connections.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
+    client = new_s3_client(settings).client
+    calls = S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
+    return PostActionCalls(client, calls, bucket=settings.bucket, is_unconditional=is_unconditional)

@@ -1,0 +1,128 @@
+"""One GET of an object's bytes, whose cut connections are resumed by range."""
+
+from collections.abc import Iterator
+from functools import partial
+from http.client import HTTPException
+from typing import Final
+
+import structlog
+from botocore.exceptions import BotoCoreError
+from urllib3.exceptions import HTTPError
+
+from headrace.model.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
+from headrace.model.objects import S3Object
+from headrace.s3.errors import translate_s3
+from headrace.s3.get_request import Body, GetAnswer
+from headrace.s3.reader.rate_limiter import RateLimiter
+from headrace.s3.s3_calls import S3Calls
+
+log = structlog.get_logger(__name__)
+
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+class ResumableGet:
+    """GETs of one object, all of the same content; counts what it fetched.
+
+    A 403 on reading by version falls back to the key alone, for all that follows: `If-Match` pins the
+    content either way.
+    """
+
+    def __init__(self, calls: S3Calls, wanted: S3Object, pace: RateLimiter) -> None:
+        self._calls = calls
+        self._wanted = wanted
+        self._pace = pace
+        self._by_version = wanted.version_id is not None
+        self.fetched_bytes = 0
+
+    def chunks(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes [begin, end) in chunks of CHUNK_BYTES; blocks. Resumes where a connection was cut.
+
+        Raises as `Source` says. Retries are counted from zero whenever bytes have come.
+        """
+        at = begin
+        while at < end:
+            body, chunk = self._calls.attempted(partial(self._begin, at, end))
+            try:
+                while True:
+                    at += len(chunk)
+                    self.fetched_bytes += len(chunk)
+                    self._pace.acquire(len(chunk))
+                    yield chunk
+                    if at >= end:
+                        break
+                    chunk = self._read(body, min(CHUNK_BYTES, end - at))
+            except SourceUnavailable as error:
+                log.debug("read_resumed", object=self._wanted.id.url, at=at, error=str(error))
+            finally:
+                # A body read to its end gives its connection back to the pool; any other closes it.
+                body.close()
+
+    def _begin(self, begin: int, end: int) -> tuple[Body, bytes]:
+        """A body and its first chunk: a connection that opens but gives nothing is a failure."""
+        body = self._open(begin, end)
+        try:
+            return body, self._read(body, min(CHUNK_BYTES, end - begin))
+        except BaseException:
+            body.close()
+            raise
+
+    def _open(self, begin: int, end: int) -> Body:
+        try:
+            answer = self._calls.get(
+                self._wanted,
+                begin=begin,
+                end=None if end >= self._wanted.size else end,
+                by_version=self._by_version,
+            )
+        except ObjectForbidden as error:
+            if not self._by_version:
+                raise
+            # The policy may grant s3:GetObject and not s3:GetObjectVersion.
+            self._by_version = False
+            say = log.debug if self._calls.has_warned_of_versions else log.warning
+            self._calls.has_warned_of_versions = True
+            say("version_forbidden", object=self._wanted.id.url, error=str(error), effect="read by ETag")
+            return self._open(begin, end)
+        self._check(answer, begin)
+        return answer.body
+
+    def _check(self, answer: GetAnswer, begin: int) -> None:
+        """ObjectSuperseded when the answer is of other content, whatever If-Match was taken for."""
+        total = answer.content_length
+        if answer.content_range is not None:
+            # bytes 5-9/10
+            span, _, length = answer.content_range.removeprefix("bytes ").partition("/")
+            if span.partition("-")[0] != str(begin):
+                raise self._refuse(answer, "a wrong range came")
+            total = int(length) if length.isdigit() else self._wanted.size
+        elif begin:
+            raise self._refuse(answer, "ranges are ignored")
+        elif total is None or total < 0:
+            raise self._refuse(answer, "no length came")
+        etag = answer.etag.strip('"')
+        if not etag:
+            raise self._refuse(answer, "no ETag came")
+        if etag != self._wanted.id.etag or total != self._wanted.size:
+            answer.body.close()
+            raise ObjectSuperseded(
+                f"{self._wanted.id.url} was overwritten with other content since it was announced."
+            )
+
+    def _refuse(self, answer: GetAnswer, cause: str) -> SourceUnavailable:
+        answer.body.close()
+        return SourceUnavailable(f"{self._wanted.id.url} could not be read for now ({cause}).")
+
+    def _read(self, body: Body, length: int) -> bytes:
+        """Up to `length` bytes, at least one; SourceUnavailable when the body ends or breaks before."""
+        try:
+            chunk = body.read(length)
+        except BotoCoreError as error:
+            raise translate_s3(error, what=self._wanted.id.url) from error
+        except (HTTPError, HTTPException, OSError) as error:
+            raise SourceUnavailable(f"{self._wanted.id.url} could not be read for now ({error}).") from error
+        if not chunk:
+            raise SourceUnavailable(
+                f"{self._wanted.id.url} could not be read for now (the body ended early)."
+            )
+        return chunk

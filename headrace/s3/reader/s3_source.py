@@ -1,0 +1,93 @@
+"""One object pinned to one content, as decoders read it."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Final
+
+from headrace.model.objects import S3Object
+from headrace.s3.reader.rate_limiter import RateLimiter
+from headrace.s3.reader.read_ahead import ReadAhead
+from headrace.s3.reader.resumable_get import CHUNK_BYTES, ResumableGet
+from headrace.s3.s3_calls import S3Calls
+
+# What of a stream's beginning is kept: enough to see what is stored, a tar included.
+_HEAD_BYTES: Final = 512
+
+
+class S3Source:
+    """See `headrace.model.byte_source.Source`. Used by one thread at a time.
+
+    `fetch_whole` and `fetch_ahead` start reading before anybody asks; without them each question is a GET.
+    """
+
+    def __init__(self, calls: S3Calls, wanted: S3Object, pace: RateLimiter | None = None) -> None:
+        self._wanted = wanted
+        self._reading = ResumableGet(calls, wanted, RateLimiter(None) if pace is None else pace)
+        self._whole: Future[bytes] | None = None
+        self._ahead: tuple[int, ReadAhead] | None = None
+        self._head = b""
+        self.beside: dict[str, S3Source] = {}
+        """By key, the objects that are read together with this one: counted and closed with it."""
+
+    @property
+    def size(self) -> int:
+        """Size of the object in bytes, as stored."""
+        return self._wanted.size
+
+    @property
+    def name(self) -> str:
+        """`s3://bucket/key`."""
+        return self._wanted.id.url
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes fetched from S3 so far."""
+        return self._reading.fetched_bytes + sum(each.fetched_bytes for each in self.beside.values())
+
+    def whole(self) -> bytes:
+        """The whole object; blocks. For small ones."""
+        return b"".join(self._reading.chunks(0, self.size))
+
+    def use_whole(self, content: "Future[bytes]") -> None:
+        """Serve everything from this future of `whole()`."""
+        self._whole = content
+
+    def fetch_ahead(self, begin: int) -> None:
+        """Start streaming from `begin`, for a `stream` from there that is to come."""
+        self._ahead = (begin, ReadAhead(self._reading.chunks(begin, self.size)))
+
+    def stream(self, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes [begin, end) in chunks of at most 1 MiB."""
+        stop = self.size if end is None else min(end, self.size)
+        if self._whole is not None:
+            content = self._whole.result()
+            for at in range(begin, stop, CHUNK_BYTES):
+                yield content[at : min(at + CHUNK_BYTES, stop)]
+            return
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and (ahead[0] != begin or stop != self.size):
+            ahead[1].close()
+            ahead = None
+        chunks = ReadAhead(self._reading.chunks(begin, stop)) if ahead is None else ahead[1]
+        first = begin == 0
+        for chunk in chunks:
+            if first:
+                self._head, first = chunk[:_HEAD_BYTES], False
+            yield chunk
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Exactly [offset, offset + length), or fewer only at the end of the object."""
+        if self._whole is not None:
+            return self._whole.result()[offset : offset + length]
+        stop = min(offset + length, self.size)
+        if stop <= len(self._head):
+            return self._head[offset:stop]
+        return b"".join(self._reading.chunks(offset, stop))
+
+    def close(self) -> None:
+        """Stop what was started ahead and let go of what is held."""
+        if self._ahead is not None:
+            self._ahead[1].close()
+        self._ahead = self._whole = None
+        for each in self.beside.values():
+            each.close()

@@ -1,0 +1,181 @@
+"""The S3 client of a process, and calls of it: retried here and nowhere else, errors in our words."""
+
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple, TypeVar
+
+from botocore.client import BaseClient
+
+from headrace.model.errors import AccessDenied, ObjectError
+from headrace.model.objects import ObjectId, S3Object
+from headrace.options.settings import BackoffSettings, S3Settings
+from headrace.s3.client import new_s3_client
+from headrace.s3.errors import BOTOCORES, translate_s3
+from headrace.s3.fast_get import FastGet
+from headrace.s3.get_request import GetAnswer, GetRequest
+from headrace.s3.retries import attempted
+
+T = TypeVar("T")
+
+
+class UploadsUnderWay(NamedTuple):
+    """Multipart uploads that were not completed at `at_ms`, by S3's clock in whole seconds."""
+
+    at_ms: int
+    begun_ms: dict[str, int]
+    """By key, when the earliest of its uploads began: what S3 will give as its LastModified."""
+
+
+class S3Calls:
+    """Calls of S3 about single objects; thread-safe. All block, and raise classes of `errors` only."""
+
+    def __init__(
+        self, client: Any, *, backoff: BackoffSettings, requester_pays: bool, fast_get: FastGet | None = None
+    ) -> None:
+        self._client = client
+        self._fast_get = fast_get
+        self._backoff = backoff
+        self._fixed: dict[str, str] = {"RequestPayer": "requester"} if requester_pays else {}
+        self.has_warned_of_versions = False
+        """A 403 on reading by version was said; it is likely to be true of every object."""
+
+    def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
+        """What S3 says of an object now."""
+        asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
+        found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
+        version = found.get("VersionId")
+        return S3Object(
+            id=ObjectId(bucket, key, found["ETag"].strip('"')),
+            size=found["ContentLength"],
+            last_modified_ms=int(found["LastModified"].timestamp() * 1000),
+            version_id=None if version == "null" else version,
+            storage_class=found.get("StorageClass"),
+        )
+
+    def clock_ms(self, bucket: str, prefix: str) -> int:
+        """The time by S3's own clock, in ms since 1970, from the smallest listing there is."""
+        found = self.retried(
+            lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
+            what=f"s3://{bucket}/{prefix}",
+        )
+        return _date_ms(found)
+
+    def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
+        """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
+        marker: dict[str, str] = {}
+        begun: dict[str, int] = {}
+        at_ms: int | None = None
+        while True:
+            asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
+            found = self.retried(
+                lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
+                what=f"s3://{bucket}/{prefix}",
+            )
+            at_ms = _date_ms(found) if at_ms is None else at_ms
+            for upload in found.get("Uploads", ()):
+                key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
+                begun[key] = min(begun_ms, begun.get(key, begun_ms))
+            if not found.get("IsTruncated"):
+                return UploadsUnderWay(at_ms=at_ms, begun_ms=begun)
+            marker = {"KeyMarker": found["NextKeyMarker"], "UploadIdMarker": found["NextUploadIdMarker"]}
+
+    def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        """The objects under `prefix`, by key, a call a thousand; blocks."""
+        more: dict[str, str] = {}
+        while True:
+            asked = {"Bucket": bucket, "Prefix": prefix, **more, **self._fixed}
+            found = self.retried(
+                lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
+                what=f"s3://{bucket}/{prefix}",
+            )
+            for entry in found.get("Contents", ()):
+                yield S3Object(
+                    id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
+                    size=entry["Size"],
+                    last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                    storage_class=entry.get("StorageClass"),
+                )
+            if not found.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": found["NextContinuationToken"]}
+
+    def tags(self, seen: S3Object) -> dict[str, str]:
+        """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""
+        asked = {"Bucket": seen.id.bucket, "Key": seen.id.key, **_version(seen.version_id), **self._fixed}
+        try:
+            found = self.retried(lambda: self._client.get_object_tagging(**asked), what=seen.id.url)
+        except (ObjectError, AccessDenied):
+            return {}
+        return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
+
+    def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
+        """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        asked = GetRequest(
+            bucket=wanted.id.bucket,
+            key=wanted.id.key,
+            etag=wanted.id.etag,
+            version_id=_version_id(wanted.version_id) if by_version else None,
+            range=f"bytes={begin}-{'' if end is None else end - 1}" if begin or end is not None else None,
+            requester_pays=bool(self._fixed),
+        )
+        answer = None if self._fast_get is None else self._fast_get.get(asked)
+        return self._get_by_botocore(asked) if answer is None else answer
+
+    def _get_by_botocore(self, asked: GetRequest) -> GetAnswer:
+        try:
+            response: dict[str, Any] = self._client.get_object(**asked.parameters())
+        except BOTOCORES as error:
+            raise translate_s3(error, what=asked.what) from error
+        return GetAnswer(
+            body=response["Body"],
+            etag=str(response.get("ETag", "")),
+            content_length=response.get("ContentLength"),
+            content_range=response.get("ContentRange"),
+        )
+
+    def retried(self, call: Callable[[], T], *, what: str) -> T:
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words."""
+
+        def translated() -> T:
+            try:
+                return call()
+            except BOTOCORES as error:
+                raise translate_s3(error, what=what) from error
+
+        return self.attempted(translated)
+
+    def attempted(self, call: Callable[[], T]) -> T:
+        """What `call` gives, after at most `max_retries` repeats with growing, jittered delays.
+
+        The one retry policy, `aws.s3.backoff.*`, for SourceUnavailable, which passes by itself.
+        """
+        return attempted(call, self._backoff)
+
+
+def new_s3_calls(settings: S3Settings) -> S3Calls:
+    """Calls through a new client with its own connections; credentials are asked for by each call.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
+    client, credentials = new_s3_client(settings)
+    # It takes the place of botocore's own requests, which no other client makes.
+    fast_get = FastGet(client, credentials) if isinstance(client, BaseClient) else None
+    return S3Calls(
+        client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
+    )
+
+
+def _date_ms(found: Any) -> int:
+    """When S3 answered, in ms since 1970."""
+    date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
+    return int(parsedate_to_datetime(date).timestamp() * 1000)
+
+
+def _version_id(headers: str | None) -> str | None:
+    # On a bucket without versions S3 says "null" for none.
+    return None if headers == "null" else headers
+
+
+def _version(headers: str | None) -> dict[str, str]:
+    version_id = _version_id(headers)
+    return {} if version_id is None else {"VersionId": version_id}

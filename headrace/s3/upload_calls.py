@@ -1,0 +1,336 @@
+"""Multipart uploads, call by call: retried as `aws.s3.backoff.*`, errors in our words."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from typing import Any, BinaryIO, Final, Protocol
+from urllib.parse import quote, urlencode
+
+import structlog
+from botocore.exceptions import ClientError
+from isal import isal_zlib
+
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
+from headrace.model.sink_entries import Upload
+from headrace.options.settings import BackoffSettings, S3Settings
+from headrace.options.sink_settings import UploadSettings
+from headrace.s3.client import new_s3_client
+from headrace.s3.completion import OBJECT_ID, Completion, CompletionState, by_metadata
+from headrace.s3.errors import BOTOCORES, answer_of
+from headrace.s3.part_text import SentPart, accepted_parts, completion_parts, crc32_text, part_text
+from headrace.s3.retries import attempted
+from headrace.s3.same_content import is_same_content
+from headrace.s3.stored_object import StoredObject
+from headrace.s3.upload_errors import NO_UPLOAD, UploadEnded, is_about_credentials, translate_upload
+
+_log = structlog.get_logger(__name__)
+
+_PRECONDITION_FAILED: Final = 412
+_CHUNK_BYTES: Final = 1024 * 1024
+_TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
+
+Given = Mapping[str, str]
+HasContent = Callable[[ByteSource, str], bool]
+"""Whether the digest of what an object says (`Upload.content`) is this one."""
+
+
+class PartBody(Protocol):
+    """The bytes of a part that are not all in memory."""
+
+    @property
+    def crc32(self) -> int:
+        """Of all bytes."""
+        ...
+
+    def open(self) -> BinaryIO:
+        """A new reader at the first byte, which can seek."""
+        ...
+
+
+class UploadCalls:
+    """Uploads to S3; thread-safe. All methods block, and raise classes of `headrace.model.errors` only.
+
+    SourceUnavailable after the retries of `aws.s3.backoff.*`; AccessDenied (ResourceMissing for a bucket that
+    is not there); InvalidConfiguration where S3 refuses an option. Credentials that have expired are resolved
+    again, and the call is repeated.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        options: UploadSettings,
+        *,
+        backoff: BackoffSettings,
+        requester_pays: bool,
+        has_content: HasContent | None = None,
+    ) -> None:
+        """`has_content` compares what objects say, where their bytes differ; None: they are not compared."""
+        self._client = client
+        self._has_content = has_content
+        self._backoff = backoff
+        payer = {"RequestPayer": "requester"} if requester_pays else {}
+        self._payer: Given = payer
+        self._every: Given = payer | _customer_key(options)
+        self._at_start: Given = self._every | _at_start(options)
+        self._tags = dict(options.tags)
+
+    def begin(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        object_id: str,
+        content_type: str | None = None,
+        metadata: Given | None = None,
+        tags: Given | None = None,
+    ) -> str:
+        """The id of a new upload, whose metadata names the object; `tags` are beside those of the options."""
+        described = self._described(object_id, content_type, metadata, tags)
+        answer = self._called(
+            self._client.create_multipart_upload, bucket, key, ChecksumAlgorithm="CRC32", **described
+        )
+        return str(answer["UploadId"])
+
+    def part(self, bucket: str, key: str, upload_id: str, number: int, body: bytes | PartBody) -> str:
+        """What `Upload.parts` keeps of the part, sent; UploadEnded when its upload is not there."""
+        given = {"UploadId": upload_id, "PartNumber": number, **self._every}
+        return part_text(self._sent(self._client.upload_part, bucket, key, body, given))
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        body: bytes | PartBody,
+        *,
+        object_id: str,
+        content_type: str | None = None,
+        metadata: Given | None = None,
+        tags: Given | None = None,
+    ) -> None:
+        """Put a whole object by one request, over what is there: without exactly-once."""
+        described = self._described(object_id, content_type, metadata, tags)
+        self._sent(self._client.put_object, bucket, key, body, described)
+
+    def complete(
+        self, bucket: str, upload: Upload, *, object_id: str, overwrites: bool = False
+    ) -> Completion:
+        """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur.
+
+        Where another sink has put the same records under the name, before its offsets were moved here, the
+        object is there: the same bytes, or the same content packed by other libraries.
+        """
+        condition = {} if overwrites else {"IfNoneMatch": "*"}
+
+        def once() -> Completion:
+            refused = self._try_completion(bucket, upload, completion_parts(upload.parts), condition)
+            if refused == "InvalidPart":
+                listed = self.list_parts(bucket, upload.key, upload.upload_id)
+                parts = None if listed is None else accepted_parts(upload.parts, listed)
+                if parts is None and listed is not None:
+                    return Completion(CompletionState.PARTS_DIFFER)
+                refused = (
+                    NO_UPLOAD if parts is None else self._try_completion(bucket, upload, parts, condition)
+                )
+            if refused is None:
+                return Completion(CompletionState.COMPLETED)
+            found = self._by_head(bucket, upload.key, object_id, is_taken=refused != NO_UPLOAD)
+            if found == _TAKEN_BY_A_STRANGER and self._is_there_already(bucket, upload):
+                _log.info("object_found_complete", key=upload.key, object_id=object_id)
+                return Completion(CompletionState.COMPLETED)
+            return found
+
+        return attempted(once, self._backoff)
+
+    def head_metadata(self, bucket: str, key: str) -> dict[str, str] | None:
+        """The user metadata of an object; None when there is none (404).
+
+        ObjectForbidden for a 403, which proves nothing: without s3:ListBucket a missing one is a 403, too.
+        """
+        try:
+            answer = self._called(self._client.head_object, bucket, key, **self._every)
+        except ObjectMissing:
+            return None
+        return dict(answer.get("Metadata", {}))
+
+    def list_parts(self, bucket: str, key: str, upload_id: str) -> list[SentPart] | None:
+        """The parts that S3 has of the upload, by number; None when there is no such upload."""
+        found: list[SentPart] = []
+        given: dict[str, Any] = {"UploadId": upload_id, **self._every}
+        while True:
+            try:
+                answer = self._called(self._client.list_parts, bucket, key, **given)
+            except UploadEnded:
+                return None
+            found += [
+                SentPart(
+                    number=part["PartNumber"],
+                    etag=part["ETag"],
+                    size=part["Size"],
+                    checksum=part.get("ChecksumCRC32"),
+                )
+                for part in answer.get("Parts", ())
+            ]
+            if not answer.get("IsTruncated"):
+                return found
+            given["PartNumberMarker"] = answer["NextPartNumberMarker"]
+
+    def abort(self, bucket: str, key: str, upload_id: str) -> bool:
+        """End an upload that no transaction has named. False when that is forbidden: it is left to expire."""
+        try:
+            self._called(self._client.abort_multipart_upload, bucket, key, UploadId=upload_id, **self._payer)
+        except UploadEnded:
+            return True
+        except AccessDenied:
+            return False
+        return True
+
+    def _try_completion(
+        self, bucket: str, upload: Upload, parts: list[dict[str, Any]], condition: Given
+    ) -> str | None:
+        """None when it is completed, else NO_UPLOAD, InvalidPart or PreconditionFailed; one attempt."""
+        what = f"s3://{bucket}/{upload.key}"
+        try:
+            self._signed_again(
+                lambda: self._client.complete_multipart_upload(
+                    Bucket=bucket,
+                    Key=upload.key,
+                    UploadId=upload.upload_id,
+                    MultipartUpload={"Parts": parts},
+                    **condition,
+                    **self._every,
+                )
+            )
+        except BOTOCORES as error:
+            if isinstance(error, ClientError):
+                code, status = answer_of(error)
+                if code in {NO_UPLOAD, "InvalidPart"}:
+                    return code
+                if status == _PRECONDITION_FAILED:
+                    return "PreconditionFailed"
+            raise translate_upload(error, what=what) from error
+        return None
+
+    def _is_there_already(self, bucket: str, upload: Upload) -> bool:
+        """Whether the object of the upload's name has the bytes of its parts; False where none may tell."""
+        what = f"s3://{bucket}/{upload.key}"
+        try:
+            sent = self.list_parts(bucket, upload.key, upload.upload_id)
+            if sent is None or len(sent) != len(upload.parts):
+                return False
+            answer = self._get(bucket, upload.key)
+            with closing(answer["Body"]) as body:
+                is_as_long = answer["ContentLength"] == sum(part.size for part in sent)
+                if is_as_long and is_same_content(body.iter_chunks(_CHUNK_BYTES), sent):
+                    return True
+            if self._has_content is None or not upload.content:
+                return False
+            return self._has_content(StoredObject(self._get, bucket, upload.key, answer), upload.content)
+        except (AccessDenied, ObjectError) as error:
+            _log.warning("object_not_compared", key=upload.key, error=str(error))
+            return False
+        except BOTOCORES as error:
+            raise translate_upload(error, what=what) from error
+
+    def _get(self, bucket: str, key: str, **given: Any) -> Any:
+        return self._called(self._client.get_object, bucket, key, **given, **self._every)
+
+    def _by_head(self, bucket: str, key: str, object_id: str, *, is_taken: bool) -> Completion:
+        try:
+            metadata = self.head_metadata(bucket, key)
+        except ObjectForbidden:
+            return Completion(CompletionState.UNPROVEN)
+        if is_taken and metadata is None:
+            # Deleted between the two answers: the name is free now, and the upload is there.
+            raise SourceUnavailable(f"s3://{bucket}/{key} is deleted by somebody while it is completed.")
+        return by_metadata(metadata, object_id, is_taken=is_taken)
+
+    def _described(
+        self, object_id: str, content_type: str | None, metadata: Given | None, tags: Given | None
+    ) -> dict[str, Any]:
+        given: dict[str, Any] = dict(self._at_start)
+        given["Metadata"] = {**(metadata or {}), OBJECT_ID: object_id}
+        if content_type is not None:
+            given["ContentType"] = content_type
+        if all_tags := self._tags | dict(tags or {}):
+            given["Tagging"] = urlencode(all_tags, quote_via=quote)
+        return given
+
+    def _sent(
+        self, method: Callable[..., Any], bucket: str, key: str, body: bytes | PartBody, given: Given | Any
+    ) -> Any:
+        """The answer to a request with a body, which is read from its start by each attempt."""
+        checksum = crc32_text(isal_zlib.crc32(body) if isinstance(body, bytes) else body.crc32)
+
+        def once() -> Any:
+            with ExitStack() as ends:
+                reader = body if isinstance(body, bytes) else ends.enter_context(body.open())
+                return method(Bucket=bucket, Key=key, Body=reader, ChecksumCRC32=checksum, **given)
+
+        return self._retried(once, f"s3://{bucket}/{key}")
+
+    def _called(self, method: Callable[..., Any], bucket: str, key: str, **given: Any) -> Any:
+        return self._retried(lambda: method(Bucket=bucket, Key=key, **given), f"s3://{bucket}/{key}")
+
+    def _retried(self, call: Callable[[], Any], what: str) -> Any:
+        def translated() -> Any:
+            try:
+                return self._signed_again(call)
+            except BOTOCORES as error:
+                raise translate_upload(error, what=what) from error
+
+        return attempted(translated, self._backoff)
+
+    @staticmethod
+    def _signed_again(call: Callable[[], Any]) -> Any:
+        """What `call` gives, made twice when the credentials of the first have expired."""
+        try:
+            return call()
+        except ClientError as error:
+            if not is_about_credentials(error):
+                raise
+        # The client's credentials have noted the refusal, and are resolved again.
+        return call()
+
+
+def new_upload_calls(
+    settings: S3Settings, options: UploadSettings, *, has_content: HasContent | None = None
+) -> UploadCalls:
+    """Calls through a new client with its own connections; credentials are asked for by each call.
+
+    AccessDenied when this machine's AWS configuration allows no client.
+    """
+    client = new_s3_client(settings, uploads=True).client
+    return UploadCalls(
+        client,
+        options,
+        backoff=settings.backoff,
+        requester_pays=settings.requester_pays,
+        has_content=has_content,
+    )
+
+
+def _at_start(options: UploadSettings) -> dict[str, str]:
+    """What an object is given for its life when its upload begins."""
+    given = {
+        "StorageClass": options.storage_class,
+        "ACL": options.acl,
+        "ServerSideEncryption": None if options.encryption is None else options.encryption.value,
+        "SSEKMSKeyId": options.kms_key_id,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _customer_key(options: UploadSettings) -> dict[str, str]:
+    """SSE-C: every call of the upload brings the key."""
+    if options.customer_key is None:
+        return {}
+    key = options.customer_key.reveal()
+    # With its hash at hand: botocore adds that, and encodes the key, for some of the calls only.
+    digest = hashlib.md5(base64.b64decode(key), usedforsecurity=False).digest()
+    return {
+        "SSECustomerAlgorithm": "AES256",
+        "SSECustomerKey": key,
+        "SSECustomerKeyMD5": base64.b64encode(digest).decode(),
+    }

@@ -1,0 +1,243 @@
+"""Options that Kafka Connect itself has for every sink: converters, and how errors are handled.
+
+What Headrace has under the same name and with the same meaning (`topics`, `tasks.max`, `errors.tolerance`,
+`consumer.override.*` ..) stands in no table: it is passed on.
+"""
+
+from typing import Final
+
+from headrace.options.merge import is_known
+from headrace.options.vendor import Fate, VendorOption
+from headrace.options.vendor_translation import Translation
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_PARTS: Final = ("key", "value", "header")
+_DEFAULT_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+# Of JsonConverter and AvroConverter: what decides only how they write, or how much they remember.
+_JSON_CLASS: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO_CLASS: Final = "io.confluent.connect.avro.AvroConverter"
+# Converters that have no options but `encoding`.
+_PLAIN: Final = tuple(
+    f".{kind}Converter"
+    for kind in (
+        "String",
+        "ByteArray",
+        "SimpleHeader",
+        "Short",
+        "Integer",
+        "Long",
+        "Float",
+        "Double",
+        "Boolean",
+    )
+)
+_BESIDE: Final = "means nothing without JsonConverter, as in Connect"
+_DEFAULT: Final = "as it is without, which is how it is read here"
+# What AvroConverter reads otherwise with another value than this one, which a sink here does not.
+_AVRO_DEFAULTS: Final = {
+    "enhanced.avro.schema.support": "false",
+    "connect.meta.data": "true",
+    "flatten.unions": "false",
+    "flatten.singleton.unions": "false",
+    "generalized.sum.type.support": "false",
+    "discard.type.doc.default": "false",
+}
+_JSON_SCHEMA_DEFAULTS: Final = {
+    "json.fail.invalid.schema": "false",
+    "use.optional.for.nonrequired": "false",
+    "generalized.sum.type.support": "false",
+    "flatten.singleton.unions": "false",
+}
+_PROTOBUF_DEFAULTS: Final = {
+    "enhanced.protobuf.schema.support": "false",
+    "generate.index.for.unions": "true",
+    "generate.struct.for.nulls": "false",
+    "int.for.enums": "false",
+    "optional.for.nullables": "false",
+    "optional.for.proto2": "true",
+    "wrapper.for.nullables": "false",
+    "wrapper.for.raw.primitives": "true",
+    "flatten.unions": "false",
+    "generalized.sum.type.support": "false",
+}
+_JSON_DEFAULTS: Final = {"replace.null.with.default": "true"}
+# What decides how it writes, how it asks the registry, or into which Java classes it reads.
+_AVRO_WRITES: Final = _names(
+    """
+    scrub.invalid.names allow.optional.map.keys ignore.default.for.nullables normalize.schemas
+    id.compatibility.strict use.latest.with.metadata use.schema.id specific.avro.reader schema.reflection
+    latest.cache.size latest.cache.ttl.sec propagate.schema.tags schema.registry.request.timeout.ms
+    http.connect.timeout.ms http.read.timeout.ms max.retries retries.wait.ms retries.max.wait.ms
+    """
+)
+_DEFAULTS: Final[dict[str, dict[str, str]]] = {
+    _AVRO_CLASS: _AVRO_DEFAULTS,
+    _JSON_CLASS: _JSON_DEFAULTS,
+    "io.confluent.connect.json.JsonSchemaConverter": _JSON_SCHEMA_DEFAULTS,
+    "io.confluent.connect.protobuf.ProtobufConverter": _PROTOBUF_DEFAULTS,
+}
+# Of AWS Glue's converters.
+_GLUE_CLASSES: Final = "com.amazonaws.services.schemaregistry."
+_GLUE_WRITES: Final = _names(
+    """
+    registry.name schemaAutoRegistrationEnabled schemaName schemaNameGenerationClass compatibility description
+    tags compression dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp jacksonSerializationFeatures
+    """
+)
+_NEEDLESS_SUFFIXES: Final = {
+    "schemas.cache.size": "schemas are remembered anyway",
+    "schemas.cache.config": "schemas are remembered anyway",
+    "schema.cache.size": "schemas are remembered anyway",
+    "max.schemas.per.subject": "schemas are remembered anyway",
+    "decimal.format": "decimals are read in either form",
+    "use.latest.version": "a sink reads each record by the schema that it names",
+    "latest.compatibility.strict": "a sink reads each record by the schema that it names",
+    "value.subject.name.strategy": "a sink reads each record by the schema that it names",
+    "key.subject.name.strategy": "a sink reads each record by the schema that it names",
+    "auto.register.schemas": "a sink registers no schema",
+}
+
+
+def needless_of_converter(converter: str, suffix: str, text: str, *, writes: bool) -> str | None:
+    """Why an option of a converter's decides nothing; None where it may.
+
+    `converter` is the class, empty where the worker's own is meant; `writes`: it is a source's.
+    """
+    value = text.strip().lower()
+    if suffix == "plugin.version":
+        return "there are no other versions of converters here"
+    if suffix == "schemas.enable" and converter != _JSON_CLASS:
+        return _BESIDE
+    if not converter or converter.endswith(_PLAIN):
+        is_other = suffix == "encoding" and value.replace("-", "") != "utf8"
+        return None if is_other else "the converter has no other option"
+    if converter.startswith(_GLUE_CLASSES) and suffix in _GLUE_WRITES:
+        return "a sink reads each record by the schema that it names"
+    if _DEFAULTS.get(converter, {}).get(suffix) == value:
+        return _DEFAULT
+    needless = dict(_NEEDLESS_SUFFIXES)
+    if writes:
+        needless = {name: why for name, why in needless.items() if "cache" in name}
+    elif converter != _JSON_CLASS:
+        needless |= dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
+    return needless.get(suffix)
+
+
+def _converter_options() -> tuple[VendorOption, ...]:
+    found: list[VendorOption] = []
+    for part in _PARTS:
+        name = f"{part}.converter"
+        absent = (
+            "SimpleHeaderConverter" if part == "header" else "that of the worker's file (`--worker-config`)"
+        )
+        found.append(VendorOption(name=name, fate=Fate.KEPT, note=f"`{name}`; where it is absent, {absent}"))
+        if part != "header":
+            found += [
+                VendorOption(name=f"{name}.{suffix}", fate=Fate.NEEDLESS, note=note)
+                for suffix, note in _NEEDLESS_SUFFIXES.items()
+            ]
+        found.append(VendorOption(name=f"{name}.*", fate=Fate.KEPT, note=f"`{name}.*`, of the same names"))
+    return tuple(found)
+
+
+CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
+    *_converter_options(),
+    VendorOption(
+        name="errors.deadletterqueue.context.headers.enable",
+        fate=Fate.NEEDLESS,
+        note="the headers that say why a record was refused are always written",
+    ),
+    VendorOption(
+        name="errors.log.include.messages",
+        fate=Fate.NEEDLESS,
+        note="the content of records is never logged",
+    ),
+    VendorOption(
+        name="errors.retry.timeout",
+        fate=Fate.NEEDLESS,
+        note="what may pass by itself is tried again without end, visibly",
+    ),
+    VendorOption(
+        name="errors.retry.delay.max.ms",
+        fate=Fate.NEEDLESS,
+        note="calls of S3 are repeated as `aws.s3.backoff.*` says",
+    ),
+    VendorOption(
+        name="topic.creation.*",
+        fate=Fate.NEEDLESS,
+        note="a sink creates no topics that it reads",
+    ),
+    VendorOption(name="transaction.boundary*", fate=Fate.NEEDLESS, note="is of Connect's sources"),
+    VendorOption(
+        name="config.action.reload",
+        fate=Fate.NEEDLESS,
+        note="values behind references are read at each start",
+    ),
+)
+"""For the table of every sink of Kafka Connect."""
+
+
+def translate_connect(given: Translation) -> None:
+    """Write the converters: the connector's own, else the worker's; a missing one is a problem."""
+    for part in _PARTS:
+        _translate_converter(given, f"{part}.converter")
+
+
+def _translate_converter(given: Translation, converter: str) -> None:
+    if given.is_given(converter):
+        given.rename(converter, converter)
+        named = given.text(converter)
+        for option, text in given.family(f"{converter}.").items():
+            _translate_option(given, named, converter, option, text)
+        return
+    for option in given.family(f"{converter}."):
+        given.note(
+            option, Fate.NEEDLESS, f"means nothing without {converter}, as in Connect: the worker's is used"
+        )
+    of_worker = given.worker_family(converter)
+    if converter in of_worker:
+        named = of_worker[converter].strip()
+        for option, value in of_worker.items():
+            suffix = option.removeprefix(f"{converter}.")
+            if option == converter or not _is_needless(named, suffix, value):
+                given.own(option, value)
+    elif converter == "header.converter":
+        given.own(converter, _DEFAULT_HEADER)
+    else:
+        given.refuse(
+            converter,
+            "is missing; name the class that Connect's worker has as its default, such as "
+            "org.apache.kafka.connect.storage.StringConverter, or give the worker's file by --worker-config",
+        )
+
+
+def _translate_option(given: Translation, named: str, converter: str, option: str, text: str) -> None:
+    suffix = option.removeprefix(f"{converter}.")
+    if suffix in _NEEDLESS_SUFFIXES:
+        return
+    if is_known(option) and suffix != "schemas.enable":
+        given.rename(option, option)
+        return
+    why = needless_of_converter(named, suffix, text, writes=False)
+    if why is not None:
+        given.note(option, Fate.NEEDLESS, why)
+    elif suffix in _AVRO_DEFAULTS and named == _AVRO_CLASS:
+        given.refuse(
+            option,
+            f"reads unions, defaults or documentation in another way than {_AVRO_DEFAULTS[suffix]}, which is "
+            "not done here; remove it",
+        )
+    else:
+        given.rename(option, option)
+
+
+def _is_needless(named: str, suffix: str, text: str) -> bool:
+    """Whether an option of the worker's converter decides nothing."""
+    is_read = suffix != "schemas.enable" and is_known(f"value.converter.{suffix}")
+    return suffix in _NEEDLESS_SUFFIXES or (
+        not is_read and needless_of_converter(named, suffix, text, writes=False) is not None
+    )

@@ -1,0 +1,238 @@
+"""What comes back exactly from an archive and what does not, part by part, with a sentence for each."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from headrace.formats.row_content import RowFormat
+from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind
+
+
+class Part(StrEnum):
+    """A part of what was in Kafka. `records` is that each record comes back once, and no other does."""
+
+    RECORDS = "records"
+    TOPIC = "topic"
+    PARTITION = "partition"
+    ORDER = "order"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    KEY = "key"
+    VALUE = "value"
+    HEADERS = "headers"
+    TOMBSTONES = "tombstones"
+
+
+class Grade(StrEnum):
+    """How much of a part comes back, from best to worst."""
+
+    EXACT = "exact"
+    PARTLY = "partly"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """How much of one part comes back, and why not all of it (`why` is empty where it does)."""
+
+    part: Part
+    grade: Grade
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentFacts:
+    """What is known of an object's rows: their format, and the members of their envelope.
+
+    `members` None: rows are values and nothing else. `sides` are the side objects that belong to it.
+    """
+
+    row_format: RowFormat
+    members: frozenset[str] | None = None
+    sides: frozenset[ObjectKind] = frozenset()
+
+
+_JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})
+_ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
+
+_NOT_STORED: Final = "it is not stored"
+_ABORTED: Final = (
+    "records of aborted transactions were archived like others, unless the sink's consumer read committed"
+)
+_FIRST: Final = "only the first record's is known; the others follow it only where the partition has no gap"
+_LAST: Final = "only the last record's is known; the others precede it only where the partition has no gap"
+_WRITTEN_ANEW: Final = "the sink wrote JSON anew: the same content, other text; JSON's null is a tombstone"
+_SCHEMA: Final = "the content comes back, the schema that stood with it in Kafka does not"
+_EMPTY_IS_NULL: Final = "null and empty were written alike, and come back as null"
+_CSV_NULLS: Final = "null and empty values were written alike: an empty value comes back as a tombstone"
+_UNIQUE: Final = "of headers of one name only the last was kept"
+
+
+def exactness(name: ArchiveName, facts: ContentFacts, *, ordering: str) -> tuple[Exactness, ...]:
+    """How much of each part comes back from one object; what several have in common is in `worst`.
+
+    `ordering` is what the restore was told.
+    """
+    found: dict[Part, Exactness] = {part: Exactness(part, Grade.EXACT) for part in Part}
+    for each in (*_of_name(name), *_of_ordering(ordering), *_RULES[name.layout](name, facts)):
+        found[each.part] = _worse(found[each.part], each)
+    return tuple(found.values())
+
+
+def worst(objects: Iterable[tuple[Exactness, ...]]) -> tuple[Exactness, ...]:
+    """What holds for all of several objects, of one topic for example: the worst grade, and every reason."""
+    found: dict[Part, Exactness] = {}
+    for parts in objects:
+        for each in parts:
+            found[each.part] = _worse(found[each.part], each) if each.part in found else each
+    return tuple(found.values())
+
+
+def _worse(one: Exactness, other: Exactness) -> Exactness:
+    order = list(Grade)
+    grade = max(one.grade, other.grade, key=order.index)
+    return Exactness(one.part, grade, tuple(dict.fromkeys((*one.why, *other.why))))
+
+
+_OF_NAME: Final = {
+    NamePart.TOPIC: Part.TOPIC,
+    NamePart.PARTITION: Part.PARTITION,
+    NamePart.OFFSET: Part.OFFSET,
+    NamePart.ORDER: Part.ORDER,
+}
+
+
+def _of_name(name: ArchiveName) -> Iterator[Exactness]:
+    for each in name.inexact:
+        # An offset that every row carries does not depend on the name.
+        if each.part in _OF_NAME and each.part is not NamePart.OFFSET:
+            yield Exactness(_OF_NAME[each.part], Grade.PARTLY, (each.why,))
+    if name.topic is None:
+        yield Exactness(Part.TOPIC, Grade.ABSENT, ("the name has no topic; topic says which",))
+    if name.partition is None:
+        yield Exactness(Part.PARTITION, Grade.ABSENT, ("the name has no partition",))
+
+
+def _of_ordering(ordering: str) -> Iterator[Exactness]:
+    if ordering != "partition":
+        within = "" if ordering == "object" else ", and rows of large ones as well"
+        why = f"ordering={ordering} reads objects of a partition side by side{within}; set ordering=partition"
+        yield _partly(Part.ORDER, why)
+
+
+def _absent(*parts: Part) -> Iterator[Exactness]:
+    return (Exactness(part, Grade.ABSENT, (_NOT_STORED,)) for part in parts)
+
+
+def _partly(part: Part, why: str) -> Exactness:
+    return Exactness(part, Grade.PARTLY, (why,))
+
+
+def _missing(facts: ContentFacts, first_or_last: str, **members: Part) -> Iterator[Exactness]:
+    """The parts that the envelope lacks; without one, all of these."""
+    has = facts.members or frozenset()
+    for member, part in members.items():
+        if member not in has:
+            yield _partly(part, first_or_last) if part is Part.OFFSET else next(_absent(part))
+
+
+def _aiven(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    yield _partly(Part.RECORDS, _ABORTED)
+    yield from _missing(
+        facts, _FIRST, key=Part.KEY, offset=Part.OFFSET, timestamp=Part.TIMESTAMP, headers=Part.HEADERS
+    )
+    if any(each.part is NamePart.ORDER for each in name.inexact) and name.start_offset is None:
+        yield _partly(Part.RECORDS, "only the newest record of each key was kept")
+    if facts.row_format is RowFormat.LINES:
+        yield from (_partly(part, _EMPTY_IS_NULL) for part in (Part.KEY, Part.VALUE))
+        yield _partly(Part.TOMBSTONES, _CSV_NULLS)
+        yield _partly(Part.RECORDS, "values written without encoding are cut at their own newlines")
+    elif facts.row_format in _JSON:
+        yield from (_partly(part, _WRITTEN_ANEW) for part in (Part.VALUE, Part.TOMBSTONES))
+    else:
+        yield _partly(Part.VALUE, _SCHEMA)
+        yield _partly(Part.TOMBSTONES, "the sink stops at a tombstone")
+        yield _partly(Part.HEADERS, f"{_UNIQUE}, and none where an object's first record had none")
+
+
+def _confluent(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    yield _partly(Part.RECORDS, _ABORTED)
+    yield _partly(Part.OFFSET, _FIRST)
+    yield from _absent(Part.TIMESTAMP)
+    if ObjectKind.KEYS not in facts.sides:
+        yield from _absent(Part.KEY)
+    if ObjectKind.HEADERS not in facts.sides:
+        yield from _absent(Part.HEADERS)
+    else:
+        yield _partly(Part.HEADERS, "values were stored as text, those of bytes as base64")
+    if facts.sides:
+        yield _partly(Part.RECORDS, "records without a key or without headers were left out")
+    yield _partly(Part.RECORDS, "the last open object of a partition may never have been written")
+    why = "they are objects of their own: where a place among the values is not proven, they are held back"
+    yield _partly(Part.TOMBSTONES, why if name.tombstones or facts.sides else "they may have been left out")
+    if facts.row_format in _JSON:
+        yield _partly(Part.VALUE, _WRITTEN_ANEW)
+    elif facts.row_format in _ARROW:
+        yield _partly(Part.VALUE, _SCHEMA)
+    else:
+        yield _partly(Part.RECORDS, "a value that holds the separator is cut in two")
+
+
+def _lenses(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    yield _partly(Part.RECORDS, _ABORTED)
+    if facts.members is None:
+        yield _partly(Part.OFFSET, _LAST)
+        yield from _absent(Part.KEY, Part.TIMESTAMP, Part.HEADERS)
+        yield _partly(Part.RECORDS, "null values stop the sink, or were left out")
+        yield from _absent(Part.TOMBSTONES)
+    else:
+        if "metadata" not in facts.members:
+            yield _partly(Part.OFFSET, _LAST)
+            yield from _absent(Part.TIMESTAMP)
+        yield _partly(Part.HEADERS, f"{_UNIQUE}; their order is lost, and their types are those of JSON")
+    if facts.row_format in _JSON:
+        yield _partly(Part.VALUE, _WRITTEN_ANEW)
+        yield _partly(Part.TOMBSTONES, _WRITTEN_ANEW)
+    if facts.row_format in _JSON | {RowFormat.TEXT} and facts.members is None:
+        yield _partly(Part.VALUE, "a newline in a text was written as a backslash and n, for good")
+    if facts.row_format is RowFormat.CSV:
+        yield _partly(Part.VALUE, "all fields are texts, and their names are not in the object")
+    if facts.row_format in _ARROW:
+        yield _partly(Part.VALUE, _SCHEMA)
+
+
+def _quix(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    yield _partly(Part.OFFSET, _FIRST)
+    yield from _absent(Part.HEADERS)
+    yield _partly(
+        Part.KEY,
+        "a key that was null or no bytes was written as the dump of an object: it is null",
+    )
+    yield _partly(Part.VALUE, "the sink wrote JSON anew: the same content, other text")
+    if facts.row_format is RowFormat.PARQUET:
+        yield _partly(Part.VALUE, "members that a value lacked come back as null")
+        yield _partly(Part.TIMESTAMP, "a value with a member of its name took its place in the whole object")
+        yield from _absent(Part.TOMBSTONES)
+    else:
+        yield _partly(Part.TOMBSTONES, "JSON's null is a tombstone")
+
+
+def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    if facts.members is None:
+        yield _partly(Part.OFFSET, _FIRST)
+        yield from _absent(Part.KEY, Part.TIMESTAMP, Part.HEADERS)
+        yield _partly(Part.TOMBSTONES, "JSON's null is a tombstone")
+        return
+    yield from _missing(
+        facts, _FIRST, key=Part.KEY, offset=Part.OFFSET, timestamp=Part.TIMESTAMP, headers=Part.HEADERS
+    )
+
+
+_RULES: Final = {
+    LayoutName.AIVEN: _aiven,
+    LayoutName.CONFLUENT: _confluent,
+    LayoutName.LENSES: _lenses,
+    LayoutName.QUIX: _quix,
+    LayoutName.HEADRACE: _headrace,
+}

@@ -1,0 +1,135 @@
+"""Rows of Headrace's own JSON: every byte of a record comes back (docs/layouts.md has the form)."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.bare_rows import BareRows
+from headrace.formats.encodings import from_base64
+from headrace.formats.json_members import NULL, as_bytes, joined
+from headrace.formats.record_columns import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
+from headrace.formats.row_readers import TextReader
+from headrace.model.columns import NULL_LENGTH, Column
+from headrace.options.restoring import Enveloped, Form, RestoreOptions
+from headrace.vendors.header_lists import read_headers
+from headrace.vendors.headrace.names import MEMBERS
+from headrace.vendors.own_place import ANYWHERE, OwnPlace
+from headrace.vendors.row_lines import Int64, RowLines, Wanted
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: str
+    value: str | None = None
+    value_base64: bytes | None = None
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    topic: msgspec.Raw = NULL
+    partition: msgspec.Raw = NULL
+    offset: Int64 = NO_OFFSET
+    timestamp: Int64 = NO_TIMESTAMP
+    timestamp_type: msgspec.Raw = NULL
+    key: msgspec.Raw = NULL
+    key_base64: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
+    value_base64: msgspec.Raw = NULL
+    headers: msgspec.Raw = NULL
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_EMPTY: Final = _Row()
+_WANTED: Final = Wanted(
+    texts=("key", "value"),
+    numbers={name: attrgetter(name) for name in ("offset", "timestamp")},
+    raws={name: attrgetter(name) for name in ("topic", "partition", "key_base64", "value_base64", "headers")},
+)
+_HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(place) if is_enveloped(options, first) else BareRows(options)
+
+
+def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
+    """True when the object's rows are envelopes: as told, else when its first row looks like one."""
+    if options.envelope is not Enveloped.AUTO or first is None:
+        return options.envelope is not Enveloped.NO
+    try:
+        members = _OBJECT.decode(first).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(members) and members <= MEMBERS
+
+
+class EnvelopeRows:
+    """Rows that say of each part how it is written, so no option changes what comes back."""
+
+    def __init__(self, place: OwnPlace = ANYWHERE) -> None:
+        self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Headrace's envelope", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        faults = Faults()
+        found = self._lines.read(rows, faults)
+        raws = found.raws
+        keys = as_bytes(_strings(found.texts["key"], "key", faults), Form.STRING, "key", faults)
+        self._place.check_texts(raws["topic"], raws["partition"], faults)
+        return faults.records(
+            _with_base64(found.texts["value"], raws["value_base64"], "value", faults),
+            keys=_with_base64(keys, raws["key_base64"], "key", faults),
+            headers=read_headers(raws["headers"], _header_list, faults),
+            timestamps_ms=found.numbers["timestamp"],
+            offsets=self._place.checked_offsets(found.numbers["offset"], faults),
+        )
+
+
+def _strings(texts: Column, what: str, faults: Faults) -> Column:
+    """The texts, each of which has to be a string or null."""
+    octets = np.frombuffer(texts.buffer, np.uint8)
+    present = np.flatnonzero(texts.lengths != NULL_LENGTH)
+    for row in present[octets[texts.starts[present]] != ord('"')].tolist():
+        faults.add(row, "not_an_envelope", f"the {what} is no text")
+    return texts
+
+
+def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+    """The column with the bytes behind base64 in the rows that have such a member."""
+    if texts.count(NULL) == len(texts):
+        return plain
+    rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
+    own = Faults()
+    marked = _strings(joined([texts[row] for row in rows.tolist()]), what, own)
+    decoded = from_base64(as_bytes(marked, Form.STRING, what, own), what, own)
+    for index, row in enumerate(rows.tolist()):
+        own.move(range(index, index + 1), row, faults)
+        if plain.lengths[row] != NULL_LENGTH:
+            faults.add(row, "not_an_envelope", f"the {what} is there twice, as itself and as base64")
+    starts, lengths = plain.starts.copy(), plain.lengths.copy()
+    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
+    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+
+
+def _header_list(text: bytes) -> Headers:
+    try:
+        entries = _HEADERS.decode(text) or ()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise RowUnfit("the headers are no list of key and value", reason="not_an_envelope") from None
+    return tuple((entry.key, _header_value(entry)) for entry in entries)
+
+
+def _header_value(entry: _Header) -> bytes | None:
+    if entry.value is None:
+        return entry.value_base64
+    if entry.value_base64 is not None:
+        raise RowUnfit("a header's value is there twice, as text and as base64", reason="not_an_envelope")
+    return entry.value.encode()

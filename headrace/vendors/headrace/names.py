@@ -1,0 +1,66 @@
+"""Keys of Headrace's own sink: `<topic>/<partition>/<start offset, 20 digits>.headrace.<extension>`."""
+
+import re
+from typing import Final
+
+from headrace.names.archive_names import (
+    ArchiveName,
+    LayoutName,
+    directories_of,
+    read_offset,
+    read_topic_directories,
+    without_prefix,
+)
+from headrace.options.restoring import NameOptions
+
+# Of a row that is an envelope.
+MEMBERS: Final = frozenset(
+    {
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "headers",
+    }
+)
+_FILE: Final = re.compile(
+    r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace(?P<extension>(?:\.[a-z0-9]+)+)"
+)
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def read_name(key: str, options: NameOptions) -> ArchiveName | None:
+    """What the key says, or None for a key that is not of this layout.
+
+    Directories that group records (`region=eu/`) stand before the topic; a last offset may follow the first.
+    """
+    rest = without_prefix(key, options.prefix)
+    if rest is None:
+        return None
+    *directories, file = rest.split("/")
+    found = _FILE.fullmatch(file)
+    place = read_topic_directories(directories, _TOPIC)
+    if found is None or place is None:
+        return None
+    topic, partition = place
+    start = read_offset(found["start"])
+    last = read_offset(found["last"]) if found["last"] else None
+    if start is None or (found["last"] and (last is None or last < start)):
+        return None
+    return ArchiveName(
+        key=key,
+        layout=LayoutName.HEADRACE,
+        rule="default",
+        topic=topic,
+        partition=partition,
+        start_offset=start,
+        last_offset=last,
+        directories=directories_of(directories[:-2]),
+        stem=key,
+        extension=found["extension"],
+    )

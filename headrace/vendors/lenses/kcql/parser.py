@@ -1,0 +1,290 @@
+"""KCQL read: by recursive descent, one function for each rule of the grammar.
+
+text       = [statement] (";" [statement])*
+statement  = INSERT INTO target SELECT "*" FROM topic clause*
+clause     = PARTITIONBY ["("] field ("," field)* [","] [")"] | NOPARTITION | STOREAS name | LIMIT number
+           | PROPERTIES "(" [name "=" value ("," name "=" value)* [","]] ")"
+"""
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from headrace.vendors.lenses.kcql.kcql_error import KcqlError
+from headrace.vendors.lenses.kcql.statements import (
+    EVERY_TOPIC,
+    FieldPart,
+    PartitionField,
+    Property,
+    Statement,
+)
+from headrace.vendors.lenses.kcql.tokens import Token, TokenKind, tokens_of
+
+_CLAUSES: Final = ("PARTITIONBY", "NOPARTITION", "STOREAS", "LIMIT", "PROPERTIES")
+_FORMATS: Final = ("JSON", "AVRO", "PARQUET", "CSV", "CSV_WITHHEADERS", "TEXT", "BYTES")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NAMES: Final = frozenset({TokenKind.WORD, TokenKind.QUOTED, TokenKind.TEXT})
+# Their sink refuses these itself, and names what took their place.
+# Clauses of older versions, which Lenses' sink refuses as well.
+_REPLACED: Final = {
+    "WITH_FLUSH_COUNT": "flush.count",
+    "WITH_FLUSH_SIZE": "flush.size",
+    "WITH_FLUSH_INTERVAL": "flush.interval",
+    "WITHPARTITIONER": "partition.include.keys",
+}
+_PARTITIONERS: Final = {"VALUES": "false", "KEYSANDVALUES": "true"}
+_PARTS: Final = {**{str(part): part for part in FieldPart}, "_headers": FieldPart.HEADER}
+_ALONE: Final = frozenset({FieldPart.TOPIC, FieldPart.PARTITION})
+
+
+def read_kcql(source: str) -> tuple[Statement, ...]:
+    """The statements of a text, one at least; KcqlError for the first mistake."""
+    return _Parser(source).text()
+
+
+class _Parser:
+    """One pass over the tokens of a text."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tokens = tokens_of(source)
+        self._at = 0
+
+    # -- rules -----------------------------------------------------------------------------------------------
+
+    def text(self) -> tuple[Statement, ...]:
+        """The whole text."""
+        statements: list[Statement] = []
+        while self._next.kind is not TokenKind.END:
+            if self._skip(";"):
+                continue
+            statements.append(self._statement())
+            if not self._is_at_end:
+                raise self._expected("; or one of " + ", ".join(_CLAUSES))
+        if not statements:
+            raise self._expected("INSERT INTO bucket:prefix SELECT * FROM topic")
+        return tuple(statements)
+
+    def _statement(self) -> Statement:
+        start = self._next.start
+        self._keyword("INSERT")
+        self._keyword("INTO")
+        bucket, prefix = self._target()
+        self._keyword("SELECT")
+        self._everything()
+        self._keyword("FROM")
+        topic = self._topic()
+        statement = Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
+        seen: set[str] = set()
+        while (clause := self._clause_word()) is not None:
+            opening = self._take()
+            if clause in seen or {clause, *seen} >= {"PARTITIONBY", "NOPARTITION"}:
+                other = clause if clause in seen else "PARTITIONBY or NOPARTITION"
+                raise self._wrong(f"{other} stands here already; keep one of them", opening)
+            seen.add(clause)
+            statement = self._clause(clause, statement)
+        return replace(statement, end=self._tokens[self._at - 1].end)
+
+    def _target(self) -> tuple[str, str]:
+        name, tokens = self._name("a bucket, or bucket:prefix")
+        self._check_placeholder(name, tokens)
+        bucket, *rest = name.split(":")
+        if len(rest) > 1 or not bucket:
+            raise self._wrong("This is no bucket:prefix", *tokens)
+        return bucket, rest[0] if rest else ""
+
+    def _everything(self) -> None:
+        token = self._next
+        if not self._skip("*"):
+            raise self._wrong(
+                f"Only SELECT * is written, not {token.shown}; choose and rename fields with the transform "
+                "org.apache.kafka.connect.transforms.ReplaceField$Value",
+                token,
+            )
+        if self._next.text == ",":
+            raise self._wrong(
+                "Only SELECT * is written; add fields with the transform "
+                "org.apache.kafka.connect.transforms.InsertField$Value, drop them with ReplaceField$Value",
+                self._next,
+            )
+
+    def _topic(self) -> str:
+        if self._skip("*"):
+            return EVERY_TOPIC
+        name, tokens = self._name("a topic, or `*`")
+        self._check_placeholder(name, tokens)
+        if name != EVERY_TOPIC and _TOPIC.fullmatch(name) is None:
+            raise self._wrong(
+                f"{name!r} is no topic's name; for many topics write FROM `*` and set topics.regex", *tokens
+            )
+        return name
+
+    def _clause(self, clause: str, statement: Statement) -> Statement:
+        match clause:
+            case "PARTITIONBY":
+                return replace(statement, partition_by=self._partition_by())
+            case "STOREAS":
+                return replace(statement, store_as=self._format())
+            case "LIMIT":
+                return replace(statement, limit=self._number())
+            case "PROPERTIES":
+                return replace(statement, properties=self._properties())
+            case _:
+                return replace(statement, no_partition=True)
+
+    def _partition_by(self) -> tuple[PartitionField, ...]:
+        in_parentheses = self._skip("(")
+        fields = [self._field()]
+        while self._skip(","):
+            if self._next.text == ")" or self._clause_word() is not None or self._is_at_end:
+                break
+            fields.append(self._field())
+        if in_parentheses:
+            self._sign(")")
+        return tuple(fields)
+
+    def _field(self) -> PartitionField:
+        first = self._next
+        path: list[str] = []
+        for token in self._adjacent(
+            "a field, such as region, _key.id, _header.h, _topic or _date.`yyyy-MM-dd`"
+        ):
+            path += [token.text] if token.kind is not TokenKind.WORD else _dotted(token.text)
+        last = self._tokens[self._at - 1]
+        if not path or not all(path):
+            raise self._wrong("A part of this field's name is missing", first, last)
+        part = _PARTS.get(path[0])
+        if part is None:
+            return PartitionField(FieldPart.VALUE, tuple(path))
+        found = PartitionField(part, tuple(path[1:]))
+        if problem := _problem_of(found):
+            raise self._wrong(problem, first, last)
+        return found
+
+    def _format(self) -> str:
+        name, tokens = self._name("a format: " + ", ".join(_FORMATS))
+        if name.upper() not in _FORMATS:
+            raise self._wrong(f"{name!r} is no format; expected one of {', '.join(_FORMATS)}", *tokens)
+        return name.upper()
+
+    def _number(self) -> int:
+        token = self._take()
+        if token.kind is not TokenKind.WORD or not (token.text.isascii() and token.text.isdigit()):
+            raise self._wrong(f"Expected a number, not {token.shown}", token)
+        return int(token.text)
+
+    def _properties(self) -> tuple[Property, ...]:
+        self._sign("(")
+        found: list[Property] = []
+        while not self._skip(")"):
+            name, tokens = self._name("a property's name, such as 'flush.count', or )")
+            self._sign("=")
+            value, values = self._name(f"the value of {name!r}", empty=True)
+            if any(each.name == name for each in found):
+                raise self._wrong(f"{name!r} stands twice; keep one of them", *tokens)
+            found.append(Property(name, value, tokens[0].start, values[-1].end))
+            if not self._skip(",") and self._next.text != ")":
+                raise self._expected(", or )")
+        return tuple(found)
+
+    # -- tokens ----------------------------------------------------------------------------------------------
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self._next.kind is TokenKind.END or self._next.text == ";"
+
+    def _take(self) -> Token:
+        token = self._next
+        self._at += token.kind is not TokenKind.END
+        return token
+
+    def _skip(self, sign: str) -> bool:
+        is_next = self._next.kind is TokenKind.SIGN and self._next.text == sign
+        self._at += is_next
+        return is_next
+
+    def _sign(self, sign: str) -> None:
+        if not self._skip(sign):
+            raise self._expected(sign)
+
+    def _keyword(self, word: str) -> None:
+        if self._next.kind is not TokenKind.WORD or self._next.text.upper() != word:
+            raise self._expected(word)
+        self._at += 1
+
+    def _clause_word(self) -> str | None:
+        """The clause that begins here, None where none does."""
+        if self._next.kind is not TokenKind.WORD:
+            return None
+        word = self._next.text.upper()
+        if word in _REPLACED:
+            raise self._replaced()
+        return word if word in _CLAUSES else None
+
+    def _replaced(self) -> KcqlError:
+        """What to write in the place of this clause, and of those like it behind it."""
+        clauses: list[Token] = []
+        properties = []
+        while (word := self._next.text.upper()) in _REPLACED:
+            clauses.append(self._take())
+            self._skip("=")
+            value = self._take().text if self._next.kind is TokenKind.WORD else ".."
+            properties.append(f"'{_REPLACED[word]}'={_PARTITIONERS.get(value.upper(), value)}")
+        names = " and ".join(token.text for token in clauses)
+        verb = "have" if len(clauses) > 1 else "has"
+        return self._wrong(
+            f"{names} {verb} been replaced; write PROPERTIES({', '.join(properties)})", clauses[0]
+        )
+
+    def _adjacent(self, what: str, *, empty: bool = False) -> list[Token]:
+        """The tokens of one name, which stand side by side without blanks."""
+        if self._next.kind not in _NAMES:
+            raise self._expected(what)
+        found = [self._take()]
+        while self._next.kind in _NAMES and self._next.start == found[-1].end:
+            found.append(self._take())
+        if not empty and not any(token.text for token in found):
+            raise self._wrong(f"Expected {what}, not an empty name", *found)
+        return found
+
+    def _name(self, what: str, *, empty: bool = False) -> tuple[str, list[Token]]:
+        found = self._adjacent(what, empty=empty)
+        return "".join(token.text for token in found), found
+
+    # -- mistakes --------------------------------------------------------------------------------------------
+
+    def _check_placeholder(self, name: str, tokens: list[Token]) -> None:
+        if "$" in name:
+            raise self._wrong(
+                f"{name!r} is a placeholder of an example that nobody has filled in; write the name itself",
+                *tokens,
+            )
+
+    def _expected(self, what: str) -> KcqlError:
+        return self._wrong(f"Expected {what}, not {self._next.shown}", self._next)
+
+    def _wrong(self, problem: str, *tokens: Token) -> KcqlError:
+        return KcqlError(problem, source=self._source, start=tokens[0].start, end=tokens[-1].end)
+
+
+def _dotted(text: str) -> list[str]:
+    """The parts of a bare word; dots at its ends stand beside parts between backticks."""
+    return text.strip(".").split(".") if text.strip(".") else []
+
+
+def _problem_of(field: PartitionField) -> str:
+    part, path = field.part, field.path
+    if part in _ALONE:
+        return f"{part} has no fields; write it alone" if path else ""
+    if part is FieldPart.KEY:
+        return ""
+    if not path:
+        needs = {FieldPart.HEADER: "a header's name", FieldPart.DATE: "a pattern", FieldPart.VALUE: "a field"}
+        return f"{part} needs {needs[part]} behind a dot"
+    if part is FieldPart.DATE and len(path) > 1:
+        return "_date takes one pattern; put one with dots between backticks"
+    return ""

@@ -1,0 +1,87 @@
+"""The reader of an object's rows, by its name, its format and what the restore was told."""
+
+from typing import Final
+
+from headrace.formats.bare_rows import BareArrowRows, BareRows, PlainRows
+from headrace.formats.row_content import RowFormat
+from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
+from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
+from headrace.options.restoring import RestoreOptions
+from headrace.vendors.aiven import arrow_rows as aiven_arrow
+from headrace.vendors.aiven import json_rows as aiven_json
+from headrace.vendors.aiven.csv_rows import CsvRows
+from headrace.vendors.confluent.side_rows import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys
+from headrace.vendors.headrace import arrow_rows as headrace_arrow
+from headrace.vendors.headrace import json_rows as headrace_json
+from headrace.vendors.lenses import arrow_rows as lenses_arrow
+from headrace.vendors.lenses import json_rows as lenses_json
+from headrace.vendors.own_place import OwnPlace
+from headrace.vendors.quix.rows import JsonRows, ParquetRows
+
+_JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})
+
+
+def text_reader(
+    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, first: bytes | None
+) -> TextReader:
+    """The reader for an object whose rows are texts and whose first row is `first` (None: it has none).
+
+    The first row of the object and not of a batch: what is decided by it holds wherever reading begins.
+    """
+    if name.kind is ObjectKind.KEYS:
+        return JsonKeys(options)
+    if name.kind is ObjectKind.HEADERS:
+        return JsonHeaders(options)
+    if row_format is RowFormat.LINES:
+        return CsvRows(options, OwnPlace.of(name))
+    if row_format in _JSON:
+        return _json_reader(name, options, first)
+    # A csv decoder gives rows as JSON.
+    return BareRows(options) if row_format is RowFormat.CSV else PlainRows(options)
+
+
+def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None) -> TextReader:
+    place = OwnPlace.of(name)
+    match name.layout:
+        case LayoutName.AIVEN:
+            return aiven_json.reader(options, first, place)
+        case LayoutName.LENSES:
+            return lenses_json.reader(options, first, place)
+        case LayoutName.HEADRACE:
+            return headrace_json.reader(options, first, place)
+        case LayoutName.QUIX:
+            return JsonRows(options)
+        case LayoutName.CONFLUENT:
+            return BareRows(options)
+
+
+def arrow_reader(
+    name: ArchiveName,
+    row_format: RowFormat,
+    options: RestoreOptions,
+    to_json: ToJson,
+    shape: RowShape,
+) -> ArrowReader:
+    """The reader for an object of Avro or Parquet whose rows have this shape."""
+    if name.kind is ObjectKind.KEYS:
+        return ArrowKeys(options, to_json, is_parquet=row_format is RowFormat.PARQUET)
+    if name.kind is ObjectKind.HEADERS:
+        return ArrowHeaders(options, to_json)
+    return _value_reader(name, options, to_json, shape)
+
+
+def _value_reader(
+    name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
+) -> ArrowReader:
+    place = OwnPlace.of(name)
+    match name.layout:
+        case LayoutName.AIVEN:
+            return aiven_arrow.reader(options, to_json, shape, place)
+        case LayoutName.LENSES:
+            return lenses_arrow.reader(options, to_json, shape, place)
+        case LayoutName.HEADRACE:
+            return headrace_arrow.reader(options, to_json, shape, place)
+        case LayoutName.QUIX:
+            return ParquetRows(options, to_json, shape)
+        case LayoutName.CONFLUENT:
+            return BareArrowRows(options, to_json)

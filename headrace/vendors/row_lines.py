@@ -1,0 +1,149 @@
+"""Lines of JSON as columns of their members, each line parsed once."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.json_members import decoded_rows, with_nulls
+from headrace.formats.record_columns import Faults
+from headrace.model.columns import Column, Numbers, picked
+
+# Structures of more rows leave the processor's cache before they are looked at, and take twice the time.
+_ROWS_AT_ONCE: Final = 256
+
+
+# What fits into a column of numbers; a row with another one is none of its layout.
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which members of a structure are wanted, and as what.
+
+    `texts` and `raws` are members of Raw, the one as columns and the other one by one; `numbers` say of a
+    structure what its number is.
+    """
+
+    texts: Sequence[str]
+    numbers: Mapping[str, Callable[[Any], int]] = field(default_factory=dict)
+    raws: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The members of rows: JSON texts as columns, in which `null` is a null, numbers, and Raw one by one."""
+
+    texts: Mapping[str, Column]
+    numbers: Mapping[str, Numbers]
+    raws: Mapping[str, Sequence[Any]]
+
+    def part(self, begin: int, end: int) -> "Members":
+        """Those of the rows [begin, end)."""
+        rows = np.arange(begin, end)
+        return Members(
+            {name: picked(column, rows) for name, column in self.texts.items()},
+            {name: column[begin:end] for name, column in self.numbers.items()},
+            {name: each[begin:end] for name, each in self.raws.items()},
+        )
+
+
+class RowLines:
+    """Reads rows as structures of `decoder`, and lines that it was asked to check not once more.
+
+    `empty` and `what` are as `decoded_rows` has them; an `empty` structure has all that is wanted.
+    """
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], empty: Any, what: str, wanted: Wanted) -> None:
+        self._decoder = decoder
+        self._empty = empty
+        self._what = what
+        self._wanted = wanted
+        self._kept: tuple[Column, Members] | None = None
+
+    def fit(self, lines: Column) -> bool:
+        """True when each line is a row, where nothing but white space stands between them; they are kept.
+
+        That no value goes on in the next line has to be known. False may still mean that all of them fit.
+        """
+        self._kept = None
+        gathered = _Gathered(self._wanted)
+        ends, view = lines.starts + lines.lengths, memoryview(lines.buffer)
+        for begin in range(0, len(lines), _ROWS_AT_ONCE):
+            end = min(begin + _ROWS_AT_ONCE, len(lines))
+            try:
+                found = self._decoder.decode_lines(view[int(lines.starts[begin]) : int(ends[end - 1])])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return False
+            if len(found) != end - begin:
+                return False
+            gathered.add(found)
+        self._kept = lines, gathered.members()
+        return True
+
+    def read(self, rows: Column, faults: Faults) -> Members:
+        """The members of the rows; those of a row that does not fit are null, and it is a fault."""
+        return self._known(rows) or self._parsed(rows, faults)
+
+    def _known(self, rows: Column) -> Members | None:
+        """What was kept of these rows, if they stand side by side among the lines that were kept."""
+        if self._kept is None or not len(rows) or rows.buffer is not self._kept[0].buffer:
+            return None
+        lines, members = self._kept
+        begin = int(np.searchsorted(lines.starts, rows.starts[0]))
+        part = slice(begin, begin + len(rows))
+        is_there = np.array_equal(lines.starts[part], rows.starts)
+        if not is_there or not np.array_equal(lines.lengths[part], rows.lengths):
+            return None
+        return members if len(rows) == len(lines) else members.part(begin, begin + len(rows))
+
+    def _parsed(self, rows: Column, faults: Faults) -> Members:
+        gathered = _Gathered(self._wanted)
+        for begin in range(0, len(rows), _ROWS_AT_ONCE):
+            part, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
+            some = Column(buffer=rows.buffer, starts=rows.starts[part], lengths=rows.lengths[part])
+            gathered.add(decoded_rows(some, self._decoder, self._empty, self._what, own))
+            for row in range(len(some) if own else 0):
+                own.move(range(row, row + 1), begin + row, faults)
+        return gathered.members()
+
+
+class _Gathered:
+    """Takes what is wanted out of structures, which need live no longer than that."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._getters = tuple((name, attrgetter(name)) for name in wanted.texts)
+        self._wanted = wanted
+        self._texts: dict[str, list[bytes]] = {name: [] for name in wanted.texts}
+        self._lengths = _empties(wanted.texts)
+        self._numbers = _empties(wanted.numbers)
+        self._raws: dict[str, list[Any]] = {name: [] for name in wanted.raws}
+
+    def add(self, found: Sequence[Any]) -> None:
+        for name, get in self._getters:
+            texts = list(map(get, found))
+            self._lengths[name].append(np.fromiter(map(len, texts), np.int64, len(texts)))
+            self._texts[name].append(b"".join(texts))
+        for name, number in self._wanted.numbers.items():
+            self._numbers[name].append(np.fromiter(map(number, found), np.int64, len(found)))
+        for name, raw in self._wanted.raws.items():
+            self._raws[name] += map(raw, found)
+
+    def members(self) -> Members:
+        return Members(
+            {name: self._column(name) for name in self._texts},
+            {name: np.concatenate(each) for name, each in self._numbers.items()},
+            self._raws,
+        )
+
+    def _column(self, name: str) -> Column:
+        lengths = np.concatenate(self._lengths[name])
+        starts = np.cumsum(lengths) - lengths
+        return with_nulls(Column(buffer=b"".join(self._texts[name]), starts=starts, lengths=lengths))
+
+
+def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:
+    return {name: [np.zeros(0, np.int64)] for name in names}

@@ -1,0 +1,294 @@
+"""Findings about the bucket."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.model.objects import S3Object
+from headrace.model.text_formatting import counted
+from headrace.options.settings import S3Settings
+from ingest.checks.findings.archive_findings import ArchiveSample
+from ingest.checks.findings.content import Sample
+from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
+from ingest.source.catalogue import ExclusionReason, ObjectFilter
+
+# S3 refuses requests whose time is off by more than 15 minutes; a minute is already not normal.
+_SKEW_FAILS_MS: Final = 900_000
+_SKEW_WARNS_MS: Final = 60_000
+# So many endings of keys are looked at, an object each.
+_SAMPLES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSample:
+    """What one topic is given by the keys that were looked at: the highest partition, and the key with it."""
+
+    partition: int | None
+    key: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """The first keys of the bucket, judged as `run` would. `is_whole`: there are no others."""
+
+    listed: int = 0
+    is_whole: bool = True
+    taken: int = 0
+    topics: dict[str, TopicSample] = field(default_factory=dict)
+    left_out: dict[ExclusionReason, list[str]] = field(default_factory=dict)
+    archived: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    """Keys that `run` would take."""
+    samples: dict[str, S3Object] = field(default_factory=dict)
+    """Objects that can be tried to be read (taken, not empty, not archived): the first of each ending."""
+    last: S3Object | None = None
+    """The last one of these."""
+
+    def add(self, objects: Iterable[S3Object], object_filter: ObjectFilter) -> None:
+        """Judge some more."""
+        for seen in objects:
+            self.listed += 1
+            route = object_filter.listed_route_or_reason(seen)
+            if isinstance(route, ExclusionReason):
+                self.left_out.setdefault(route, []).append(seen.id.key)
+                continue
+            self.taken += 1
+            self.keys.append(seen.id.key)
+            best = self.topics.get(route.topic)
+            if best is None or _rank(route.partition) > _rank(best.partition):
+                self.topics[route.topic] = TopicSample(partition=route.partition, key=seen.id.key)
+            if seen.is_archived:
+                self.archived.append(seen.id.key)
+            elif seen.size:
+                if len(self.samples) < _SAMPLES:
+                    self.samples.setdefault(_ending(seen.id.key), seen)
+                self.last = seen
+
+    @property
+    def all_keys(self) -> list[str]:
+        """Those that `run` would take, and the others."""
+        return [*self.keys, *(key for keys in self.left_out.values() for key in keys)]
+
+    @property
+    def sample(self) -> S3Object | None:
+        """One object that can be tried to be read."""
+        return next(iter(self.samples.values()), None)
+
+    @property
+    def to_sample(self) -> list[S3Object]:
+        """A few objects that show what there is: one of each ending, and the last."""
+        found = {seen.id: seen for seen in (*self.samples.values(), *([self.last] if self.last else []))}
+        return list(found.values())
+
+    @property
+    def scope(self) -> str:
+        """How much was looked at, for a sentence."""
+        return counted(self.listed, "key") if self.is_whole else f"the first {self.listed:,} keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFacts:
+    """What the bucket answered. None for a call that made no sense after an earlier answer."""
+
+    region: str | None
+    """As S3 says it; None when it does not."""
+    survey: Survey | Refused
+    skew_ms: int | None
+    """Our clock minus S3's."""
+    get: bool | Refused | None
+    """True when the sample can be read."""
+    get_version: bool | Refused | None
+    """The same by version id; None too when the bucket has no versions."""
+    samples: Sequence[Sample] = ()
+    """The first bytes of some objects."""
+    archive: Sequence[ArchiveSample] = ()
+    """Of an archive: what some objects say of their rows."""
+
+
+def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
+    """Whether the bucket exists and can be reached with these credentials."""
+    name, url = "bucket", f"s3://{settings.bucket}"
+    if not isinstance(facts.survey, Refused):
+        return ok(name, f"{url} is there")
+    words = facts.survey.words
+    match facts.survey.cause:
+        case Cause.MISSING:
+            return misconfigured(
+                name,
+                f"{url} is not there: {words}",
+                "Create it, or correct aws.s3.bucket.name (aws.s3.endpoint when it is not Amazon's S3).",
+            )
+        case Cause.CREDENTIALS:
+            return unusable(
+                name,
+                f"{url}: the credentials are refused: {words}",
+                "Correct aws.access.key.id and aws.secret.access.key, the role or the provider; renew what "
+                "has expired.",
+            )
+        case Cause.UNREACHED | Cause.OTHER:
+            return unusable(
+                name,
+                f"{url} cannot be asked: {words}",
+                "Check aws.s3.endpoint, aws.s3.region, and the network (proxies come from the environment).",
+            )
+        case _:
+            # What stands in the way has a finding of its own: the region, the permission to list, the clock.
+            return ok(name, f"{url} is there, as far as S3 tells while it may not be listed")
+
+
+def bucket_region(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether `aws.s3.region` is the bucket's."""
+    name = "region"
+    elsewhere = isinstance(facts.survey, Refused) and facts.survey.cause is Cause.ELSEWHERE
+    if facts.region is None:
+        if not elsewhere:
+            return None
+        return misconfigured(
+            name,
+            f"s3://{settings.bucket} is in another region than {settings.region}.",
+            "Set aws.s3.region to the bucket's region (aws s3api get-bucket-location).",
+        )
+    if facts.region != settings.region:
+        # Amazon's own endpoints redirect, at the price of a second request; nothing else does.
+        return misconfigured(
+            name,
+            f"s3://{settings.bucket} is in {facts.region}, not in {settings.region}.",
+            f"Set aws.s3.region={facts.region}.",
+        )
+    return ok(name, f"the bucket is in {settings.region}")
+
+
+def may_list(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether keys under the prefix can be listed."""
+    name = "list"
+    if isinstance(facts.survey, Survey):
+        return ok(name, f"{facts.survey.scope} listed under s3://{settings.bucket}/{settings.prefix}")
+    if facts.survey.cause is not Cause.DENIED:
+        return None
+    return unusable(
+        name,
+        f"s3://{settings.bucket}/{settings.prefix} may not be listed: {facts.survey.words}",
+        f"Allow s3:ListBucket on arn:aws:s3:::{settings.bucket} (a condition on s3:prefix has to admit "
+        f"{settings.prefix!r}). Without it no start is complete, and a missing object looks forbidden.",
+    )
+
+
+def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether an object can be read."""
+    name = "get"
+    if facts.get is None or not isinstance(facts.survey, Survey) or facts.survey.sample is None:
+        return None
+    url = facts.survey.sample.id.url
+    if not isinstance(facts.get, Refused):
+        return ok(name, f"{url} can be read")
+    if facts.get.cause is Cause.DENIED:
+        return unusable(
+            name,
+            f"{url} may not be read: {facts.get.words}",
+            f"Allow s3:GetObject on arn:aws:s3:::{settings.bucket}/{settings.prefix}*, and kms:Decrypt on "
+            "the key if the objects are encrypted with one.",
+        )
+    return unusable(
+        name,
+        f"{url} cannot be read: {facts.get.words}",
+        "Look at this object; if others can be read, it alone will be tried again and then be quarantined.",
+    )
+
+
+def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether an object can be read by its version id."""
+    name = "get by version"
+    if facts.get_version is None:
+        return None
+    if not isinstance(facts.get_version, Refused):
+        return ok(name, "the bucket has versions, and they can be read")
+    return warn(
+        name,
+        f"the bucket has versions, and they may not be read: {facts.get_version.words}",
+        f"Allow s3:GetObjectVersion on arn:aws:s3:::{settings.bucket}/{settings.prefix}*. Without it an "
+        "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
+    )
+
+
+def archived(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether objects lie in an archive, where they cannot be read."""
+    if not isinstance(facts.survey, Survey) or not facts.survey.archived:
+        return None
+    found = facts.survey.archived
+    return warn(
+        "archives",
+        f"of {facts.survey.scope}, {len(found):,} lie in an archive storage class, "
+        f"such as s3://{settings.bucket}/{found[0]}; they are skipped.",
+        "Restore those that are wanted: the restore, or the next listing after it, brings them in.",
+    )
+
+
+def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether the template takes the keys that are there."""
+    name = "keys"
+    if not isinstance(facts.survey, Survey):
+        return None
+    survey = facts.survey
+    where = f"s3://{settings.bucket}/{settings.prefix}"
+    if not survey.listed:
+        return ok(name, f"{where} holds nothing yet")
+    unmatched = survey.left_out.get(ExclusionReason.UNMATCHED, [])
+    if unmatched and not survey.taken:
+        return misconfigured(
+            name,
+            f"file.name.template takes none of {survey.scope}; {unmatched[0]!r} does not match.",
+            f"Correct it: `headrace explain CONFIG {unmatched[0]!r}` says how far it gets.",
+        )
+    if unmatched:
+        return warn(
+            name,
+            f"file.name.template takes {survey.taken:,} of {survey.scope}; {len(unmatched):,} do not match, "
+            f"such as {unmatched[0]!r}.",
+            "If they should: `headrace explain` says why not, `headrace plan` counts them all.",
+        )
+    if not survey.taken:
+        reasons = ", ".join(f"{reason} ({len(keys):,})" for reason, keys in sorted(survey.left_out.items()))
+        return warn(
+            name,
+            f"all of {survey.scope} are left out: {reasons}.",
+            "If they should not be: look at object.include, object.exclude, include.existing and "
+            "native.start.key.",
+        )
+    return ok(name, f"file.name.template takes {survey.taken:,} of {survey.scope}")
+
+
+def clocks_agree(_settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether this machine's clock and S3's agree."""
+    name = "clock"
+    if facts.skew_ms is None:
+        return None
+    seconds = abs(facts.skew_ms) / 1000
+    direction = "ahead of" if facts.skew_ms > 0 else "behind"
+    sentence = f"this machine's clock is {seconds:,.0f} s {direction} S3's"
+    remedy = "Synchronise the clock (NTP): S3 refuses requests that are off by more than 15 minutes."
+    if abs(facts.skew_ms) > _SKEW_FAILS_MS:
+        return unusable(name, f"{sentence}.", remedy)
+    if abs(facts.skew_ms) > _SKEW_WARNS_MS:
+        return warn(name, f"{sentence}.", remedy)
+    return ok(name, "this machine's clock and S3's agree")
+
+
+def _ending(key: str) -> str:
+    """What a key ends in, such as jsonl.gz: objects of one ending are likely to be of one format."""
+    return key.rpartition("/")[2].partition(".")[2]
+
+
+def _rank(partition: int | None) -> int:
+    return -1 if partition is None else partition
+
+
+BUCKET_CHECKS: Final = (
+    bucket_there,
+    bucket_region,
+    may_list,
+    may_get,
+    may_get_version,
+    archived,
+    keys_match,
+    clocks_agree,
+)

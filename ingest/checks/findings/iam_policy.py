@@ -1,0 +1,161 @@
+"""The least IAM policy of a configuration: what `run` calls, and what the commands call beside it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from headrace.model.post_action import PostActionKind
+from headrace.options import Settings
+from headrace.options.sink_settings import Encryption, SinkSettings
+from ingest.checks.findings.upload_lifecycle import Rule, with_our_rule
+
+Statement = dict[str, Any]
+
+VERSION: Final = "2012-10-17"
+# Where Lenses' sink keeps an object until its lock says that it is there.
+_LENSES_COPIES: Final = ".temp-upload/"
+_ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
+
+
+def policies(settings: Settings) -> dict[str, Any]:
+    """The documents by who needs them: `run`; `check` and `setup` beside it; a sink's lifecycle rule."""
+    if settings.sink is None:
+        return {
+            "run": _document(_source_run(settings)),
+            "check": _document(_source_check(settings)),
+            "setup": _document(_source_setup(settings)),
+        }
+    return {
+        "run": _document(_sink_run(settings, settings.sink)),
+        "check": _document([]),
+        "setup": _document(
+            [_on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")]
+        ),
+        "lifecycle": {"Rules": _rules(settings)},
+    }
+
+
+def _rules(settings: Settings) -> Sequence[Rule]:
+    """The lifecycle rules of all of a sink's prefixes; each is for the buckets that have that prefix."""
+    rules: Sequence[Rule] = ()
+    for each in settings.by_place():
+        rules = with_our_rule(rules, each.s3.prefix) or rules
+    return rules
+
+
+def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
+    upload = sink.upload
+    actions = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:GetObject"]
+    if upload.tags or upload.offset_tags:
+        actions.append("s3:PutObjectTagging")
+    if upload.acl is not None:
+        actions.append("s3:PutObjectAcl")
+    found = [
+        _listing(settings),
+        # When the bucket itself ends uploads decides which ones that are gone count as ended by others.
+        _on_bucket(settings, "lifecycle", "s3:GetLifecycleConfiguration"),
+        _on_objects(settings, "uploads", *actions),
+        *_takeover(settings, sink),
+    ]
+    if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
+        key = upload.kms_key_id or ""
+        found.append(
+            _allow("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
+        )
+    return found
+
+
+def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
+    """What going on behind Lenses' sink does to its locks, and to copies that it had under way."""
+    if sink.takeover_indexes is None:
+        return []
+    buckets = dict.fromkeys(each.s3.bucket for each in settings.by_place())
+    locks = [f"arn:aws:s3:::{bucket}/{sink.takeover_indexes.strip('/')}/*" for bucket in buckets]
+    copies = [f"arn:aws:s3:::{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
+    taken = ["s3:GetObject", "s3:GetObjectTagging", "s3:DeleteObject"]
+    return [
+        _allow("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
+        _allow("takeoverCopies", taken, _one_or_all(copies)),
+        _on_objects(settings, "takeoverObjects", "s3:PutObjectTagging"),
+    ]
+
+
+def _source_run(settings: Settings) -> list[Statement]:
+    found = [_listing(settings), _on_objects(settings, "objects", "s3:GetObject", "s3:GetObjectVersion")]
+    found += _post_action(settings)
+    if settings.sqs is not None:
+        actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
+        found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
+    return found
+
+
+def _post_action(settings: Settings) -> list[Statement]:
+    """What `post.action` does to objects beside reading them."""
+    action = settings.post_action
+    if action is None:
+        return []
+    tagging = ["s3:GetObjectTagging", "s3:PutObjectTagging"]
+    if action.kind is PostActionKind.DELETE:
+        return [_on_objects(settings, "delete", "s3:DeleteObject")]
+    if action.kind is PostActionKind.TAG:
+        versions = [each.replace("Object", "ObjectVersion") for each in tagging]
+        return [_on_objects(settings, "tag", *tagging, *versions)]
+    target = f"arn:aws:s3:::{settings.s3.bucket}/{action.target}*"
+    return [
+        _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
+        _allow("moveTo", ["s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"], target),
+    ]
+
+
+def _source_check(settings: Settings) -> list[Statement]:
+    return [] if settings.sqs is None else [_on_bucket(settings, "check", "s3:GetBucketNotification")]
+
+
+def _source_setup(settings: Settings) -> list[Statement]:
+    if settings.sqs is None:
+        return []
+    queue = _queue(settings)
+    actions = ["CreateQueue", "SetQueueAttributes", "GetQueueUrl", "GetQueueAttributes"]
+    return [
+        _on_bucket(settings, "setup", "s3:GetBucketNotification", "s3:PutBucketNotification"),
+        _allow("queues", [f"sqs:{action}" for action in actions], [queue, f"{queue}-dead-letters"]),
+    ]
+
+
+def _listing(settings: Settings) -> Statement:
+    """Without it a missing object looks forbidden."""
+    statement = _on_bucket(settings, "list", "s3:ListBucket")
+    prefixes = list(dict.fromkeys(f"{each.s3.prefix}*" for each in settings.by_place()))
+    if settings.sink is not None and settings.sink.takeover_indexes is not None:
+        prefixes += [f"{settings.sink.takeover_indexes.strip('/')}/*", f"{_LENSES_COPIES}*"]
+    if "*" not in prefixes:
+        statement["Condition"] = {"StringLike": {"s3:prefix": _one_or_all(prefixes)}}
+    return statement
+
+
+def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
+    buckets = dict.fromkeys(f"arn:aws:s3:::{each.s3.bucket}" for each in settings.by_place())
+    return _allow(sid, actions, _one_or_all(list(buckets)))
+
+
+def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
+    places = [f"arn:aws:s3:::{each.s3.bucket}/{each.s3.prefix}*" for each in settings.by_place()]
+    return _allow(sid, actions, _one_or_all(places))
+
+
+def _one_or_all(texts: list[str]) -> str | list[str]:
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _queue(settings: Settings) -> str:
+    """The queue's ARN, as far as its URL tells; `*` for the account of one that has none in its path."""
+    assert settings.sqs is not None, "no queue is configured"
+    *_, account, name = ("*", *settings.sqs.queue_url.rstrip("/").split("/")[3:])
+    return f"arn:aws:sqs:{settings.sqs.region}:{account}:{name}"
+
+
+def _allow(sid: str, actions: Sequence[str], resource: str | list[str]) -> Statement:
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
+def _document(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"Version": VERSION, "Statement": list(statements)}

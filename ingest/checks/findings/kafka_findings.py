@@ -1,0 +1,237 @@
+"""Findings about Kafka: brokers, output topics, the ledger, transactions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.model.text_formatting import counted
+from headrace.options import Settings
+from headrace.options.choices import RestorePartition
+from ingest.checks.findings.bucket_findings import TopicSample
+from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """A topic as the brokers describe it; `may_*` None when they do not say."""
+
+    partitions: int
+    max_message_bytes: int
+    cleanup_policy: str
+    may_read: bool | None
+    may_write: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaFacts:
+    """What the brokers answered. `wanted` are the output topics by what keys say of them."""
+
+    cluster: str | Refused
+    wanted: Mapping[str, TopicSample | None]
+    topics: Mapping[str, TopicFacts | Refused]
+    ledger: TopicFacts | Refused
+    memory: str | None
+    """What the consumer group remembers against this ledger, in a sentence."""
+    transactions: bool | Refused | None
+    """True when a transactional producer could be initialised; None when none is asked for."""
+    is_too_old: bool = False
+    """Whether the brokers are older than what is supported."""
+    group: bool | Refused | None = None
+    """Whether this user may join the group that leads; None when the brokers do not say."""
+
+
+def brokers_there(settings: Settings, facts: KafkaFacts) -> Finding:
+    """Whether the brokers answer."""
+    servers = settings.kafka.bootstrap_servers
+    if facts.is_too_old:
+        return misconfigured(
+            "brokers",
+            f"{servers} answer, and are older than Apache Kafka 3.0, the oldest that Headrace supports.",
+            "Update them: docs/support.md says what is supported.",
+        )
+    if not isinstance(facts.cluster, Refused):
+        return ok("brokers", f"{servers} answer (cluster {facts.cluster})")
+    return unusable(
+        "brokers",
+        f"{servers}: {facts.cluster.words}",
+        "Check bootstrap.servers, the network, security.protocol, sasl.* and ssl.*.",
+    )
+
+
+def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether an output topic exists, or will be made."""
+    name, found = "topic", facts.topics[topic]
+    if not isinstance(found, Refused):
+        return ok(name, f"topic {topic!r} is there, {counted(found.partitions, 'partition')}")
+    if found.cause is not Cause.MISSING:
+        return unusable(
+            name,
+            f"topic {topic!r} cannot be described: {found.words}",
+            f"Allow DescribeConfigs on topic {topic!r}, and Describe, which Read and Write bring along.",
+        )
+    if settings.kafka.topic_creation is not None:
+        return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
+    seen = facts.wanted[topic]
+    why = "" if seen is None else f"; the key {seen.key!r} names it"
+    return misconfigured(
+        name,
+        f"topic {topic!r} does not exist{why}.",
+        "Create it (`headrace setup` does for those that the configuration names), or set "
+        "topic.creation.default.partitions and .replication.factor.",
+    )
+
+
+def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether the topic has the partitions that keys name."""
+    seen, found = facts.wanted[topic], facts.topics[topic]
+    restore = settings.format.restore
+    if seen is None or seen.partition is None:
+        return None
+    if restore is not None and restore.partition is not RestorePartition.ORIGINAL:
+        return None  # any number will do
+    creation = settings.kafka.topic_creation
+    if isinstance(found, Refused):
+        if found.cause is not Cause.MISSING or creation is None or creation.partitions < 0:
+            return None
+        partitions = creation.partitions
+    else:
+        partitions = found.partitions
+    if seen.partition < partitions:
+        return ok("partitions", f"topic {topic!r} has all partitions that keys name, up to {seen.partition}")
+    return misconfigured(
+        "partitions",
+        f"topic {topic!r} has {counted(partitions, 'partition')}, and the key {seen.key!r} names partition "
+        f"{seen.partition}: such objects are quarantined (unknown_partition).",
+        f"Give the topic {counted(seen.partition + 1, 'partition')}, or "
+        + (
+            "leave {{partition}} out of file.name.template."
+            if restore is None
+            else "set restore.partition to modulo or partitioner."
+        ),
+    )
+
+
+def record_size(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether the topic takes records as large as `record.max.bytes` admits."""
+    found, most = facts.topics[topic], settings.format.record_max_bytes
+    if isinstance(found, Refused):
+        return None
+    if found.max_message_bytes >= most:
+        return ok("record size", f"topic {topic!r} takes {found.max_message_bytes:,} bytes at once")
+    return warn(
+        "record size",
+        f"topic {topic!r} takes {found.max_message_bytes:,} bytes at once, record.max.bytes is {most:,}: "
+        "rows in between are bad records.",
+        f"Set max.message.bytes of the topic (message.max.bytes of the brokers) to {most + 65_536} or more, "
+        f"or record.max.bytes to {found.max_message_bytes} or less.",
+    )
+
+
+def may_write(_settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether this user may write to the topic."""
+    found = facts.topics[topic]
+    if isinstance(found, Refused) or found.may_write is not False:
+        return None
+    return unusable(
+        "write",
+        f"this user may not write to topic {topic!r}.",
+        f"Allow Write on topic {topic!r} (docs/security.md).",
+    )
+
+
+def may_remember(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether the group may have an offset of the topic, which tells which ledger is its own."""
+    found = facts.topics[topic]
+    if isinstance(found, Refused) or found.may_read is not False:
+        return None
+    return unusable(
+        "read",
+        f"this user may not read topic {topic!r}: group {settings.identity.group_id!r} keeps there, as an "
+        "offset of its own, which ledger it has.",
+        f"Allow Read on topic {topic!r} (docs/security.md).",
+    )
+
+
+def may_lead(settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """Whether this user may join the group whose one partition is the lead."""
+    name, group = "group", settings.identity.group_id
+    if facts.group is None:
+        return None
+    if facts.group is True:
+        return ok(name, f"this user may lead as group {group!r}")
+    remedy = f"Allow Read on group {group!r} (docs/security.md)."
+    if facts.group is False or facts.group.cause is Cause.DENIED:
+        return unusable(name, f"this user may not join consumer group {group!r}.", remedy)
+    return unusable(
+        name,
+        f"consumer group {group!r} cannot be asked: {facts.group.words}",
+        "Check that the brokers' offsets topic (offsets.topic.*) has the replicas it wants.",
+    )
+
+
+def ledger_fit(settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """Whether the ledger's topic can serve, or can be made."""
+    name, topic, found = "ledger", settings.kafka.ledger_topic, facts.ledger
+    if isinstance(found, Refused):
+        if found.cause is Cause.MISSING:
+            return ok(name, f"the ledger {topic!r} is not there yet; the first start makes it")
+        return unusable(
+            name,
+            f"the ledger {topic!r} cannot be described: {found.words}",
+            f"Allow Read, Write and DescribeConfigs on topic {topic!r} (docs/security.md).",
+        )
+    if found.partitions != 1:
+        return misconfigured(
+            name,
+            f"the ledger {topic!r} has {found.partitions} partitions, and needs exactly one.",
+            "Name another offsets.storage.topic; a missing one is made.",
+        )
+    if found.cleanup_policy != "compact":
+        return misconfigured(
+            name,
+            f"the ledger {topic!r} has cleanup.policy={found.cleanup_policy}: checkpoints are deleted as "
+            "they age, and objects ingested twice.",
+            "Set cleanup.policy=compact on it.",
+        )
+    if found.may_read is False or found.may_write is False:
+        return unusable(
+            name,
+            f"this user may not read and write the ledger {topic!r}.",
+            f"Allow Read and Write on topic {topic!r}.",
+        )
+    return ok(name, f"the ledger {topic!r} is there, compacted, with one partition")
+
+
+def ledger_remembered(_settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """Whether the consumer group remembers this ledger, or none."""
+    if facts.memory is None:
+        return None
+    return misconfigured("ledger", facts.memory, "See the sentence: it names both ledgers.")
+
+
+def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """Whether this user may open transactions under the ingester's name."""
+    name = "transactions"
+    if facts.transactions is None:
+        return warn(
+            name,
+            "exactly.once.support is disabled: a crash may repeat records.",
+            "Set exactly.once.support=required unless the brokers cannot do transactions.",
+        )
+    if not isinstance(facts.transactions, Refused):
+        return ok(name, f"transactions are allowed under {settings.name!r}")
+    if facts.transactions.cause is Cause.DENIED:
+        return unusable(
+            name,
+            f"transactions are not allowed: {facts.transactions.words}",
+            f"Allow Write on transactional ids with the prefix '{settings.name}-' (docs/security.md).",
+        )
+    return unusable(
+        name,
+        f"a transaction could not be prepared: {facts.transactions.words}",
+        "Check that the brokers' transaction state log (transaction.state.log.*) has the replicas it wants.",
+    )
+
+
+KAFKA_CHECKS: Final = (may_lead, ledger_fit, ledger_remembered, transactions_allowed)
+TOPIC_CHECKS: Final = (topic_there, enough_partitions, record_size, may_write, may_remember)

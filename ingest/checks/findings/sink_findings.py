@@ -1,0 +1,115 @@
+"""Findings about a sink's bucket: whether it takes uploads, and what ends those that nobody finishes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.model.text_formatting import counted
+from headrace.options import Settings
+from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
+from ingest.checks.findings.upload_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadFacts:
+    """What the bucket answered to an upload that was begun, given a part and ended, and was never visible.
+
+    None for a call that made no sense after an earlier answer. `missing` is True when the HEAD of a key that
+    is not there said so. `rules` are those of the bucket's lifecycle.
+    """
+
+    begin: bool | Refused
+    part: bool | Refused | None
+    abort: bool | Refused | None
+    missing: bool | Refused | None
+    rules: Sequence[Rule] | Refused
+
+
+def upload_findings(settings: Settings, facts: UploadFacts) -> Iterator[Finding]:
+    """Whether the bucket takes uploads, and what becomes of those that nobody finishes."""
+    for one in (_begins, _takes_parts, _ends, _tells_missing, _expires):
+        if (finding := one(settings, facts)) is not None:
+            yield finding
+
+
+def _begins(settings: Settings, facts: UploadFacts) -> Finding | None:
+    if not isinstance(facts.begin, Refused):
+        return None
+    return _refused(settings, facts.begin, "no upload can be begun")
+
+
+def _takes_parts(settings: Settings, facts: UploadFacts) -> Finding | None:
+    name, url = "bucket", _url(settings)
+    if facts.part is None:
+        return None
+    if isinstance(facts.part, Refused):
+        return _refused(settings, facts.part, "no part can be uploaded")
+    return ok(name, f"{url} takes uploads (one was begun and ended; nothing was visible)")
+
+
+def _refused(settings: Settings, refused: Refused, what: str) -> Finding:
+    sentence = f"{_url(settings)}: {what}: {refused.words}"
+    match refused.cause:
+        case Cause.MISSING:
+            return misconfigured("bucket", sentence, "Create the bucket, or correct aws.s3.bucket.name.")
+        case Cause.DENIED:
+            kms = ", and kms:GenerateDataKey and kms:Decrypt on the key where objects are encrypted with one"
+            return unusable("bucket", sentence, f"Allow s3:PutObject on {_arn(settings)}{kms}.")
+        case Cause.OPTION:
+            return misconfigured("bucket", sentence, "See the sentence: it names the option.")
+        case _:
+            return unusable("bucket", sentence, "Check aws.s3.endpoint, aws.s3.region and the credentials.")
+
+
+def _ends(settings: Settings, facts: UploadFacts) -> Finding | None:
+    if facts.abort is None or facts.abort is True:
+        return None
+    return warn(
+        "abort",
+        "uploads cannot be ended: those of records that are read again stay until the bucket's lifecycle "
+        "ends them.",
+        f"Allow s3:AbortMultipartUpload on {_arn(settings)}, or leave it to the lifecycle rule.",
+    )
+
+
+def _tells_missing(settings: Settings, facts: UploadFacts) -> Finding | None:
+    if not isinstance(facts.missing, Refused) or facts.missing.cause is not Cause.DENIED:
+        return None
+    return warn(
+        "list",
+        "S3 does not say whether an object is missing or forbidden (403), so a lost upload cannot be told "
+        "from a completed one.",
+        f"Allow s3:ListBucket on arn:aws:s3:::{settings.s3.bucket} and s3:GetObject on {_arn(settings)}.",
+    )
+
+
+def _expires(settings: Settings, facts: UploadFacts) -> Finding | None:
+    name, remedy = "lifecycle", "Run `headrace setup`: it puts a rule beside those that are there."
+    if isinstance(facts.rules, Refused):
+        return warn(
+            name,
+            f"the bucket's lifecycle cannot be read: {facts.rules.words}",
+            f"Allow s3:GetLifecycleConfiguration, and see that a rule ends unfinished uploads after "
+            f"{MINIMUM_DAYS} days or more.",
+        )
+    shortest = shortest_days(facts.rules, settings.s3.prefix)
+    if shortest is not None and shortest < MINIMUM_DAYS:
+        return warn(
+            name,
+            f"a lifecycle rule ends unfinished uploads after {counted(shortest, 'day')}: uploads that wait "
+            "for their completion may be lost with it.",
+            f"Set DaysAfterInitiation of that rule to {MINIMUM_DAYS} or more.",
+        )
+    days = days_to_expiry(facts.rules, settings.s3.prefix)
+    if days is None:
+        return warn(
+            name, "no lifecycle rule ends unfinished uploads; their parts cost as objects do.", remedy
+        )
+    return ok(name, f"unfinished uploads are ended after {counted(days, 'day')}")
+
+
+def _url(settings: Settings) -> str:
+    return f"s3://{settings.s3.bucket}/{settings.s3.prefix}"
+
+
+def _arn(settings: Settings) -> str:
+    return f"arn:aws:s3:::{settings.s3.bucket}/{settings.s3.prefix}*"

@@ -1,0 +1,143 @@
+"""What `plan` says of an archive: for each topic what is there, and how much of it will come back. Pure.
+
+Memory grows with the objects: the offsets of each are kept to be compared.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headrace.model.objects import Route, S3Object
+from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
+from headrace.vendors.exactness import Exactness, worst
+from headrace.vendors.key_names import ArchiveNames, name_in
+from ingest.checks.findings.archive_findings import ArchiveSample
+from ingest.checks.probes.archive_offsets import Extent, offsets_of
+from ingest.checks.probes.preview import Amount
+from ingest.source.catalogue import ExclusionReason, ObjectFilter
+
+# Layouts whose sinks can tag their objects with offsets and numbers of records.
+_TAGGED: Final = frozenset({LayoutName.CONFLUENT, LayoutName.HEADRACE})
+# Objects of a topic that are looked into, one of each kind of name; and those whose tags are read.
+_SAMPLES: Final = 5
+_TAGS: Final = 1000
+# As many objects without tags in front say that there are none.
+_UNTAGGED: Final = 10
+
+ReadSample = Callable[[S3Object, frozenset[ObjectKind]], ArchiveSample]
+ReadTags = Callable[[str], tuple[int, int, int] | None]
+
+
+@dataclass(slots=True)
+class TopicArchive:
+    """What the archive holds of one topic in one layout. `topic` None: the names say none.
+
+    `samples` are of each kind of its names; without any nothing is said of what comes back.
+    """
+
+    topic: str | None
+    layout: LayoutName
+    amount: Amount = field(default_factory=Amount)
+    kinds: Counter[str] = field(default_factory=Counter)
+    extents: dict[int | None, list[Extent]] = field(default_factory=dict)
+    to_sample: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
+    samples: list[ArchiveSample] = field(default_factory=list)
+
+    def add(self, seen: S3Object, name: ArchiveName) -> None:
+        """One more object."""
+        self.amount.add(seen)
+        kind = "tombstones" if name.tombstones and name.kind is not ObjectKind.HEADERS else name.kind.value
+        self.kinds[kind] += 1
+        if name.kind is not ObjectKind.VALUES or name.tombstones:
+            return
+        self.extents.setdefault(name.partition, []).append(Extent.of(name))
+        if len(self.to_sample) < _SAMPLES and seen.size and not seen.is_archived:
+            sort = (name.rule, name.extension, name.inexact, name.partition is None)
+            self.to_sample.setdefault(sort, seen)
+
+    @property
+    def sides(self) -> frozenset[ObjectKind]:
+        """The kinds of side objects that the topic has."""
+        return frozenset(kind for kind in (ObjectKind.KEYS, ObjectKind.HEADERS) if self.kinds[kind.value])
+
+    @property
+    def exactness(self) -> tuple[Exactness, ...]:
+        """How much of each part comes back, as far as was looked into."""
+        return worst(sample.exactness for sample in self.samples if sample.exactness is not None)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why objects such as some that were looked into cannot be restored."""
+        return tuple(dict.fromkeys(sample.problem for sample in self.samples if sample.problem is not None))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape (docs/commands.md)."""
+        partitions = sorted(self.extents, key=lambda partition: -1 if partition is None else partition)
+        return {
+            "topic": self.topic,
+            "layout": self.layout.value,
+            **self.amount.as_dict(),
+            "kinds": dict(sorted(self.kinds.items())),
+            "looked_into": len(self.samples),
+            "problems": list(self.problems),
+            "comes_back": [
+                {"part": each.part.value, "grade": each.grade.value, "why": list(each.why)}
+                for each in self.exactness
+            ],
+            "partitions": [
+                {"partition": partition, **offsets_of(self.extents[partition]).as_dict()}
+                for partition in partitions
+            ],
+        }
+
+
+class ArchivePreview:
+    """What is there of each topic; `add` the listing, then `look_into` some of it."""
+
+    def __init__(self, names: ArchiveNames, object_filter: ObjectFilter) -> None:
+        self._names = names
+        self._object_filter = object_filter
+        self._topics: dict[tuple[str | None, LayoutName], TopicArchive] = {}
+
+    def add(self, objects: Iterable[S3Object]) -> None:
+        """Listed objects; those that configuration leaves out do not count."""
+        for seen in objects:
+            route = self._object_filter.listed_route_or_reason(seen)
+            # Side objects are internal to those that hold no values of their own.
+            if not isinstance(route, Route) and route is not ExclusionReason.INTERNAL:
+                continue
+            name = name_in(self._names.read(seen.id.key))
+            if name is not None:
+                place = (name.topic, name.layout)
+                self._topics.setdefault(place, TopicArchive(*place)).add(seen, name)
+
+    def look_into(self, read_sample: ReadSample, read_tags: ReadTags) -> None:
+        """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""
+        for topic in self._topics.values():
+            topic.samples = [read_sample(seen, topic.sides) for seen in topic.to_sample.values()]
+            if topic.layout in _TAGGED:
+                _read_tags(topic, read_tags)
+
+    def topics(self) -> Iterator[TopicArchive]:
+        """Those that are there, by name."""
+        for place in sorted(self._topics, key=lambda each: (each[0] or "", each[1])):
+            yield self._topics[place]
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The JSON shape (docs/commands.md)."""
+        return [topic.as_dict() for topic in self.topics()]
+
+
+def _read_tags(topic: TopicArchive, read_tags: ReadTags) -> None:
+    """Fill in what tags say, of so many objects, or of none where the first few have none."""
+    asked = found = 0
+    for extents in topic.extents.values():
+        for extent in extents:
+            if asked >= _TAGS or (asked >= _UNTAGGED and not found):
+                return
+            asked += 1
+            tags = read_tags(extent.key)
+            if tags is not None:
+                found += 1
+                extent.first, extent.last, extent.records = tags

@@ -1,0 +1,82 @@
+"""The facts of `check` about this machine: Java as Spark finds it, and addresses tried to be listened on."""
+
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from headrace.options import Settings
+from headrace.options.value_types import HostPort
+from ingest.checks.findings.machine import Address, Java, MachineFacts
+from ingest.checks.probes.running_service import NoAnswer, read_running_status
+
+_JAVA_SECONDS: Final = 20.0
+# openjdk version "21.0.5" .., and "1.8.0_412" up to 8
+_RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def probe_machine(settings: Settings, environment: Mapping[str, str]) -> MachineFacts:
+    """What this machine has; starts Java to ask for its version, and listens for a moment."""
+    # With a server of Spark Connect the JVM is the server's.
+    java = None if settings.spark.remote is not None else probe_java(environment)
+    return MachineFacts(java=java, addresses=list(_addresses(settings)))
+
+
+def probe_java(environment: Mapping[str, str]) -> Java:
+    """JAVA_HOME's, else the one on PATH: what Spark's own launcher takes."""
+    home = environment.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    found = shutil.which(command, path=environment.get("PATH"))
+    if found is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
+        return Java(command=command, problem=f"is not there ({where})")
+    if (stated := _stated(Path(found))) is not None:
+        return Java(command=found, version=stated)
+    try:
+        done = subprocess.run(
+            [found, "-version"], capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Java(command=found, problem=f"does not start ({error})")
+    version = _VERSION.search(done.stderr + done.stdout)
+    if done.returncode or version is None:
+        return Java(command=found, problem=f"-version ends with {done.returncode} and names no version")
+    return Java(command=found, version=int(version[1]))
+
+
+def _stated(command: Path) -> int | None:
+    """What the installation says of itself, which saves a start of Java; None where it does not."""
+    try:
+        text = (command.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    stated = _RELEASE.search(text)
+    return None if stated is None else int(stated[1])
+
+
+def _addresses(settings: Settings) -> Iterator[Address]:
+    """`http.listen` and `rest.listen`; what our own running service holds is not taken."""
+    answer = read_running_status(settings.http.listen, name=settings.name)
+    for option, listen in (("http.listen", settings.http.listen), ("rest.listen", settings.http.rest_listen)):
+        if listen is not None:
+            problem = _problem(listen)
+            is_ours = problem is not None and not isinstance(answer, NoAnswer)
+            yield Address(option=option, address=str(listen), problem=problem, is_ours=is_ours)
+
+
+def _problem(listen: HostPort) -> str | None:
+    """Why the address cannot be listened on; None when it can."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family) as tried:
+        # As the server does: what is only closing does not count.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((listen.host, listen.port))
+            tried.listen()
+        except OSError as error:
+            return error.strerror or str(error)
+    return None

@@ -1,0 +1,148 @@
+"""What `plan` counts: a listing against the ledger, by topic and partition. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import S3Object
+from ingest.source.catalogue import ExclusionReason, ObjectFilter
+from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
+
+_EXAMPLES: Final = 5
+
+
+@dataclass(slots=True)
+class Amount:
+    """Objects and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
+    def add(self, seen: S3Object) -> None:
+        """One more."""
+        self.objects += 1
+        self.bytes += seen.size
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape."""
+        return {"objects": self.objects, "bytes": self.bytes}
+
+
+@dataclass(slots=True)
+class Examples(Amount):
+    """Objects, bytes, and the first few keys."""
+
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, seen: S3Object) -> None:
+        """One more."""
+        Amount.add(self, seen)
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(seen.id.key)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape."""
+        return {**Amount.as_dict(self), "examples": self.examples}
+
+
+@dataclass(slots=True)
+class PartitionAmounts:
+    """What goes, or went, to one topic-partition. `begun` is part of `pending`."""
+
+    done: Amount = field(default_factory=Amount)
+    pending: Amount = field(default_factory=Amount)
+    begun: Amount = field(default_factory=Amount)
+    skipped: Amount = field(default_factory=Amount)
+    quarantined: Amount = field(default_factory=Amount)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape."""
+        return {
+            "done": self.done.as_dict(),
+            "pending": self.pending.as_dict(),
+            "begun": self.begun.as_dict(),
+            "skipped": self.skipped.as_dict(),
+            "quarantined": self.quarantined.as_dict(),
+        }
+
+
+TopicPartition = tuple[str, int | None]
+"""Topic, and partition; None leaves it to the partitioner."""
+
+
+class Preview:
+    """What `run` would make of a listing now."""
+
+    def __init__(self, object_filter: ObjectFilter, *, now_ms: int) -> None:
+        self._object_filter = object_filter
+        self._now_ms = now_ms
+        self.listed = Amount()
+        self.archived = Examples()
+        self.shares: dict[TopicPartition, PartitionAmounts] = {}
+        self.left_out: dict[str, Examples] = {}
+
+    def add(self, pairs: Iterable[tuple[S3Object, LedgerEntry | None]]) -> None:
+        """Listed objects with what the ledger says of each."""
+        for seen, entry in pairs:
+            self.listed.add(seen)
+            self._add(seen, entry)
+
+    def total(self) -> PartitionAmounts:
+        """All topic-partitions together."""
+        total = PartitionAmounts()
+        for share in self.shares.values():
+            for name in ("done", "pending", "begun", "skipped", "quarantined"):
+                ours, theirs = getattr(total, name), getattr(share, name)
+                ours.objects += theirs.objects
+                ours.bytes += theirs.bytes
+        return total
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape (docs/commands.md)."""
+        return {
+            "listed": self.listed.as_dict(),
+            "total": self.total().as_dict(),
+            "partitions": [
+                {"topic": topic, "partition": partition, **self.shares[topic, partition].as_dict()}
+                for topic, partition in self.places()
+            ],
+            "left_out": {reason: found.as_dict() for reason, found in sorted(self.left_out.items())},
+            "archived": self.archived.as_dict(),
+        }
+
+    def places(self) -> list[TopicPartition]:
+        """The topic-partitions in order, the partitioner's first."""
+        return sorted(self.shares, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+
+    def _add(self, seen: S3Object, entry: LedgerEntry | None) -> None:
+        # The baseline is for what nobody has begun, as in `run`.
+        route = (
+            self._object_filter.listed_route_or_reason(seen)
+            if entry is None
+            else self._object_filter.route_or_reason(seen.id.key)
+        )
+        if isinstance(route, ExclusionReason):
+            self.left_out.setdefault(route.value, Examples()).add(seen)
+            return
+        share = self.shares.setdefault((route.topic, route.partition), PartitionAmounts())
+        is_at = verdict_of(entry, seen, Source.LISTING, self._now_ms)
+        if entry is not None and is_at is LedgerVerdict.SETTLED:
+            match entry.state:
+                case State.DONE:
+                    share.done.add(seen)
+                case State.QUARANTINED:
+                    share.quarantined.add(seen)
+                case _:
+                    share.skipped.add(seen)
+            return
+        if entry is None and seen.size == 0 and not route.may_be_empty:
+            share.skipped.add(seen)
+            return
+        if seen.is_archived:
+            self.archived.add(seen)
+            share.skipped.add(seen)
+            return
+        share.pending.add(seen)
+        if is_at is LedgerVerdict.UNFINISHED:
+            share.begun.add(seen)

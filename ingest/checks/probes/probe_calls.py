@@ -1,0 +1,273 @@
+"""The facts of `check`: S3, SQS and Kafka asked as `run` would, and every refusal kept instead of raised."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # exported, if not in so many words
+
+from headrace.aws.aws_errors import AwsRefusal
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.broker_version import is_too_old, offered_versions
+from headrace.kafka.fencing import initialise
+from headrace.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
+from headrace.kafka.kafka_errors import translate
+from headrace.kafka.leadership import group_id
+from headrace.kafka.ledger_identity import read_remembered_ledgers, refuse_other_members
+from headrace.model.clock import wall_ms
+from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, TopicMissing
+from headrace.model.objects import S3Object
+from headrace.options import Settings
+from headrace.options.settings import S3Settings
+from ingest.checks.findings.archive_findings import ArchiveSample
+from ingest.checks.findings.bucket_findings import BucketFacts, Survey, TopicSample
+from ingest.checks.findings.content import Sample
+from ingest.checks.findings.finding import Cause, Refused
+from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
+from ingest.checks.findings.queue_findings import QueueFacts
+from ingest.checks.probes.aws_clients import AwsClients
+from ingest.checks.probes.bucket_keys import answered_ms, list_pages
+from ingest.checks.probes.ledger_reader import client_properties
+from ingest.checks.probes.object_samples import read_samples
+from ingest.source.catalogue import ObjectFilter
+from listeners.failures import refusal_of, translated_errors
+
+# Ten listings' worth: enough to see what keys look like, and over in a few seconds.
+_MAX_KEYS: Final = 10_000
+_CALL_SECONDS: Final = 10.0
+_CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
+    AwsRefusal.MISSING: Cause.MISSING,
+    AwsRefusal.NO_RESOURCE: Cause.MISSING,
+    AwsRefusal.FORBIDDEN: Cause.DENIED,
+    AwsRefusal.DENIED: Cause.DENIED,
+    AwsRefusal.CREDENTIALS: Cause.CREDENTIALS,
+    AwsRefusal.OTHER_REGION: Cause.ELSEWHERE,
+    AwsRefusal.ARCHIVED: Cause.ARCHIVED,
+    AwsRefusal.CLOCK: Cause.CLOCK,
+    AwsRefusal.UNAVAILABLE: Cause.UNREACHED,
+}
+
+
+def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectFilter) -> BucketFacts:
+    """What the bucket answers; blocks on a handful of calls."""
+    s3 = settings.s3
+    region, skew_ms = _region_and_skew(clients.s3, s3.bucket)
+    survey = _survey(clients.s3, s3, object_filter)
+    get: bool | Refused | None = None
+    get_version: bool | Refused | None = None
+    if isinstance(survey, Survey) and survey.sample is not None:
+        get, version_id = _get(clients.s3, s3, survey.sample, None)
+        if version_id is not None:
+            get_version, _ = _get(clients.s3, s3, survey.sample, version_id)
+    samples: list[Sample] = []
+    archive: list[ArchiveSample] = []
+    if isinstance(survey, Survey) and get is True:
+        if settings.format.restore is None:
+            samples = list(read_samples(clients.s3, s3, survey.to_sample))
+        else:
+            # All decoders are loaded with it.
+            from ingest.checks.probes.archive_samples import read_archive_samples
+
+            archive = list(read_archive_samples(clients.s3, settings, survey.to_sample, survey.all_keys))
+    return BucketFacts(
+        region=region,
+        survey=survey,
+        skew_ms=skew_ms,
+        get=get,
+        get_version=get_version,
+        samples=samples,
+        archive=archive,
+    )
+
+
+def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str | None) -> QueueFacts:
+    """What the queue, and the bucket about it, answer. There has to be a queue. Blocks on two calls."""
+    assert settings.sqs is not None, "no queue is configured"
+    assert clients.sqs is not None, "clients are made of the same settings"
+    attributes: Mapping[str, str] | Refused
+    notification: Mapping[str, Any] | Refused
+    try:
+        with translated_errors(f"queue {settings.sqs.queue_url}"):
+            found = clients.sqs.get_queue_attributes(QueueUrl=settings.sqs.queue_url, AttributeNames=["All"])
+        attributes = found.get("Attributes", {})
+    except HeadraceError as error:
+        attributes = refused(error)
+    try:
+        with translated_errors(f"the notification configuration of s3://{settings.s3.bucket}"):
+            notification = clients.s3.get_bucket_notification_configuration(Bucket=settings.s3.bucket)
+    except HeadraceError as error:
+        notification = refused(error)
+    return QueueFacts(
+        attributes=attributes,
+        notification=notification,
+        bucket_region=bucket_region or settings.s3.region,
+    )
+
+
+def probe_kafka(settings: Settings, seen: Mapping[str, TopicSample]) -> KafkaFacts:
+    """What the brokers answer about the topics that the configuration or keys name. Blocks for seconds."""
+    clients = client_properties(settings)
+    wanted: dict[str, TopicSample | None] = dict(seen)
+    dead = settings.errors.dead_letter
+    for named in (settings.routing.topic, None if dead is None else dead.topic):
+        if named is not None:
+            wanted.setdefault(named, None)
+    admin = KafkaAdmin(clients.admin, timeout=_CALL_SECONDS)
+    try:
+        cluster: str | Refused = admin.cluster_id()
+    except HeadraceError as error:
+        cluster = _kafka_refused(error)
+    if isinstance(cluster, Refused):
+        return KafkaFacts(
+            cluster=cluster, wanted={}, topics={}, ledger=cluster, memory=None, transactions=cluster
+        )
+    ledger = _topic(admin, clients, settings.kafka.ledger_topic)
+    return KafkaFacts(
+        cluster=cluster,
+        is_too_old=is_too_old(offered_versions(clients.admin, timeout=_CALL_SECONDS)),
+        wanted=wanted,
+        topics={topic: _topic(admin, clients, topic) for topic in sorted(wanted)},
+        ledger=ledger,
+        memory=_memory(admin, settings, ledger),
+        transactions=_transactions(clients, settings.name)
+        if settings.kafka.exactly_once or settings.sink is not None
+        else None,
+        group=_group(clients, settings.identity.group_id),
+    )
+
+
+def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
+    """The bucket's region and our clock minus S3's: both are in the headers, of a refusal too."""
+    try:
+        answer: Any = client.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    except (BotoCoreError, OSError, HeadraceError):
+        return None, None
+    now_ms = wall_ms()
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    region: str | None = headers.get("x-amz-bucket-region")
+    # S3's date has no fraction of a second: on average it is half a second younger than it says.
+    skew_ms = now_ms - answered_ms(answer) - 500 if "date" in headers else None
+    return region, skew_ms
+
+
+def _survey(client: Any, settings: S3Settings, object_filter: ObjectFilter) -> Survey | Refused:
+    survey = Survey()
+    try:
+        for page in list_pages(client, settings, prefix=settings.prefix):
+            survey.add(page.objects, object_filter)
+            if survey.listed >= _MAX_KEYS:
+                survey.is_whole = page.through_key is None
+                break
+    except HeadraceError as error:
+        return refused(error)
+    return survey
+
+
+def _get(
+    client: Any, settings: S3Settings, wanted: S3Object, version_id: str | None
+) -> tuple[bool | Refused, str | None]:
+    """Whether a byte of the object can be read, and its version id if the bucket has versions."""
+    asked: dict[str, Any] = {"Bucket": wanted.id.bucket, "Key": wanted.id.key, "Range": "bytes=0-0"}
+    if version_id is not None:
+        asked["VersionId"] = version_id
+    if settings.requester_pays:
+        asked["RequestPayer"] = "requester"
+    try:
+        with translated_errors(wanted.id.url):
+            answer = client.get_object(**asked)
+            answer["Body"].close()
+    except HeadraceError as error:
+        return refused(error), None
+    found = answer.get("VersionId")
+    return True, None if found in {None, "null"} else found
+
+
+def refused(error: HeadraceError) -> Refused:
+    """By the code of the answer that was translated, never by its text."""
+    match error.__cause__:
+        case ClientError() as cause:
+            return Refused(_CAUSES.get(refusal_of(cause), Cause.OTHER), str(error))
+        case _ if isinstance(error, AccessDenied):
+            return Refused(Cause.CREDENTIALS, str(error))
+        case _:
+            return Refused(Cause.UNREACHED, str(error))
+
+
+def _kafka_refused(error: HeadraceError) -> Refused:
+    cause = {AccessDenied: Cause.DENIED, TopicMissing: Cause.MISSING}.get(type(error), Cause.UNREACHED)
+    return Refused(cause, str(error))
+
+
+def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFacts | Refused:
+    try:
+        configuration = admin.topic_configuration(topic)
+        partitions = admin.partition_count(topic)
+        allowed = _allowed(clients, topic)
+    except HeadraceError as error:
+        return _kafka_refused(error)
+    return TopicFacts(
+        partitions=partitions,
+        max_message_bytes=int(configuration["max.message.bytes"]),
+        cleanup_policy=configuration["cleanup.policy"],
+        may_read=None if allowed is None else AclOperation.READ in allowed,
+        may_write=None if allowed is None else AclOperation.WRITE in allowed,
+    )
+
+
+def _allowed(clients: ClientProperties, topic: str) -> set[AclOperation] | None:
+    """What this user may do with the topic, as the brokers themselves say (KIP-430); None if they do not."""
+    # Held by a name: a client that is collected takes its unanswered questions with it.
+    client = new_admin(clients.admin)
+    futures = client.describe_topics(
+        TopicCollection([topic]), include_authorized_operations=True, request_timeout=_CALL_SECONDS
+    )
+    try:
+        found = futures[topic].result(_CALL_SECONDS + 1).authorized_operations
+    except KafkaException as error:
+        raise translate(error, what=f"topic {topic!r} could not be described") from error
+    return set(found) or None if found is not None else None
+
+
+def _group(clients: ClientProperties, group: str) -> bool | Refused | None:
+    """Whether this user may join the group, as the brokers say (KIP-430); None if they do not."""
+    client = new_admin(clients.admin)
+    future = client.describe_consumer_groups(
+        [group], include_authorized_operations=True, request_timeout=_CALL_SECONDS
+    )[group]
+    try:
+        allowed = future.result(_CALL_SECONDS + 1).authorized_operations
+    except KafkaException as error:
+        return _kafka_refused(translate(error, what=f"consumer group {group!r} could not be described"))
+    return None if not allowed else AclOperation.READ in allowed
+
+
+def _memory(admin: KafkaAdmin, settings: Settings, ledger: TopicFacts | Refused) -> str | None:
+    topic, group = settings.kafka.ledger_topic, group_id(settings.name)
+    if isinstance(ledger, Refused) and ledger.cause is not Cause.MISSING:
+        return None
+    is_there = not isinstance(ledger, Refused)
+    try:
+        read_remembered_ledgers(admin, group).refuse_other(topic, admin.topic_id(topic) if is_there else None)
+        refuse_other_members(admin, group, topic)
+    except InvalidLedger as error:
+        return str(error)
+    except HeadraceError:
+        # The group may not be described: `run` says so; here the topic's own finding says more.
+        return None
+    return None
+
+
+def _transactions(clients: ClientProperties, name: str) -> bool | Refused:
+    """Whether transactional ids of this ingester can be initialised: one of check's own, to fence nobody."""
+    transactional_id = f"{name}-check"
+    producer = new_transactional_producer(clients.producer, transactional_id)
+    try:
+        initialise(producer, transactional_id, deadline=time.monotonic() + _CALL_SECONDS)
+    except HeadraceError as error:
+        return _kafka_refused(error)
+    producer.close()
+    return True

@@ -1,0 +1,139 @@
+"""How far a sink's topics are archived: what the brokers have, beside what the ledger and the group say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.topic_survey import Survey, SurveyedPartition, TopicSurvey
+from headrace.model.errors import AccessDenied, HeadraceError
+from headrace.model.sink_entries import (
+    ObjectState,
+    PartitionCheckpoint,
+    SealedObject,
+    SinkEntry,
+    TopicPartition,
+    decode_sink_entry,
+    is_sink_key,
+)
+from headrace.options import Settings
+from ingest.checks.findings.finding import Cause, Refused
+from ingest.checks.findings.sink_topic_findings import ReadFacts, TopicsFacts
+
+_NONE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """One partition: from `archived` (None: never begun) to `end` is not archived; what of it waits in S3.
+
+    `begin` is the first offset that Kafka still has. `pending` and `quarantined` count sealed objects that
+    are not complete.
+    """
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    archived: int | None
+    pending: int = 0
+    quarantined: int = 0
+
+    @property
+    def lag(self) -> int:
+        """Offsets between what is archived and the end; those that Kafka has deleted do not count."""
+        return max(0, self.end - max(self.begin, self.archived or 0))
+
+
+def survey_topics(settings: Settings) -> Survey:
+    """The sink's topics as the brokers have them. Blocks; Unavailable, AccessDenied."""
+    return _survey_of(settings).ask()
+
+
+def topics_facts(settings: Settings) -> TopicsFacts | Refused:
+    """What `check` holds against the options; a refusal is a fact. Blocks."""
+    assert settings.sink is not None, "a source reads no topics"
+    try:
+        found = survey_topics(settings)
+    except HeadraceError as error:
+        return Refused(Cause.DENIED if isinstance(error, AccessDenied) else Cause.UNREACHED, str(error))
+    return TopicsFacts(
+        missing=found.missing,
+        partitions=[
+            ReadFacts(
+                topic=part.topic,
+                partition=part.partition,
+                begin=part.begin,
+                end=part.end,
+                archived=part.group_offset,
+                mark=part.group_mark,
+            )
+            for part in found.partitions
+        ],
+        members=found.members,
+    )
+
+
+def backlog_of(
+    found: Survey, cache: LedgerCache | None, *, earlier: Mapping[TopicPartition, int] = _NONE
+) -> list[Backlog]:
+    """What is behind by topic and partition. The ledger wins over the group, whose offsets expire.
+
+    `earlier` are the offsets that another sink's own files say, of partitions that the ledger does not know.
+    """
+    entries = list(_entries(cache))
+    checkpoints = {entry.partition_of: entry for entry in entries if isinstance(entry, PartitionCheckpoint)}
+    objects = [entry for entry in entries if isinstance(entry, SealedObject)]
+    return [
+        Backlog(
+            topic=part.topic,
+            partition=part.partition,
+            begin=part.begin,
+            end=part.end,
+            archived=_archived(part, checkpoints, earlier),
+            pending=_count(objects, part, ObjectState.PENDING),
+            quarantined=_count(objects, part, ObjectState.QUARANTINED),
+        )
+        for part in sorted(found.partitions, key=lambda part: (part.topic, part.partition))
+    ]
+
+
+def _survey_of(settings: Settings) -> TopicSurvey:
+    sink, dead = settings.sink, settings.errors.dead_letter
+    assert sink is not None, "a source reads no topics"
+    own = {settings.kafka.ledger_topic, *(() if dead is None else (dead.topic,))}
+    return TopicSurvey(
+        settings.kafka.client("admin"),
+        group=sink.group_id,
+        names=sink.topics.names,
+        pattern=sink.topics.pattern,
+        ignored=frozenset(own),
+    )
+
+
+def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:
+    if cache is None:
+        return
+    for key, raw in cache.controls().items():
+        if is_sink_key(key):
+            yield decode_sink_entry(key, raw)
+
+
+def _archived(
+    part: SurveyedPartition,
+    checkpoints: Mapping[TopicPartition, PartitionCheckpoint],
+    earlier: Mapping[TopicPartition, int],
+) -> int | None:
+    place = TopicPartition(part.topic, part.partition)
+    checkpoint = checkpoints.get(place)
+    if checkpoint is None:
+        known = [offset for offset in (part.group_offset, earlier.get(place)) if offset is not None]
+        return max(known, default=None)
+    # Offsets of a topic that had this name before say nothing of this one.
+    return checkpoint.offset if checkpoint.topic_id == part.topic_id else None
+
+
+def _count(objects: list[SealedObject], part: SurveyedPartition, state: ObjectState) -> int:
+    place = TopicPartition(part.topic, part.partition)
+    return sum(entry.partition_of == place and entry.state is state for entry in objects)

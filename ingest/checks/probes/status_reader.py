@@ -1,0 +1,177 @@
+"""How an ingester is: as its service says, or else as far as its ledger does."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
+from headrace.model.clock import wall_ms
+from headrace.model.ledger_entry import ControlKey, State
+from headrace.model.positions import position_as_dict, position_text
+from headrace.model.sink_entries import (
+    ObjectState,
+    PartitionCheckpoint,
+    SealedObject,
+    decode_sink_entry,
+    is_sink_key,
+)
+from headrace.options import Settings
+from ingest.checks.probes.ledger_reader import LedgerReader, client_properties, has_leader, open_ledger_reader
+from ingest.checks.probes.running_service import NoAnswer, read_running_status
+from ingest.http.quarantined import newest_quarantined
+from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot
+
+Shape = dict[str, Any]
+
+_UNFINISHED = (State.PARTIAL, State.FAILED, State.NEW)
+
+
+class StatusReader:
+    """Asks again and again, opening the ledger at most once; `close` when done. All calls block."""
+
+    def __init__(self, settings: Settings, *, timeout: float) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._ledger_reader: LedgerReader | None = None
+
+    def status(self) -> Shape:
+        """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` beside it.
+
+        Unavailable, AccessDenied, InvalidLedger when the service is silent and the ledger cannot be read.
+        """
+        answer = read_running_status(self._settings.http.listen, name=self._settings.name)
+        if isinstance(answer, NoAnswer):
+            return {"source": "ledger", "why": answer.why, **self._from_ledger()}
+        return {"source": "service", **answer}
+
+    def entries(self, states: frozenset[State], key: str | None) -> list[Shape]:
+        """The ledger's entries of this key and in these states (none: any), by key."""
+        cache = self._cache()
+        if cache is None:
+            return []
+        return [
+            entry_shape(known)
+            for known in _chosen(cache, self._settings.s3.bucket, key, states)
+            if not states or known.state in states
+        ]
+
+    def close(self) -> None:
+        """Close the ledger, if it was opened."""
+        if self._ledger_reader is not None:
+            self._ledger_reader.close()
+
+    def _cache(self) -> LedgerCache | None:
+        """The ledger's cache; None when there is no ledger yet."""
+        if self._ledger_reader is None:
+            self._ledger_reader = open_ledger_reader(self._settings, timeout=self._timeout)
+        return None if self._ledger_reader is None else self._ledger_reader.cache
+
+    def _from_ledger(self) -> Shape:
+        admin = KafkaAdmin(client_properties(self._settings).admin)
+        role = "leader" if has_leader(admin, self._settings.name) else "stopped"
+        cache = self._cache()
+        bucket = self._settings.s3.bucket
+        counts = {} if cache is None else cache.counts(bucket)
+        if self._settings.sink is not None:
+            return self._sink_from_ledger(role, cache)
+        snapshot = Snapshot(
+            name=self._settings.name,
+            version=version("headrace"),
+            role=role,
+            at_ms=wall_ms(),
+            objects={str(state): count for state, count in counts.items()},
+            pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
+            pending_bytes=0
+            if cache is None
+            else sum(known.entry.size for known in cache.unfinished() if known.id.bucket == bucket),
+            last_error=_last_error(cache, bucket),
+            quarantined=() if cache is None else newest_quarantined(cache, bucket),
+        )
+        return snapshot.as_dict()
+
+    def _sink_from_ledger(self, role: str, cache: LedgerCache | None) -> Shape:
+        status = SinkStatus() if cache is None else sink_status(cache.controls().items())
+        snapshot = Snapshot(
+            name=self._settings.name,
+            version=version("headrace"),
+            role=role,
+            at_ms=wall_ms(),
+            sink=status,
+        )
+        return snapshot.as_dict()
+
+
+def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
+    """What the ledger says of a sink: offsets, and objects that are not visible yet. Ends are not known."""
+    entries = [decode_sink_entry(key, raw) for key, raw in controls if is_sink_key(key)]
+    states = Counter((one.partition_of, one.state) for one in entries if isinstance(one, SealedObject))
+    partitions = tuple(
+        SinkPartition(
+            topic=one.topic,
+            partition=one.partition,
+            state="known",
+            slot=None,
+            offset=one.offset,
+            position=None,
+            end=None,
+            lag=0,
+            pending_objects=states[one.partition_of, ObjectState.PENDING],
+            quarantined_objects=states[one.partition_of, ObjectState.QUARANTINED],
+            detail=None,
+        )
+        for one in entries
+        if isinstance(one, PartitionCheckpoint)
+    )
+    return SinkStatus(
+        pending_objects=sum(one.pending_objects for one in partitions),
+        quarantined_objects=sum(one.quarantined_objects for one in partitions),
+        partitions=tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),
+    )
+
+
+def entry_shape(known: CachedEntry) -> Shape:
+    """An entry of the ledger as `status --json` shows it."""
+    entry = known.entry
+    return {
+        "key": known.id.key,
+        "etag": known.id.etag,
+        "state": str(entry.state),
+        "reason": entry.reason,
+        "records": entry.records,
+        "bad": entry.bad,
+        "position": None if entry.position is None else position_as_dict(entry.position),
+        "stopped_at": position_text(entry.position),
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "attempts": entry.attempts,
+        "error": entry.error,
+        "size": entry.size,
+        "version_id": entry.version_id,
+        "last_modified_ms": entry.last_modified_ms,
+        "updated_ms": entry.updated_ms,
+    }
+
+
+def _chosen(
+    cache: LedgerCache, bucket: str, key: str | None, states: Iterable[State]
+) -> Iterator[CachedEntry]:
+    if key is not None:
+        yield from cache.of_key(bucket, key)
+        return
+    found = [known for state in states for known in cache.by_state(state, -1) if known.id.bucket == bucket]
+    yield from sorted(found, key=lambda known: known.id)
+
+
+def _last_error(cache: LedgerCache | None, bucket: str) -> str | None:
+    """What the object of the bucket that failed last failed with."""
+    if cache is None:
+        return None
+    failed = [
+        known.entry
+        for state in (State.FAILED, State.QUARANTINED)
+        for known in cache.by_state(state, -1, bucket=bucket)
+    ]
+    newest = max(failed, key=lambda entry: entry.updated_ms, default=None)
+    return None if newest is None else newest.error or newest.reason

@@ -1,0 +1,196 @@
+"""Connectors are created, configured and deleted: judged first, then written by the worker that leads."""
+
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from headrace.model.clock import wall_ms
+from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
+from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import ControlKey
+from headrace.options import Settings, SettingsError
+from headrace.options.given import Entry, canonical
+from headrace.options.secret import MASK
+from ingest.connect.changed_meaning import InHand, changed_meaning
+from ingest.http.rest import plugins
+from ingest.http.rest.router import Refused
+
+HIDDEN: Final = "[hidden]"
+"""What is shown in place of a secret, and brought back to keep it."""
+_OF_THE_WORKER: Final = frozenset({"http.listen", "rest.listen", "rest.auth.file", "instance.id"})
+
+
+class RecordTooLarge(HeadraceError):
+    """The configuration topic does not take a record of this size."""
+
+    def __init__(self, *, size: int, limit: int, name: str) -> None:
+        super().__init__(
+            f"it takes {size:,} bytes as a record of the configuration topic, and {limit:,} is the most "
+            f"by {name}"
+        )
+
+
+class ConfigurationStore(Protocol):
+    """Where configurations are."""
+
+    def controls(self) -> Mapping[ControlKey, bytes]:
+        """What is committed. Unavailable."""
+
+    def write(self, changes: list[tuple[ControlKey, bytes | None]]) -> None:
+        """Commit all of these or none; return when they can be read.
+
+        NotLeading, RecordTooLarge, Unavailable.
+        """
+
+
+class ConnectorChanges:
+    """Called by many threads at once; one change after the other."""
+
+    def __init__(
+        self,
+        store: ConfigurationStore,
+        load: Callable[[ConnectorRecord], Settings],
+        *,
+        reserved: str,
+        in_hand: InHand,
+    ) -> None:
+        self._store = store
+        self._load = load
+        self._reserved = reserved
+        self._in_hand = in_hand
+        self._lock = threading.Lock()
+
+    def create(
+        self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING"
+    ) -> ConnectorRecord:
+        """The new connector; 409 when there is one of this name, 400 with all that is wrong with it."""
+        with self._lock:
+            if name in self._records():
+                raise Refused(HTTPStatus.CONFLICT, f"Connector {name} already exists")
+            return self._put(name, config, None, initial_state)
+
+    def configure(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorRecord, bool]:
+        """The connector as it is now, and whether it is new. What it has already changes nothing."""
+        with self._lock:
+            before = self._records().get(name)
+            return self._put(name, config, before), before is None
+
+    def patch(self, name: str, changes: Mapping[str, str | None]) -> ConnectorRecord:
+        """The connector with these options changed, those that are None removed; 404 for an unknown name."""
+        with self._lock:
+            before = self._records().get(name)
+            if before is None:
+                raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
+            merged: dict[str, str | None] = {**before.config, **changes}
+            config = {option: text for option, text in merged.items() if text is not None}
+            return self._put(name, config, before)
+
+    def delete(self, name: str) -> None:
+        """It is gone when this returns; its ledger and its group stay. 404 for an unknown name."""
+        with self._lock:
+            if name not in self._records():
+                raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
+            self._store.write([(connector_key(name), None)])
+
+    def _records(self) -> dict[str, ConnectorRecord]:
+        return connector_records(self._store.controls())
+
+    def _put(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        before: ConnectorRecord | None,
+        initial_state: str = "RUNNING",
+    ) -> ConnectorRecord:
+        now = wall_ms()
+        record = ConnectorRecord(
+            name=name,
+            config=kept_secrets(config, before) | {"name": name},
+            at_ms=now,
+            created_ms=now if before is None else before.created_ms,
+            initial_state=initial_state if before is None else before.initial_state,
+        )
+        if before is not None and before.config == record.config:
+            return before
+        self._judge(record, before)
+        try:
+            self._store.write([(connector_key(name), encode(record))])
+        except RecordTooLarge as error:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"The configuration of connector {name} is too large: {error}. Raise that, or keep "
+                "what is long in a file on the workers and name it (${file:PATH:KEY})",
+            ) from error
+        return record
+
+    def _judge(self, record: ConnectorRecord, before: ConnectorRecord | None) -> None:
+        """400 with every problem, as Connect words it."""
+        problems = [
+            f"{option} is the worker's: set it in the worker's file"
+            for option in record.config
+            if canonical(option) in _OF_THE_WORKER or option.startswith("spark.")
+        ]
+        if record.name == self._reserved:
+            problems.append(f"name = {record.name!r} is the name of the workers' own group; choose another")
+        problems += [
+            f"{option} = {HIDDEN}: there is no value to keep; send the secret itself"
+            for option, text in record.config.items()
+            if text == HIDDEN
+        ]
+        settings: Settings | None = None
+        try:
+            settings = self._load(record)
+        except SettingsError as error:
+            problems += [str(problem) for problem in error.problems]
+        old = None if before is None or problems else self._settings_of(before)
+        if settings is not None and before is not None and old is not None:
+            problems += changed_meaning(
+                settings, old, self._in_hand, before=before.config, after=record.config
+            )
+        if problems:
+            raise Refused(HTTPStatus.BAD_REQUEST, invalid_text(record, problems))
+
+    def _settings_of(self, record: ConnectorRecord) -> Settings | None:
+        try:
+            return self._load(record)
+        except SettingsError:
+            # It cannot have run with these: nothing of it is stored.
+            return None
+
+
+def invalid_text(record: ConnectorRecord, problems: list[str]) -> str:
+    """Connect's words for a configuration with problems."""
+    plugin = record.config.get("connector.class") or "{connectorType}"
+    lines = "\n".join(problems)
+    return (
+        f"Connector configuration is invalid and contains the following {len(problems)} error(s):\n{lines}\n"
+        "You can also find the above list of errors at the endpoint "
+        f"`/connector-plugins/{plugin}/config/validate`"
+    )
+
+
+def shown_config(record: ConnectorRecord) -> dict[str, str]:
+    """The configuration as it may be shown: secrets hidden, references as they were written."""
+    return {option: _shown(option, text) for option, text in record.config.items()}
+
+
+def kept_secrets(config: Mapping[str, str], before: ConnectorRecord | None) -> dict[str, str]:
+    """The configuration with what is hidden in it as it was before."""
+    kept = {} if before is None else before.config
+    return {
+        option: kept[option]
+        if option in kept and text.strip() in {_shown(option, kept[option]), MASK}
+        else text
+        for option, text in config.items()
+    }
+
+
+def texts_of(body: Any) -> dict[str, str]:
+    """The options of a body, those that are null left out. InvalidPluginConfig when it is no flat object."""
+    return {option: text for option, text in plugins.given(body).items() if text is not None}
+
+
+def _shown(option: str, text: str) -> str:
+    entry = Entry(option=canonical(option), spelled=option, raw=text, text=text)
+    return HIDDEN if entry.is_hidden else entry.shown_whole

@@ -1,0 +1,269 @@
+"""One connector of a worker, in a thread of its own: what ends it ends nothing else."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from headrace.kafka.control_records import Creation, TargetState
+from headrace.model.connector_records import ConnectorRecord
+from headrace.model.errors import HeadraceError
+from headrace.model.exits import Exit, exit_code
+from headrace.options import Settings
+from headrace.process.threads import ThreadFailures, collecting_own, start_thread
+from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.connect.shared_slots import SharedSlots, SharedSpark
+from ingest.http.rest.port import ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
+from ingest.http.rest.server import offsets_port
+from ingest.service.connector import Connector, RunOptions
+from ingest.service.startup import Stopped
+from ingest.service.stop import Stop
+
+_log = structlog.get_logger(__name__)
+
+_LEDGER_SECONDS: Final = 30.0
+# How long it waits to be tried again where what ended it is outside: a broker or a bucket that is away.
+_FIRST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 60.0
+
+LoadSettings = Callable[[ConnectorRecord], Settings]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One life of the connector, from a start to its end."""
+
+    connector: Connector
+    settings: Settings
+
+
+class HostedConnector:
+    """A connector that this worker runs. `start` once; every method may be called from any thread."""
+
+    def __init__(self, record: ConnectorRecord, load: LoadSettings, spark: SharedSpark) -> None:
+        self.record = record
+        self._load = load
+        self._spark = spark
+        self._stop = Stop()
+        self._revive = threading.Event()
+        self._run: _Run | None = None
+        self._failure: str | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to run; returns at once."""
+        # Its threads inherit this context: their lines carry the connector's name.
+        with structlog.contextvars.bound_contextvars(connector=self.record.name):
+            self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask it to commit what it has and end; `at_once` asks again, and nothing is waited for."""
+        if not self._stop.asked.is_set():
+            self._stop.ask("the worker")
+        if at_once and not self._stop.at_once.is_set():
+            self._stop.ask("the worker")
+        self._revive.set()
+
+    def join(self, seconds: float) -> bool:
+        """Whether it has ended in this time."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    def revive(self) -> bool:
+        """Start it again, if it has failed."""
+        if self._failure is None:
+            return False
+        self._revive.set()
+        return True
+
+    @property
+    def failure(self) -> str | None:
+        """The sentence that it failed with; None while it runs."""
+        return self._failure
+
+    @property
+    def connector(self) -> Connector | None:
+        """Its present life."""
+        run = self._run
+        return None if run is None else run.connector
+
+    @property
+    def settings(self) -> Settings | None:
+        """The settings of its present life."""
+        run = self._run
+        return None if run is None else run.settings
+
+    # -- its thread ------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stop.asked.is_set():
+            failed_for_good = False
+            try:
+                self._live_once()
+            except HeadraceError as error:
+                self._failure = str(error)
+                failed_for_good = exit_code(error) is Exit.CONFIGURATION
+                _log.error("connector_failed", error=self._failure)  # the sentence says it
+            except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
+                self._failure = f"It ended by an error that nobody expected: {error!r}"
+                failed_for_good = True
+                _log.exception("connector_failed")
+            if self._stop.asked.is_set():
+                break
+            self._revive.wait(None if failed_for_good else pause)
+            pause = _FIRST_PAUSE if self._revive.is_set() else min(_LONGEST_PAUSE, pause * 2)
+            self._revive.clear()
+        run, self._run = self._run, None
+        if run is not None:
+            run.connector.close()
+
+    def _live_once(self) -> None:
+        """Run until it is asked to end, or cannot go on."""
+        settings = self._load(self.record)
+        failures = ThreadFailures()
+        before = self._run
+        if before is not None:
+            before.connector.close()
+        connector = Connector(
+            settings,
+            RunOptions(creation=_creation(self.record), is_assigned=True),
+            self._stop,
+            slot_source=SharedSlots(self._spark, settings),
+            failures=failures,
+            open_ledger=lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS),
+        )
+        self._run, self._failure = _Run(connector=connector, settings=settings), None
+        for warning in settings.warnings:
+            _log.warning("configuration_warned", warning=warning)
+        _log.info("connector_started")
+        with collecting_own(failures):
+            try:
+                connector.run()
+            except Stopped:
+                pass
+            finally:
+                connector.show_end()
+        failures.raise_first()
+        _log.info("connector_stopped")
+
+
+def _creation(record: ConnectorRecord) -> Creation | None:
+    if record.created_ms is None:
+        return None
+    return Creation(id=record.created_ms, state=TargetState(record.initial_state.lower()))
+
+
+class HostedPort:
+    """`ingest.http.rest.port.ConnectorPort` of a connector that this worker runs, whatever it is at."""
+
+    def __init__(self, hosted: HostedConnector, cluster_id: str | None) -> None:
+        self._hosted = hosted
+        self.cluster_id = cluster_id
+
+    def require_leading(self) -> None:
+        """See `ConnectorPort.require_leading`."""
+        self._led().require_leading()
+
+    def condition(self) -> ConnectorCondition:
+        """FAILED with its sentence, UNASSIGNED until it leads, then as it says itself."""
+        failure = self._hosted.failure or self._held_elsewhere()
+        if failure is not None:
+            return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
+        if self._stands_by():
+            return unassigned()
+        try:
+            return self._port().condition()
+        except NotLeading:
+            return unassigned()
+
+    def steer(self, target: TargetState) -> None:
+        """See `ConnectorPort.steer`."""
+        self._led().steer(target)
+
+    def restart(self, slots: Collection[int]) -> None:
+        """See `ConnectorPort.restart`."""
+        self._led().restart(slots)
+
+    def restart_task(self, slot: int) -> None:
+        """See `ConnectorPort.restart_task`."""
+        self._led().restart_task(slot)
+
+    def revive(self) -> bool:
+        """See `ConnectorPort.revive`."""
+        return self._hosted.revive()
+
+    def topics(self) -> Sequence[str]:
+        """See `ConnectorPort.topics`."""
+        return self._port().topics()
+
+    def reset_topics(self) -> None:
+        """See `ConnectorPort.reset_topics`."""
+        self._led().reset_topics()
+
+    def _stands_by(self) -> bool:
+        connector = self._hosted.connector
+        return connector is not None and connector.snapshot_holder.snapshot.role == "standby"
+
+    def _held_elsewhere(self) -> str | None:
+        """Who leads it that is no worker of this group; None while there is no reason to believe so."""
+        connector = self._hosted.connector
+        if connector is None or not self._stands_by():
+            return None
+        return connector.snapshot_holder.snapshot.problems.get("lead")
+
+    def _led(self) -> ConnectorPort:
+        """The connector, for what only who leads it can do."""
+        port, elsewhere = self._port(), self._held_elsewhere()
+        if self._stands_by():
+            why = elsewhere or "who led this connector before has not given it up yet"
+            raise NotLeading(f"Cannot complete request momentarily: {why}", passes=elsewhere is None)
+        return port
+
+    def _port(self) -> ConnectorPort:
+        failure, connector = self._hosted.failure, self._hosted.connector
+        if failure is not None:
+            raise NotLeading(
+                f"Cannot complete request momentarily: the connector has failed ({failure}); "
+                "POST .../restart starts it again"
+            )
+        if connector is None:
+            raise NotLeading(
+                "Cannot complete request momentarily: the connector is being started", passes=True
+            )
+        return connector.port
+
+
+class HostedOffsets:
+    """`ingest.http.rest.port.OffsetsPort` of a connector that this worker runs."""
+
+    def __init__(self, hosted: HostedConnector) -> None:
+        self._hosted = hosted
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """See `OffsetsPort.items`."""
+        return self._offsets().items()
+
+    def alter(self, items: list[Any]) -> None:
+        """See `OffsetsPort.alter`."""
+        self._offsets().alter(items)
+
+    def reset(self) -> None:
+        """See `OffsetsPort.reset`."""
+        self._offsets().reset()
+
+    def _offsets(self) -> OffsetsPort:
+        connector, settings, failure = self._hosted.connector, self._hosted.settings, self._hosted.failure
+        if connector is None or settings is None or failure is not None:
+            raise NotLeading(
+                "Cannot complete request momentarily: the connector does not run", passes=failure is None
+            )
+        return offsets_port(settings, connector.port)
+
+
+def unassigned() -> ConnectorCondition:
+    """A connector that nobody leads yet."""
+    return ConnectorCondition(target=TargetState.RUNNING, problems=(), slots=(), state="UNASSIGNED")

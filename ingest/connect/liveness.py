@@ -1,0 +1,120 @@
+"""Which other workers live: who was heard of lately, unless its process is seen to be gone before."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+from headrace.model.connector_records import WorkersRecord
+from ingest.connect.assignment import assign
+
+# Who led before is gone, or is heard of within this time.
+_FORMER_LEADER_SECONDS: Final = 3.0
+# Heartbeats come every second: one that is late is asked after.
+_LATE_SECONDS: Final = 1.5
+_PROBE_SECONDS: Final = 1.0
+
+
+class Liveness:
+    """Thread-safe. A worker is alive until it leaves, is silent for a session, or its address refuses us.
+
+    Only a refused connection counts: then the machine says that nobody listens there. An address that does
+    not answer may be one that we alone do not reach, so such a worker keeps its session.
+    """
+
+    def __init__(
+        self,
+        own_id: str,
+        *,
+        session_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        refuses: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._own_id = own_id
+        self._session_seconds = session_seconds
+        self._clock = clock
+        self._refuses = refuses or refuses_connections
+        self._lock = threading.Lock()
+        self._heard: dict[str, tuple[float, str | None]] = {}
+        self._gone: set[str] = set()
+
+    def on_heartbeat(self, name: str, url: str | None) -> None:
+        """A worker says that it lives; whoever had its address before does not."""
+        with self._lock:
+            former = [one for one, (_, known) in self._heard.items() if url and known == url]
+            for one in former:
+                del self._heard[one]
+            self._heard[name] = (self._clock(), url)
+
+    def on_leaving(self, name: str) -> None:
+        """A worker says that it ends."""
+        with self._lock:
+            self._heard.pop(name, None)
+
+    def on_refused(self, name: str) -> None:
+        """Nobody listens at the worker's address any more."""
+        with self._lock:
+            self._gone.add(name)
+            self._heard.pop(name, None)
+
+    def on_answered(self, name: str) -> None:
+        """The worker has answered us: it was not gone."""
+        with self._lock:
+            self._gone.discard(name)
+
+    def expect(self, before: WorkersRecord | None) -> None:
+        """Wait for the workers of before as if they had just been heard of; shortly for who led."""
+        if before is None:
+            return
+        now, session = self._clock(), self._session_seconds
+        with self._lock:
+            for name, worker in before.workers.items():
+                grace = _FORMER_LEADER_SECONDS if name == before.leader else session
+                if name != self._own_id and name not in self._gone:
+                    self._heard.setdefault(name, (now - session + min(grace, session), worker.url))
+
+    def others(self) -> dict[str, str | None]:
+        """The addresses of the other workers that live, for who leads them."""
+        with self._lock:
+            now = self._clock()
+            self._heard = {
+                name: one for name, one in self._heard.items() if now - one[0] < self._session_seconds
+            }
+            return {name: url for name, (_, url) in self._heard.items() if name != self._own_id}
+
+    def probe(self) -> None:
+        """Ask after the workers whose heartbeats are late. Blocks for a second each at most."""
+        with self._lock:
+            now = self._clock()
+            late = [(name, url) for name, (at, url) in self._heard.items() if now - at > _LATE_SECONDS]
+        for name, url in late:
+            if url is not None and self._refuses(url):
+                self.on_refused(name)
+
+    def adopted(self, workers: WorkersRecord | None, connectors: set[str]) -> tuple[str, ...]:
+        """The connectors of this worker once the leader of `workers`, which is gone, is replaced.
+
+        Before there is a new leader each worker joins for those that will be its own: their leaderships
+        still wait for the end of the dead worker's sessions, and are taken up the moment these are over. Two
+        workers that disagree harm nothing: a connector's own group gives its lead to one of them.
+        """
+        with self._lock:
+            if workers is None or workers.leader not in self._gone or self._own_id not in workers.workers:
+                return ()
+            living = {name for name in workers.workers if name not in self._gone}
+        had = {name: one.connectors for name, one in workers.workers.items()}
+        return assign(connectors, living, had)[self._own_id]
+
+
+def refuses_connections(url: str) -> bool:
+    """Whether the machine of this address says that nobody listens there."""
+    where = urlsplit(url)
+    with suppress(OSError):
+        try:
+            socket.create_connection((where.hostname or "", where.port or 80), timeout=_PROBE_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+    return False

@@ -1,0 +1,387 @@
+"""The process: leads or follows its group, runs the connectors that are its, answers over HTTP."""
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from email.message import Message
+from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from headrace.model.clock import wall_ms
+from headrace.model.connector_records import (
+    WORKERS,
+    ConnectorRecord,
+    WorkerRecord,
+    WorkersRecord,
+    connector_records,
+    encode,
+    workers_record,
+)
+from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
+from headrace.model.exits import Exit
+from headrace.model.ledger_entry import ControlKey
+from headrace.options import Settings
+from headrace.options.value_types import HostPort
+from headrace.process.log_levels import LEVELS
+from headrace.process.threads import ThreadFailures, collecting, start_thread
+from ingest.connect.assignment import assign
+from ingest.connect.changed_meaning import begun_in_ledger
+from ingest.connect.changes import ConnectorChanges
+from ingest.connect.configuration_topic import ConfigurationTopic
+from ingest.connect.connector_files import ConnectorFiles
+from ingest.connect.forwarding import forward_as_worker
+from ingest.connect.hosted_connector import HostedConnector, LoadSettings
+from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.liveness import Liveness
+from ingest.connect.shared_slots import SharedSpark
+from ingest.connect.worker_directory import WorkerDirectory
+from ingest.connect.worker_pages import WorkerPages
+from ingest.connect.worker_routes import (
+    Membership,
+    WorkerRoutes,
+    changing_acts,
+    reading_elsewhere,
+    refused_acts,
+)
+from ingest.connect.worker_settings import WorkerSettings
+from ingest.http.http_server import HttpServer, Request
+from ingest.http.rest.auth import INTERNAL, AuthFile
+from ingest.http.rest.loggers import Loggers
+from ingest.http.rest.port import NotLeading
+from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.server import own_name, rest_server
+from ingest.service.stop import Stop
+
+_log = structlog.get_logger(__name__)
+
+_TICK_SECONDS: Final = 0.25
+_HEARTBEAT_SECONDS: Final = 1.0
+
+
+class Worker:
+    """One worker; `run` blocks."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        load: LoadSettings,
+        stop: Stop,
+        *,
+        folder: Path | None,
+        startup_seconds: float,
+    ) -> None:
+        self._settings = settings
+        self._load = load
+        self._stop = stop
+        self._files = None if folder is None else ConnectorFiles(folder)
+        # The lead is given back after what is left to do with it.
+        self._topic_stop = Stop()
+        self._topic = ConfigurationTopic(settings, self._topic_stop)
+        self._spark = SharedSpark(
+            settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds
+        )
+        self._hosted = HostedConnectors(self._new_hosted)
+        self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._since_ms = wall_ms()
+        self._url: str | None = None
+        self._liveness = Liveness(self._id, session_seconds=settings.session_timeout_ms / 1000)
+        self._leads_since: float | None = None
+        self._looking = threading.Lock()
+        self._controls: Mapping[ControlKey, bytes] = {}
+        self._records: Mapping[str, ConnectorRecord] = {}
+        self._workers: WorkersRecord | None = None
+        self._problem: str | None = None
+        self._auth: AuthFile | None = None
+        self._refused: str | None = None
+
+    def run(self) -> Exit:
+        """Until it is asked to stop. InvalidConfiguration, Unavailable at the start."""
+        failures = ThreadFailures()
+        auth_file = self._settings.frame.http.rest_auth_file
+        self._auth = None if auth_file is None else AuthFile(auth_file)
+        with collecting(failures), ExitStack() as closing:
+            self._topic.open()
+            closing.callback(self._close_topic)
+            closing.callback(self._spark.close)
+            self._spark.start()
+            self._look()
+            self._serve(closing)
+            start_thread(self._beat, name="worker-heartbeat")
+            _log.info("worker_started", worker=self._id, group=self._settings.group, url=self._url)
+            try:
+                while not self._stop.asked.wait(_TICK_SECONDS):
+                    failures.raise_first()
+                    self._spark.startup.is_up()
+                    self._tick()
+            finally:
+                self._leave()
+                self._hosted.close(self._stop.at_once.is_set)
+        failures.raise_first()
+        _log.info("worker_stopped", worker=self._id)
+        return Exit.DONE
+
+    # -- what is shown (ingest.connect.worker_pages.WorkerView) ----------------------------------------------
+
+    def overview(self) -> dict[str, Any]:
+        """The worker without its connectors."""
+        workers = self._workers
+        return {
+            "worker": self._id,
+            "version": version("headrace"),
+            "group": self._settings.group,
+            "since_ms": self._since_ms,
+            "leader": None if workers is None else workers.leader,
+            "workers": {}
+            if workers is None
+            else {
+                name: {"url": one.url, "connectors": list(one.connectors)}
+                for name, one in workers.workers.items()
+            },
+            "ready": not self.problems(),
+            "problems": self.problems(),
+        }
+
+    def hosted(self) -> Mapping[str, HostedConnector]:
+        """The connectors that run here."""
+        return self._hosted.all()
+
+    def problems(self) -> list[str]:
+        """Why the worker is not ready; a connector that has failed is no reason."""
+        of_auth = None if self._auth is None else self._auth.problem
+        found = [one for one in (self._problem, self._topic.problem, of_auth) if one is not None]
+        if self._refused is not None and not self._topic.is_leading:
+            found.append(self._refused)
+        if self._workers is None or self._id not in self._workers.workers:
+            found.append("this worker has not joined its group yet")
+        with suppress(Unavailable):
+            if not self._spark.startup.is_up():
+                found.append("Spark is starting")
+        return found
+
+    # -- the group -------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        try:
+            self._look()
+            if self._topic.is_leading:
+                self._spread()
+            else:
+                self._leads_since = None
+        except HeadraceError as error:
+            # What runs goes on: each connector has a leadership of its own.
+            self._problem = str(error)
+            return
+        self._problem = None
+        workers = self._workers
+        mine = None if workers is None else workers.workers.get(self._id)
+        names = set(() if mine is None else mine.connectors)
+        names |= set(self._liveness.adopted(workers, set(self._records)))
+        self._hosted.reconcile({name: self._records[name] for name in names if name in self._records})
+
+    def _look(self) -> None:
+        with self._looking:
+            controls = self._topic.controls()
+            # Four times a second, and hardly ever others: decoding hundreds of records is what costs.
+            if controls != self._controls:
+                self._workers = workers_record(controls)
+                if self._files is None:
+                    self._records = connector_records(controls)
+                self._controls = controls
+            if self._files is not None:
+                self._records = self._files.records()
+
+    def _spread(self) -> None:
+        """Give every connector to a worker that lives; written only when something changes."""
+        if self._leads_since is None:
+            self._leads_since = time.monotonic()
+            self._liveness.expect(self._workers)
+        self._assign({self._id: self._url} | self._liveness.others())
+
+    def _assign(self, live: Mapping[str, str | None]) -> None:
+        before = self._workers
+        had = {} if before is None else {name: one.connectors for name, one in before.workers.items()}
+        spread = assign(set(self._records), live, had)
+        after = WorkersRecord(
+            leader=self._id,
+            workers={name: WorkerRecord(url=live[name], connectors=mine) for name, mine in spread.items()},
+        )
+        if after != before:
+            self._topic.write([(WORKERS, encode(after))])
+            self._workers = after
+            _log.info("connectors_assigned", workers={name: len(mine) for name, mine in spread.items()})
+
+    def _beat(self) -> None:
+        """Body of the thread that tells the leader of this worker, or asks after those it leads."""
+        while not self._stop.asked.wait(_HEARTBEAT_SECONDS):
+            if self._topic.is_leading:
+                self._liveness.probe()
+            else:
+                self._tell("PUT", (self._url or "").encode())
+
+    def _leave(self) -> None:
+        """Have others take this worker's connectors up while it still closes them."""
+        if self._topic.is_leading:
+            with suppress(HeadraceError):
+                self._assign(self._liveness.others())
+        else:
+            self._tell("DELETE", b"")
+        self._topic_stop.asked.set()
+
+    def _close_topic(self) -> None:
+        self._topic_stop.asked.set()
+        self._topic_stop.at_once.set()
+        self._topic.close()
+
+    def _tell(self, method: str, body: bytes) -> None:
+        workers = self._workers
+        leader = None if workers is None else workers.workers.get(workers.leader)
+        if workers is None or leader is None or leader.url is None or workers.leader == self._id:
+            return
+        request = Request(
+            method=method, path=f"{INTERNAL}workers/{self._id}", query="", headers=Message(), body=body
+        )
+        seconds = self._settings.session_timeout_ms / 2000
+        try:
+            answer = forward_as_worker(leader.url, request, self._authorizations(), seconds=seconds)
+        except ConnectionRefusedError:
+            self._liveness.on_refused(workers.leader)
+        except OSError:
+            pass  # it is told again, and missed by its session
+        else:
+            self._refused = _refusal(leader.url, answer.status)
+            if answer.status is HTTPStatus.NO_CONTENT:
+                self._liveness.on_answered(workers.leader)
+
+    def _authorizations(self) -> list[str]:
+        return [] if self._auth is None else self._auth.authorizations()
+
+    # -- what it is made of ----------------------------------------------------------------------------------
+
+    def _new_hosted(self, record: ConnectorRecord) -> HostedConnector:
+        return HostedConnector(record, self._load, self._spark)
+
+    def _serve(self, closing: ExitStack) -> None:
+        http = self._settings.frame.http
+        if http.rest_listen is not None:
+            server = self._rest(http.rest_listen)
+            server.start()
+            closing.callback(server.close)
+        if http.listen is not None:
+            pages = HttpServer(
+                http.listen.host,
+                http.listen.port,
+                WorkerPages(self).answer,
+                option="http.listen",
+                methods=frozenset({"GET", "HEAD"}),
+            )
+            pages.start()
+            closing.callback(pages.close)
+
+    def _rest(self, listen: HostPort) -> HttpServer:
+        settings, host_name = self._settings, socket.gethostname()
+        host = settings.advertised_host or own_name(listen, host_name)
+        address = HostPort(host, settings.advertised_port or listen.port)
+        self._url = f"http://{address}"
+        directory = WorkerDirectory(
+            lambda: self._records,
+            self._hosted,
+            worker_id=str(address),
+            version=version("headrace"),
+            worker_config=settings.text,
+            cluster_id=lambda: self._topic.cluster_id,
+        )
+        changes = ConnectorChanges(
+            _FreshStore(self._topic, self), self._load, reserved=settings.name, in_hand=self._in_hand
+        )
+        routes = RestRoutes(
+            directory,
+            Loggers(LEVELS),
+            version=version("headrace"),
+            changing=changing_acts(changes, directory) if self._files is None else {},
+            refused={} if self._files is None else refused_acts(str(self._files.folder)),
+        )
+        membership = Membership(
+            own_id=self._id,
+            workers=lambda: self._workers,
+            is_leading=lambda: self._topic.is_leading,
+            on_heartbeat=self._liveness.on_heartbeat,
+            on_leaving=self._liveness.on_leaving,
+            authorizations=self._authorizations,
+            reading=self._reading_here,
+        )
+        return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
+
+    def _in_hand(self, settings: Settings, meaning: str) -> Sequence[str]:
+        """See `InHand`: what the worker that runs it reads now, and what its ledger has of it."""
+        name = settings.name
+        workers = self._workers
+        worker = None if workers is None else workers.worker_of(name)
+        if workers is None or worker in (None, self._id):
+            reading = self._reading_here(name)
+        else:
+            url = workers.workers[str(worker)].url
+            reading = [] if url is None else reading_elsewhere(url, name, self._authorizations())
+        return [*reading, *(key for key in begun_in_ledger(settings, meaning) if key not in reading)]
+
+    def _reading_here(self, name: str) -> list[str]:
+        hosted = self._hosted.find(name)
+        connector = None if hosted is None else hosted.connector
+        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
+
+    def take_up(self) -> None:
+        """Show what was just written, without waiting for the next turn."""
+        with suppress(HeadraceError):
+            self._look()
+
+
+def _refusal(url: str, status: HTTPStatus) -> str | None:
+    """Why the worker that leads does not count this one in; None where it does, or is about to."""
+    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return None
+    return (
+        f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
+        "rest.auth.file has to be the same on all workers of a group"
+    )
+
+
+class _FreshStore:
+    """The configuration topic; what is written is shown at once."""
+
+    def __init__(self, topic: ConfigurationTopic, worker: Worker) -> None:
+        self._topic = topic
+        self._worker = worker
+
+    def controls(self) -> Mapping[Any, bytes]:
+        """See `ConfigurationStore.controls`."""
+        if not self._topic.is_leading:
+            raise NotLeading(
+                "Cannot complete request momentarily due to a rebalance: this worker does not lead",
+                passes=True,
+            )
+        return self._topic.controls()
+
+    def write(self, changes: list[tuple[Any, bytes | None]]) -> None:
+        """See `ConfigurationStore.write`."""
+        self._topic.write(changes)
+        self._worker.take_up()
+
+
+def loading(settings: WorkerSettings, load_text: Any) -> LoadSettings:
+    """What reads a connector's configuration beside the worker's file."""
+
+    def load(record: ConnectorRecord) -> Settings:
+        if record.problem is not None:
+            raise InvalidConfiguration(record.problem)
+        folder = {"state.dir": str(settings.frame.state_dir)}
+        config = {**({} if "state.dir" in record.config else folder), **record.config, "name": record.name}
+        found: Settings = load_text(config, settings.text)
+        return found
+
+    return load

@@ -1,0 +1,312 @@
+"""Connect's REST interface of a worker: what it answers itself, and what it passes to another one."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from email.message import Message
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, unquote
+
+from headrace.model.connector_records import ConnectorRecord, WorkersRecord
+from ingest.connect.changes import ConnectorChanges, texts_of
+from ingest.connect.forwarding import ANSWER_SECONDS, WorkerSilent, forward_as_worker
+from ingest.connect.worker_directory import WorkerDirectory
+from ingest.http.http_server import Request, Response
+from ingest.http.rest.auth import INTERNAL
+from ingest.http.rest.port import NotLeading
+from ingest.http.rest.rest_routes import RestRoutes, info_of
+from ingest.http.rest.router import Acts, Call, Refused, refusing
+from ingest.http.rest.server import FORWARDED
+from ingest.http.rest.shapes import conflict, error_response
+
+_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+_CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
+_CONNECTOR_PARTS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Which worker this is among those of its group."""
+
+    own_id: str
+    workers: Callable[[], WorkersRecord | None]
+    is_leading: Callable[[], bool]
+    on_heartbeat: Callable[[str, str | None], None]
+    on_leaving: Callable[[str], None]
+    authorizations: Callable[[], Sequence[str]]
+    """As who this worker talks to the others."""
+    reading: Callable[[str], Sequence[str]]
+    """The keys of what a connector that runs here reads now."""
+
+
+def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapping[str, Acts]:
+    """What creates, configures and deletes connectors, for the worker that leads."""
+
+    def shown(record: ConnectorRecord, status: HTTPStatus) -> Response:
+        answer = Response.of_json(info_of(directory.served(record)), status)
+        if status is not HTTPStatus.CREATED:
+            return answer
+        where = (("Location", f"/connectors/{quote(record.name, safe='')}"),)
+        return Response(answer.status, answer.content_type, answer.body, headers=where)
+
+    def create(call: Call) -> Response:
+        name, config, state = _creation(call.json())
+        return shown(changes.create(name, config, initial_state=state), HTTPStatus.CREATED)
+
+    def configure(call: Call) -> Response:
+        name, config = call.names[0], _whole_config(call.json())
+        _require_same_name(name, config.get("name"))
+        record, is_new = changes.configure(name, config)
+        return shown(record, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+    def patch(call: Call) -> Response:
+        body = call.json()
+        if not isinstance(body, dict):
+            raise Refused(HTTPStatus.BAD_REQUEST, "The body has to be a JSON object of options to change")
+        removed = [option for option, value in body.items() if value is None]
+        _require_same_name(call.names[0], body.get("name"))
+        record = changes.patch(call.names[0], {**texts_of(body), **dict.fromkeys(removed)})
+        return shown(record, HTTPStatus.OK)
+
+    def delete(call: Call) -> Response:
+        changes.delete(call.names[0])
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+    one = "connectors/*"
+    return {
+        "connectors": {"POST": create},
+        one: {"DELETE": delete},
+        f"{one}/config": {"PUT": configure, "PATCH": patch},
+    }
+
+
+def refused_acts(folder: str) -> Mapping[str, Acts]:
+    """The same where connectors are files: refused, with the folder."""
+    refuse = refusing(
+        f"the connectors of this worker are the files in {folder} (--connectors): add, change or remove one "
+        "there, and it is taken up"
+    )
+    one = "connectors/*"
+    return {
+        "connectors": {"POST": refuse},
+        one: {"DELETE": refuse},
+        f"{one}/config": {"PUT": refuse, "PATCH": refuse},
+    }
+
+
+class WorkerRoutes:
+    """Answers every request of a worker."""
+
+    def __init__(self, routes: RestRoutes, membership: Membership) -> None:
+        self._routes = routes
+        self._membership = membership
+
+    def answer(self, request: Request) -> Response:
+        """The answer, this worker's own or another one's."""
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        if parts[0] == "internal":
+            return self._internal(request, parts)
+        if request.headers.get(FORWARDED) is None:
+            if parts == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
+                return self._expanded(request)
+            if request.method == "PUT" and parts[:2] == ["admin", "loggers"] and _is_for_all(request):
+                return self._everywhere(replace(request, query=""))
+            url = self._elsewhere(request.method, parts)
+            if isinstance(url, Response):
+                return url
+            if url is not None:
+                return self._forward(url, request)
+        return self._routes.answer(request)
+
+    # -- to other workers ------------------------------------------------------------------------------------
+
+    def _elsewhere(self, method: str, parts: list[str]) -> str | Response | None:
+        """The URL of the worker that has to answer; None for this one, a refusal where there is none."""
+        if parts[0] != "connectors":
+            return None
+        own, workers = self._membership.own_id, self._membership.workers()
+        if is_change(method, parts):
+            if self._membership.is_leading():
+                return None
+            leader = None if workers is None else workers.workers.get(workers.leader)
+            if workers is None or workers.leader == own or leader is None or leader.url is None:
+                return _conflict("no worker leads this group yet", passes=True)
+            return leader.url
+        if len(parts) < _CONNECTOR_PARTS or workers is None:
+            return None
+        worker = workers.worker_of(parts[1])
+        return None if worker in (None, own) else workers.workers[str(worker)].url
+
+    def _forward(self, url: str, request: Request) -> Response:
+        try:
+            return self._pass_on(url, request)
+        except WorkerSilent as error:
+            return _silent(url, request.method, error)
+        except OSError as error:
+            if request.method in {"GET", "HEAD"}:
+                # What the configuration topic says, and that nobody runs it.
+                return self._routes.answer(request)
+            # Nothing was carried out where nobody listens; another worker takes its place.
+            gone = isinstance(error, ConnectionRefusedError)
+            return _conflict(f"the worker at {url} does not answer ({error})", passes=gone)
+
+    def _pass_on(self, url: str, request: Request) -> Response:
+        authorizations = self._membership.authorizations()
+        return forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
+
+    def _everywhere(self, request: Request) -> Response:
+        """A level that is changed on every worker of the group: 204, as nobody's loggers are shown."""
+        own = self._routes.answer(request)
+        if own.status is not HTTPStatus.OK:
+            return own
+        workers = self._membership.workers()
+        for name, worker in ({} if workers is None else workers.workers).items():
+            if name == self._membership.own_id or worker.url is None:
+                continue
+            try:
+                theirs = self._pass_on(worker.url, request)
+            except OSError as error:
+                return _conflict(f"the worker at {worker.url} does not answer ({error})")
+            if theirs.status is not HTTPStatus.OK:
+                return theirs
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+    def _expanded(self, request: Request) -> Response:
+        """`GET /connectors?expand=..`: each connector as the worker shows it that runs it."""
+        own = self._routes.answer(request)
+        workers = self._membership.workers()
+        if own.status is not HTTPStatus.OK or workers is None:
+            return own
+        shown: dict[str, Any] = _json(own)
+        for name, worker in workers.workers.items():
+            if name == self._membership.own_id or worker.url is None or not worker.connectors:
+                continue
+            try:
+                theirs = self._pass_on(worker.url, request)
+            except OSError:
+                continue
+            if theirs.status is HTTPStatus.OK:
+                found = _json(theirs)
+                shown.update({one: found[one] for one in worker.connectors if one in found and one in shown})
+        return Response.of_json(shown)
+
+    # -- from other workers ----------------------------------------------------------------------------------
+
+    def _internal(self, request: Request, parts: list[str]) -> Response:
+        membership = self._membership
+        if parts[:2] == ["internal", "reading"] and len(parts) == _CONNECTOR_PARTS + 1:
+            return Response.of_json(list(membership.reading(parts[2])))
+        if parts[:2] != ["internal", "workers"] or len(parts) != _CONNECTOR_PARTS + 1:
+            return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        if not membership.is_leading():
+            return _conflict("this worker does not lead")
+        if request.method == "DELETE":
+            membership.on_leaving(parts[2])
+        else:
+            url = request.body.decode("utf-8", "replace").strip()
+            membership.on_heartbeat(parts[2], url or None)
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+
+def reading_elsewhere(url: str, name: str, authorizations: Sequence[str]) -> list[str]:
+    """The keys of what a connector reads on the worker at this address. NotLeading when that is unknown."""
+    path = f"{INTERNAL}reading/{quote(name, safe='')}"
+    request = Request(method="GET", path=path, query="", headers=Message(), body=b"")
+    try:
+        answer = forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
+    except ConnectionRefusedError:
+        # It is gone: what it has begun is in the ledger.
+        return []
+    except OSError as error:
+        raise NotLeading(
+            f"Cannot complete request momentarily: the worker at {url} runs this connector, and {error}: "
+            "what it has begun is not known"
+        ) from error
+    return list(_json(answer)) if answer.status is HTTPStatus.OK else []
+
+
+def _is_for_all(request: Request) -> bool:
+    """Whether it is meant for every worker (`?scope=cluster`)."""
+    return [one.lower() for one in parse_qs(request.query).get("scope", [])][:1] == ["cluster"]
+
+
+def is_change(method: str, parts: list[str]) -> bool:
+    """Whether a request creates, configures or deletes a connector."""
+    match parts:
+        case ["connectors"]:
+            return method == "POST"
+        case ["connectors", _]:
+            return method == "DELETE"
+        case ["connectors", _, "config"]:
+            return method in {"PUT", "PATCH"}
+        case _:
+            return False
+
+
+def _conflict(why: str, *, passes: bool = False) -> Response:
+    text = f"Cannot complete request momentarily due to a rebalance: {why}; try again"
+    return conflict(text, passes=passes)
+
+
+def _silent(url: str, method: str, error: OSError) -> Response:
+    """As Connect words a request that it could not pass on."""
+    unknown = (
+        "" if method in {"GET", "HEAD"} else " Whether it was carried out is not known: read it back first."
+    )
+    return error_response(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        f"IO Error trying to forward REST request: the worker at {url} is the one to ask, and {error}. If "
+        "its process is stopped or hangs, restart it; once its session.timeout.ms is over another worker "
+        f"takes its place, and the request may be repeated.{unknown}",
+    )
+
+
+def _json(response: Response) -> Any:
+    return json.loads(response.body)
+
+
+def _creation(body: Any) -> tuple[str, dict[str, str], str]:
+    """Name, configuration and first state of `POST /connectors`."""
+    config = body.get("config") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or not isinstance(config, dict):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, 'The body has to be {"name": NAME, "config": {OPTION: VALUE, ..}}'
+        )
+    if unknown := sorted(body.keys() - _CREATION_FIELDS):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"Unrecognized field {unknown[0]!r}; there are: {', '.join(sorted(_CREATION_FIELDS))}",
+        )
+    initial_state = str(body.get("initial_state") or _STATES[0]).upper()
+    if initial_state not in _STATES:
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"initial_state = {body['initial_state']!r}: expected one of {', '.join(_STATES)}",
+        )
+    texts = _whole_config(config)
+    name = str(body.get("name") or "").strip()
+    _require_same_name(name, texts.get("name"))
+    if not name:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The name of the connector is missing")
+    return name, texts, initial_state
+
+
+def _whole_config(body: Any) -> dict[str, str]:
+    """The options of a body that is a connector's whole configuration: no option of it may be null."""
+    texts = texts_of(body)
+    if nulls := sorted(option for option, value in body.items() if value is None):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"{', '.join(nulls)}: Null value can not be supplied as the configuration value. Leave the "
+            "option out, or remove it with PATCH",
+        )
+    return texts
+
+
+def _require_same_name(name: str, given: Any) -> None:
+    if given is not None and given != name:
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})",
+        )

@@ -1,0 +1,9 @@
+"""What answers over HTTP, and what it shows: below the service, which it knows by ports only.
+
+http_server       limits, slow clients, chunked answers
+rest              Kafka Connect's REST interface
+page              the status page
+snapshot          what /status says
+metrics, process_metrics   /metrics
+traces            an object's way as an OpenTelemetry trace
+"""

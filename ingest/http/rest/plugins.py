@@ -1,0 +1,165 @@
+"""The connector classes as Connect's plugins: options as definitions, and a configuration judged by them."""
+
+import json
+import stat
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.model.errors import HeadraceError
+from headrace.options.declarations import BY_NAME, OPTIONS
+from headrace.options.declarations.option import Group, Option
+from headrace.options.direction_forms import AIVEN_SOURCE, SINK_CLASSES, SOURCE_CLASSES, Direction
+from headrace.options.directions import is_for
+from headrace.options.given import Entry, canonical
+from headrace.options.problems import SettingsError
+from headrace.vendors.load import load
+
+_CLASSES: Final[Mapping[str, Direction]] = {
+    **dict.fromkeys(SOURCE_CLASSES, Direction.SOURCE),
+    **dict.fromkeys(SINK_CLASSES, Direction.SINK),
+}
+_SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
+_MAX_STORE: Final = 1024 * 1024
+
+
+class InvalidPluginConfig(HeadraceError):
+    """What was sent to be judged is no configuration at all."""
+
+
+def plugin_infos() -> list[dict[str, str]]:
+    """`GET /connector-plugins`."""
+    ours = version("headrace")
+    return [{"class": name, "type": way.value, "version": ours} for name, way in _CLASSES.items()]
+
+
+def plugin_class(name: str) -> str | None:
+    """The class that a name means, whole or short, with or without its ending, as Connect takes it."""
+    for known in _CLASSES:
+        simple = known.rpartition(".")[2]
+        if name in {known, simple, simple.removesuffix("Connector")}:
+            return known
+    return None
+
+
+def direction_of(plugin: str) -> Direction:
+    """Which way the data goes with this class of `plugin_class`."""
+    return _CLASSES[plugin]
+
+
+def default_class(way: Direction) -> str:
+    """The class that is shown of a connector whose configuration names none.
+
+    Of a source Aiven's, the name under which tools know it.
+    """
+    return AIVEN_SOURCE if way is Direction.SOURCE else SINK_CLASSES[0]
+
+
+def definitions(plugin: str) -> list[dict[str, Any]]:
+    """`GET /connector-plugins/{class}/config`: its options, group by group in the order of their docs."""
+    order: dict[Group, int] = defaultdict(int)
+    found = []
+    for option in OPTIONS:
+        if is_for(option, _CLASSES[plugin]):
+            order[option.group] += 1
+            found.append(_definition(option, order[option.group]))
+    return found
+
+
+def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
+    """`PUT /connector-plugins/{class}/config/validate`: each option, its value and what is wrong with it.
+
+    What a Connect worker knows (the brokers) is taken from `worker_config`, the text of its properties, where
+    the body leaves it out. References (`${env:..}`, `${file:..}`) are not followed: their values are not
+    checked. InvalidPluginConfig when the body is no flat JSON object.
+    """
+    texts = {name: text for name, text in given(body).items() if text is not None}
+    texts.setdefault("connector.class", plugin)
+    referring = {canonical(name) for name, text in texts.items() if "${env:" in text or "${file:" in text}
+    errors: dict[str, list[str]] = defaultdict(list)
+    try:
+        load(
+            json.dumps(texts),
+            kind="json",
+            environment={},
+            read_file=_read_nothing,
+            worker_config=worker_config,
+            read_bytes=_read_store,
+        )
+    except SettingsError as error:
+        for problem in error.problems:
+            name = canonical(problem.option)
+            if name not in referring:
+                errors[name].append(problem.message)
+    shown = {canonical(name): _shown(name, text) for name, text in texts.items()}
+    known = [
+        {"definition": definition, "value": _value(definition["name"], shown, errors)}
+        for definition in definitions(plugin)
+    ]
+    others = [
+        {"definition": None, "value": _value(name, shown, errors)} for name in errors if name not in BY_NAME
+    ]
+    return {
+        "name": plugin,
+        "error_count": sum(map(len, errors.values())),
+        "groups": [group.value for group in Group],
+        "configs": [*known, *others],
+    }
+
+
+def given(body: Any) -> dict[str, str | None]:
+    """The options of a body as texts, None for null; InvalidPluginConfig when it is no flat JSON object."""
+    if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
+        raise InvalidPluginConfig("The body has to be a JSON object of option names and their values")
+    return {name: None if value is None else _text(value) for name, value in body.items()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _definition(option: Option[Any], order: int) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "type": option.form.kind,
+        "required": option.required,
+        "default_value": option.default,
+        "importance": option.importance,
+        "documentation": option.doc,
+        "group": option.group.value,
+        "order": order,
+        "width": "SHORT" if option.form.kind in _SHORT else "LONG",
+        "display_name": option.name,
+        "dependents": [],
+    }
+
+
+def _value(name: str, shown: Mapping[str, str], errors: Mapping[str, list[str]]) -> dict[str, Any]:
+    option = BY_NAME.get(name)
+    default = None if option is None else option.default
+    return {
+        "name": name,
+        "value": shown.get(name, default),
+        "recommended_values": [] if option is None else list(option.form.values),
+        "errors": errors.get(name, []),
+        "visible": True,
+    }
+
+
+def _shown(name: str, text: str) -> str:
+    return Entry(option=canonical(name), spelled=name, raw=text, text=text).shown_whole
+
+
+def _read_nothing(path: str) -> str:
+    raise PermissionError(1, "references are not followed here", path)
+
+
+def _read_store(path: str) -> bytes:
+    """A trust store that the configuration names, unless it is no file or no store by its size."""
+    about = Path(path).stat()
+    if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_STORE:
+        raise PermissionError(1, "it is no file of at most 1 MiB", path)
+    with Path(path).open("rb") as file:
+        return file.read(_MAX_STORE)

@@ -1,0 +1,224 @@
+"""The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
+
+A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
+`state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`, with
+`options`, the hash of the settings that give it meaning), `records` and `bad` so far, `reason`, and `size`
+and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger without it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, S3Object
+from headrace.model.positions import (
+    BlockPosition,
+    BytePosition,
+    ElementPosition,
+    JoinedPosition,
+    Position,
+    RowPosition,
+    position_as_dict,
+    position_from_dict,
+)
+from headrace.options.choices import InputFormat
+from ingest.http.rest.port import Change, InvalidOffsets, LedgerObject, SourcePort
+from ingest.source.catalogue.alter_offsets import Offset
+
+_PARTITION: Final = ("bucket", "key", "etag")
+# With `auto` the object decides, so that any is a position.
+_KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
+    InputFormat.JSONL: (BytePosition,),
+    InputFormat.JSON: (ElementPosition,),
+    InputFormat.CSV: (BytePosition,),
+    InputFormat.TEXT: (BytePosition,),
+    InputFormat.BYTES: (BytePosition,),
+    InputFormat.AVRO: (BlockPosition,),
+    InputFormat.PARQUET: (RowPosition,),
+    InputFormat.AUTO: (BytePosition, ElementPosition, BlockPosition, RowPosition),
+}
+_NUMBERS: Final = ("records", "bad", "size", "last_modified_ms")
+_JOINED: Final = ("values", "row", "tombstones")
+_SLICES: Final = ("slices", "slices_done")
+_TEXTS: Final = ("state", "reason", "options", "version_id")
+_LONG_MAX: Final = 2**63 - 1
+_NOT_SAID: Final = -1
+
+
+def has_offset(entry: LedgerEntry) -> bool:
+    """False for an object that is to be read from its start: Connect shows no offset for what has none."""
+    return entry.state is not State.NEW or entry.position is not None or entry.cuts is not None
+
+
+def as_item(known: LedgerObject) -> dict[str, Any]:
+    """One element of `offsets`."""
+    object_id, entry = known.object.id, known.entry
+    offset: dict[str, Any] = {"state": entry.state.value}
+    if entry.position is not None:
+        offset |= position_as_dict(entry.position)
+        if entry.options is not None:
+            offset["options"] = entry.options
+    if known.splits:
+        offset |= {"slices": known.splits, "slices_done": known.splits_done}
+    offset |= {"records": entry.records, "bad": entry.bad}
+    if entry.reason is not None:
+        offset["reason"] = entry.reason
+    offset |= {"size": entry.size, "last_modified_ms": entry.last_modified_ms}
+    if entry.version_id is not None:
+        offset["version_id"] = entry.version_id
+    return {
+        "partition": {"bucket": object_id.bucket, "key": object_id.key, "etag": object_id.etag},
+        "offset": offset,
+    }
+
+
+class OffsetsReader:
+    """Reads the items of a `PATCH` body for one ingester: its bucket, its format, its options' hash."""
+
+    def __init__(self, *, bucket: str, input_format: InputFormat, options: str) -> None:
+        self._bucket = bucket
+        self._kinds = _KINDS[input_format]
+        self._options = options
+
+    def read(self, items: list[Any]) -> list[Change]:
+        """The changes that the items of `offsets` ask for; InvalidOffsets for the first that is none."""
+        changes: dict[ObjectId, Change] = {}
+        for number, item in enumerate(items):
+            try:
+                change = self._change(item)
+            except InvalidOffsets as error:
+                raise InvalidOffsets(f"offsets[{number}]: {error}") from error
+            if changes.setdefault(change.object.id, change) != change:
+                raise InvalidOffsets(f"offsets[{number}]: its partition was given another offset before")
+        return list(changes.values())
+
+    def _change(self, item: Any) -> Change:
+        if not isinstance(item, dict) or not isinstance(item.get("partition"), dict):
+            raise InvalidOffsets("The partition for a source connector offset cannot be null or missing")
+        object_id = self._partition(item["partition"])
+        offset = item.get("offset")
+        if offset is None:
+            return Change(object=S3Object(id=object_id, size=0, last_modified_ms=0), offset=None)
+        if not isinstance(offset, dict):
+            raise InvalidOffsets("the offset has to be an object or null")
+        offset = {name: value for name, value in offset.items() if value is not None}
+        self._check_fields(offset)
+        return Change(
+            object=S3Object(
+                id=object_id,
+                size=offset.get("size", _NOT_SAID),
+                last_modified_ms=offset.get("last_modified_ms", 0),
+                version_id=offset.get("version_id"),
+            ),
+            offset=self._offset(offset),
+        )
+
+    def _partition(self, partition: dict[str, Any]) -> ObjectId:
+        if sorted(partition) != sorted(_PARTITION) or not all(
+            isinstance(partition[name], str) and partition[name] for name in _PARTITION
+        ):
+            raise InvalidOffsets("a partition holds bucket, key and etag, each a text, and nothing else")
+        if partition["bucket"] != self._bucket:
+            raise InvalidOffsets(f"the bucket of this connector is {self._bucket!r}")
+        return ObjectId(partition["bucket"], partition["key"], partition["etag"].strip('"'))
+
+    def _check_fields(self, offset: dict[str, Any]) -> None:
+        place = self._places
+        split = [name for name in _SLICES if name in offset]
+        if split:
+            raise InvalidOffsets(
+                "an object that is read in splits cannot be given a position; leave it out, or set its "
+                "offset to null to have it read again"
+            )
+        known = (*_TEXTS, *_NUMBERS, *place, *(_JOINED if _JOINED[0] in offset else ()))
+        unknown = sorted(set(offset) - set(known))
+        if unknown:
+            raise InvalidOffsets(f"an offset has no {unknown[0]!r} here; there are: {', '.join(known)}")
+        for name in (*_NUMBERS, *place):
+            number = offset.get(name, 0)
+            if type(number) is not int or not 0 <= number <= _LONG_MAX:
+                raise InvalidOffsets(f"{name} has to be a whole number from 0")
+        for name in _TEXTS:
+            if not isinstance(offset.get(name, ""), str):
+                raise InvalidOffsets(f"{name} has to be a text")
+
+    def _offset(self, offset: dict[str, Any]) -> Offset:
+        position = self._position(offset)
+        text = offset.get("state", State.NEW.value)
+        if text not in set(State):
+            raise InvalidOffsets(f"state has to be one of: {', '.join(State)}")
+        state = State(text)
+        if state is State.NEW and position is None:
+            raise InvalidOffsets(
+                "a new object has no offset; to have all of it read again, set the offset to null"
+            )
+        return Offset(
+            state=state,
+            reason=offset.get("reason"),
+            records=offset.get("records", 0),
+            bad=offset.get("bad", 0),
+            position=position,
+            options=None if position is None else offset.get("options", self._options),
+        )
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for kind in self._kinds for name in kind.__slots__))
+
+    def _position(self, offset: dict[str, Any]) -> Position | None:
+        if _JOINED[0] in offset:
+            try:
+                return position_from_dict({name: offset[name] for name in _JOINED if name in offset})
+            except ValueError as error:
+                raise InvalidOffsets(
+                    "a position has to hold values, row and tombstones, as a GET shows them"
+                ) from error
+        given = [name for name in self._places if name in offset]
+        if not given:
+            return None
+        for kind in self._kinds:
+            if set(kind.__slots__) == set(given):
+                return kind(**{name: offset[name] for name in given})
+        shapes = " or ".join(" and ".join(kind.__slots__) for kind in self._kinds)
+        raise InvalidOffsets(f"a position has to hold {shapes}")
+
+
+def check_known(change: Change, known: LedgerObject | None) -> None:
+    """InvalidOffsets when the ledger does not know the object and its size is not said.
+
+    Sooner or later the object may be read, and with a wrong size it would count as empty, or as overwritten.
+    """
+    is_joined = change.offset is not None and isinstance(change.offset.position, JoinedPosition)
+    if known is None and is_joined:
+        raise InvalidOffsets(
+            f"The ledger does not know with which objects {change.object.id.url} is read: set its "
+            "offset to null to have it read from its start"
+        )
+    if known is None and change.offset is not None and change.object.size == _NOT_SAID:
+        raise InvalidOffsets(
+            f"The ledger does not know {change.object.id.url} with the ETag {change.object.id.etag}: its "
+            "offset has to hold size (and last_modified_ms), as a GET shows them"
+        )
+
+
+class SourceOffsets:
+    """`ingest.http.rest.port.OffsetsPort` of a source: its objects."""
+
+    def __init__(self, source: SourcePort, reader: OffsetsReader) -> None:
+        self._source = source
+        self._reader = reader
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """See `OffsetsPort.items`."""
+        return (as_item(known) for known in self._source.offsets() if has_offset(known.entry))
+
+    def alter(self, items: list[Any]) -> None:
+        """See `OffsetsPort.alter`."""
+        changes = self._reader.read(items)
+        for change in changes:
+            check_known(change, self._source.find(change.object.id))
+        self._source.alter(changes)
+
+    def reset(self) -> None:
+        """See `OffsetsPort.reset`."""
+        self._source.reset()

@@ -1,0 +1,319 @@
+"""Which method of which path does what: Kafka Connect's REST interface over the connectors of a process."""
+
+from collections.abc import Collection, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from headrace.kafka.control_records import TargetState
+from headrace.model.errors import HeadraceError
+from headrace.model.sanitize import json_text
+from ingest.http.http_server import Request, Response
+from ingest.http.rest import plugins, shapes
+from ingest.http.rest.directory import ConnectorDirectory, ServedConnector
+from ingest.http.rest.loggers import Loggers
+from ingest.http.rest.plugins import InvalidPluginConfig
+from ingest.http.rest.port import InvalidOffsets, NotLeading, NotStopped, Unanswered
+from ingest.http.rest.router import Acts, Call, Refused, Router
+from ingest.http.rest.shapes import error_response
+
+# One transaction of the driver each; more are sent in several requests.
+MAX_OFFSETS: Final = 5_000
+_ITEMS_AT_ONCE: Final = 500
+_CHANGES_NOTHING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RestRoutes:
+    """Answers every request; it owns nothing and may be called by many threads at once.
+
+    `changing` has what creates, configures and deletes connectors, `refused` what says why it cannot be done.
+    """
+
+    def __init__(
+        self,
+        directory: ConnectorDirectory,
+        loggers: Loggers,
+        *,
+        version: str,
+        changing: Mapping[str, Acts],
+        refused: Mapping[str, Acts],
+    ) -> None:
+        self._directory = directory
+        self._version = version
+        one = "connectors/*"
+        served: dict[str, Acts] = {
+            "": {"GET": self._root},
+            "health": {"GET": self._health},
+            "connectors": {"GET": self._list},
+            one: {"GET": self._info},
+            f"{one}/config": {"GET": self._config},
+            f"{one}/status": {"GET": self._status},
+            f"{one}/tasks": {"GET": self._tasks},
+            f"{one}/tasks/*/status": {"GET": self._task_status},
+            f"{one}/tasks/*/restart": {"POST": self._restart_task},
+            f"{one}/topics": {"GET": self._topics},
+            f"{one}/topics/reset": {"PUT": self._reset_topics},
+            f"{one}/offsets": {"GET": self._offsets, "PATCH": self._alter, "DELETE": self._reset},
+            f"{one}/pause": {"PUT": self._pause},
+            f"{one}/resume": {"PUT": self._resume},
+            f"{one}/stop": {"PUT": self._stop},
+            f"{one}/restart": {"POST": self._restart},
+            "connector-plugins": {"GET": self._plugins},
+            "connector-plugins/*/config": {"GET": self._definitions},
+            "connector-plugins/*/config/validate": {"PUT": self._validate},
+        }
+        for path, acts in {**changing, **loggers.routes()}.items():
+            served[path] = {**served.get(path, {}), **acts}
+        self._router = Router(served, refused)
+
+    def answer(self, request: Request) -> Response:
+        """The answer, errors included: nothing but a bug raises."""
+        try:
+            _refuse_other_sites(request)
+            return self._router.route(request)
+        except Refused as error:
+            return error_response(error.status, str(error))
+        except (InvalidOffsets, InvalidPluginConfig, NotStopped) as error:
+            return error_response(HTTPStatus.BAD_REQUEST, str(error))
+        except NotLeading as error:
+            return shapes.conflict(str(error), passes=error.passes)
+        except HeadraceError as error:
+            return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+
+    def _find(self, call: Call, message: str) -> ServedConnector:
+        """The connector; 404 in these words, with the name for `{}`, when there is none."""
+        found = self._directory.find(call.names[0])
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, message.format(call.names[0]))
+        return found
+
+    # -- the worker ------------------------------------------------------------------------------------------
+
+    def _root(self, _call: Call) -> Response:
+        return Response.of_json(shapes.server_info(self._version, self._directory.cluster_id))
+
+    def _health(self, _call: Call) -> Response:
+        try:
+            self._directory.require_health()
+        except NotLeading as error:
+            # A standby is as healthy as one can be that waits.
+            return Response.of_json({"status": "healthy", "message": str(error)})
+        except Unanswered as error:
+            shape = {"status": "unhealthy", "message": str(error)}
+            return Response.of_json(shape, HTTPStatus.INTERNAL_SERVER_ERROR)
+        message = "Worker has completed startup and is ready to handle requests."
+        return Response.of_json({"status": "healthy", "message": message})
+
+    def _list(self, call: Call) -> Response:
+        wanted = parse_qs(call.request.query, keep_blank_values=True).get("expand")
+        names = self._directory.names()
+        if wanted is None:
+            return Response.of_json(list(names))
+        shown = {name: self._directory.find(name) for name in names}
+        return Response.of_json(
+            {name: _expanded(found, wanted) for name, found in shown.items() if found is not None}
+        )
+
+    # -- the connector ---------------------------------------------------------------------------------------
+
+    def _info(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(info_of(one))
+
+    def _config(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(dict(one.identity.config))
+
+    def _status(self, call: Call) -> Response:
+        one = self._find(call, "No status found for connector {}")
+        return Response.of_json(shapes.connector_status(one.identity, one.port.condition()))
+
+    def _tasks(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json(shapes.task_infos(one.identity, one.port.condition()))
+
+    def _task_status(self, call: Call) -> Response:
+        one = self._find(call, f"No status found for task {{}}-{call.names[1]}")
+        condition = one.port.condition()
+        for number, _ in condition.slots:
+            if str(number) == call.names[1]:
+                return Response.of_json(shapes.task_status(one.identity, condition, number))
+        raise Refused(HTTPStatus.NOT_FOUND, f"No status found for task {one.identity.name}-{call.names[1]}")
+
+    def _topics(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        return Response.of_json({one.identity.name: {"topics": list(one.port.topics())}})
+
+    def _reset_topics(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        one.port.reset_topics()
+        return Response.empty(HTTPStatus.ACCEPTED)
+
+    # -- steering --------------------------------------------------------------------------------------------
+
+    def _pause(self, call: Call) -> Response:
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.PAUSED)
+        return Response.empty(HTTPStatus.ACCEPTED)
+
+    def _resume(self, call: Call) -> Response:
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.RUNNING)
+        return Response.empty(HTTPStatus.ACCEPTED)
+
+    def _stop(self, call: Call) -> Response:
+        one = self._find(call, "Unknown connector {}")
+        one.port.steer(TargetState.STOPPED)
+        return Response.empty(HTTPStatus.NO_CONTENT)
+
+    def _restart(self, call: Call) -> Response:
+        one = self._find(call, "Unknown connector: {}")
+        include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
+        if one.port.revive():
+            if not (include_tasks or only_failed):
+                return Response.empty(HTTPStatus.NO_CONTENT)
+            shown = shapes.connector_status(one.identity, one.port.condition(), restarting=frozenset())
+            return Response.of_json(shown, HTTPStatus.ACCEPTED)
+        one.port.require_leading()
+        condition = one.port.condition()
+        restarting: frozenset[int] = frozenset()
+        if not only_failed:
+            # What has failed is being recovered already; there is nothing that would wait for a restart.
+            if include_tasks:
+                restarting = frozenset(number for number, _ in condition.slots)
+            one.port.restart(restarting)
+        if not (include_tasks or only_failed):
+            return Response.empty(HTTPStatus.NO_CONTENT)
+        shown = shapes.connector_status(
+            one.identity, condition, restarting=None if only_failed else restarting
+        )
+        return Response.of_json(shown, HTTPStatus.ACCEPTED)
+
+    def _restart_task(self, call: Call) -> Response:
+        one = self._find(call, "Unknown connector: {}")
+        one.port.require_leading()
+        for number, _ in one.port.condition().slots:
+            if str(number) == call.names[1]:
+                one.port.restart_task(number)
+                return Response.empty(HTTPStatus.NO_CONTENT)
+        raise Refused(HTTPStatus.NOT_FOUND, f"Unknown task: {one.identity.name}-{call.names[1]}")
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def _offsets(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        return Response(
+            HTTPStatus.OK,
+            "application/json; charset=utf-8",
+            b'{"offsets":[',
+            more=_listed(one.offsets.items()),
+        )
+
+    def _alter(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        body = call.json()
+        items = body.get("offsets") if isinstance(body, dict) else None
+        if not isinstance(items, list) or not items:
+            raise Refused(
+                HTTPStatus.BAD_REQUEST,
+                "Partitions / offsets need to be provided for an alter offsets request",
+            )
+        if len(items) > MAX_OFFSETS:
+            raise Refused(
+                HTTPStatus.BAD_REQUEST,
+                f"At most {MAX_OFFSETS:,} offsets can be altered at once: send them in several requests",
+            )
+        _require_stopped(one)
+        one.offsets.alter(items)
+        return Response.of_json({"message": "The offsets for this connector have been altered successfully"})
+
+    def _reset(self, call: Call) -> Response:
+        one = self._find(call, "Connector {} not found")
+        _require_stopped(one)
+        one.offsets.reset()
+        return Response.of_json({"message": "The offsets for this connector have been reset successfully"})
+
+    # -- plugins ---------------------------------------------------------------------------------------------
+
+    def _plugins(self, call: Call) -> Response:
+        del call  # connectorsOnly=false would add converters and transformations, of which there are none
+        return Response.of_json(plugins.plugin_infos())
+
+    def _definitions(self, call: Call) -> Response:
+        return Response.of_json(plugins.definitions(_plugin(call)))
+
+    def _validate(self, call: Call) -> Response:
+        plugin = _plugin(call)
+        body = call.json()
+        included = body.get("connector.class") if isinstance(body, dict) else None
+        if isinstance(included, str) and included.strip() not in {"", plugin}:
+            # Short names are as good as whole ones, and some classes share one.
+            asked = plugins.plugin_class(included.strip())
+            if asked is None or asked.rpartition(".")[2] != plugin.rpartition(".")[2]:
+                raise Refused(
+                    HTTPStatus.BAD_REQUEST,
+                    f"Included connector type {included} does not match request type {call.names[0]}",
+                )
+        return Response.of_json(plugins.validated(plugin, body, self._directory.worker_config))
+
+
+def info_of(one: ServedConnector) -> dict[str, Any]:
+    """`GET /connectors/{name}`, at any time."""
+    try:
+        condition = one.port.condition()
+    except NotLeading:
+        condition = None
+    return shapes.connector_info(one.identity, condition)
+
+
+def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
+    """One connector of `GET /connectors?expand=..`."""
+    expanded: dict[str, Any] = {}
+    condition = one.port.condition()
+    if "status" in wanted:
+        expanded["status"] = shapes.connector_status(one.identity, condition)
+    if "info" in wanted:
+        expanded["info"] = shapes.connector_info(one.identity, condition)
+    return expanded
+
+
+def _require_stopped(one: ServedConnector) -> None:
+    """400 as Connect says it, with the way out; 409 on a standby."""
+    one.port.require_leading()
+    condition = one.port.condition()
+    if condition.target is not TargetState.STOPPED or condition.slots:
+        raise NotStopped(
+            "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
+            "done for the specified connector by issuing a 'PUT' request to the "
+            f"'/connectors/{one.identity.name}/stop' endpoint"
+        )
+
+
+def _plugin(call: Call) -> str:
+    """The class that the path names, else 404."""
+    found = plugins.plugin_class(call.names[0])
+    if found is None:
+        raise Refused(HTTPStatus.NOT_FOUND, f"Unknown plugin {call.names[0]}.")
+    return found
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """403 for a page of another site that makes somebody's browser change something here."""
+    origin = request.headers.get("Origin")
+    if origin is None or request.method in _CHANGES_NOTHING:
+        return
+    if urlsplit(origin).netloc.lower() != str(request.headers.get("Host", "")).lower():
+        raise Refused(HTTPStatus.FORBIDDEN, f"A page of {origin} may not steer this connector")
+
+
+def _listed(items: Iterator[Any]) -> Iterator[bytes]:
+    """The rest of a JSON list of which `[` is written already, some hundred items at a time, and `}`."""
+    gathered: list[str] = []
+    separator = ""
+    for item in items:
+        gathered.append(f"{separator}\n{json_text(item)}")
+        separator = ","
+        if len(gathered) >= _ITEMS_AT_ONCE:
+            yield "".join(gathered).encode()
+            gathered.clear()
+    yield "".join([*gathered, "\n]}\n"]).encode()

@@ -1,0 +1,145 @@
+"""The REST interface on an address."""
+
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final, cast
+
+from headrace.options import Settings, describe
+from headrace.options.direction_forms import Direction
+from headrace.options.options_hash import options_hash
+from headrace.options.value_types import HostPort
+from headrace.process.log_levels import LEVELS
+from ingest.http.http_server import RETRY, Answer, HttpServer, Request, Response
+from ingest.http.rest.auth import INTERNAL, AuthFile
+from ingest.http.rest.directory import ServedConnector
+from ingest.http.rest.loggers import Loggers
+from ingest.http.rest.only_connector import OnlyConnector
+from ingest.http.rest.plugins import default_class
+from ingest.http.rest.port import OffsetsPort, SinkPort, SourcePort
+from ingest.http.rest.rest_offsets import OffsetsReader, SourceOffsets
+from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.shapes import Identity, error_response
+from ingest.http.rest.sink_offsets import SinkOffsets
+
+_MAX_BODY: Final = 2 * 1024 * 1024
+# As long as Kafka Connect lets a request wait for its group.
+_PATIENCE_SECONDS: Final = 90.0
+_PAUSE_SECONDS: Final = 0.2
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+FORWARDED: Final = "Headrace-Forwarded"
+"""The header of a request that another worker passes on."""
+_ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
+
+
+def run_server(
+    listen: HostPort,
+    settings: Settings,
+    port: SourcePort | SinkPort,
+    *,
+    host_name: str,
+    version: str,
+    auth: AuthFile | None,
+) -> HttpServer:
+    """A server of `headrace run`'s connector, not started; with `auth` for its users. AddressTaken.
+
+    `host_name` names this machine in `worker_id` when every address is listened on.
+    """
+    identity = Identity(
+        name=settings.name,
+        config=_shown(settings),
+        worker_id=str(HostPort(own_name(listen, host_name), listen.port)),
+        version=version,
+        type=_direction(settings),
+    )
+    only = OnlyConnector(
+        settings, ServedConnector(identity=identity, port=port, offsets=offsets_port(settings, port))
+    )
+    routes = RestRoutes(only, Loggers(LEVELS), version=version, changing={}, refused=only.refused())
+    return rest_server(listen, routes.answer, auth, host_name=host_name)
+
+
+def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort:
+    """The connector's offsets in Connect's JSON."""
+    if settings.sink is not None:
+        return SinkOffsets(cast(SinkPort, port))
+    reader = OffsetsReader(
+        bucket=settings.s3.bucket,
+        input_format=settings.format.input_format,
+        options=options_hash(settings.format, settings.routing, settings.transforms),
+    )
+    return SourceOffsets(cast(SourcePort, port), reader)
+
+
+def patiently(
+    answer: Answer,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Answer:
+    """The same, but what changes something waits for whoever can do it, as in Kafka Connect.
+
+    Right after a start, or while a leader is replaced, a script would have to repeat what it sends. A request
+    that another worker passes on does not wait: that worker does, and looks again for whom to ask.
+    """
+
+    def answered(request: Request) -> Response:
+        deadline = clock() + _PATIENCE_SECONDS
+        while True:
+            response = answer(request)
+            waits = request.method not in _READS and request.headers.get(FORWARDED) is None
+            passes = response.status is HTTPStatus.CONFLICT and RETRY[0] in response.headers
+            if not (waits and passes) or clock() >= deadline:
+                return response
+            pause(_PAUSE_SECONDS)
+
+    return answered
+
+
+def own_name(listen: HostPort, host_name: str) -> str:
+    """The host of an address, or this machine's name where every address is listened on."""
+    return host_name if listen.host in _ANY_ADDRESS else listen.host
+
+
+def rest_server(listen: HostPort, answer: Answer, auth: AuthFile | None, *, host_name: str) -> HttpServer:
+    """The interface on an address, not started. AddressTaken."""
+    return HttpServer(
+        listen.host,
+        listen.port,
+        patiently(answer),
+        option="rest.listen",
+        methods=None,
+        max_body=_MAX_BODY,
+        refuse=_refuse,
+        admit=_everybody if auth is None else auth.admit,
+        is_vital=_is_vital,
+        # Who has a password may come through a proxy under the proxy's name; no other site knows one.
+        host_names=None if auth is not None else frozenset({host_name}),
+    )
+
+
+def _shown(settings: Settings) -> dict[str, str]:
+    """The options that were given, as Connect shows a connector's: secrets masked, references as written.
+
+    Tools look for the class and the name.
+    """
+    described = describe(settings)
+    given = {name: text for name, text in described.items() if name in settings.given}
+    return {"connector.class": default_class(_direction(settings)), **given, "name": settings.name}
+
+
+def _direction(settings: Settings) -> Direction:
+    return Direction.SOURCE if settings.sink is None else Direction.SINK
+
+
+def _refuse(status: HTTPStatus, text: str) -> Response:
+    return error_response(status, text)
+
+
+def _is_vital(path: str) -> bool:
+    """Heartbeats of other workers, probes, and the plain question whether this process answers at all."""
+    return path in {"/", "/health"} or path.startswith(INTERNAL)
+
+
+def _everybody(_path: str, _headers: object) -> None:
+    """Loopback without a password file: whoever is on this machine."""

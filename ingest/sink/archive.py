@@ -1,0 +1,438 @@
+"""The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.sink_completion import Verdict
+from headrace.model.sink_entries import GroupingOptions, ObjectState, PartitionCheckpoint, TopicPartition
+from headrace.model.sink_protocol import (
+    GroupWanted,
+    PartitionGrant,
+    PartitionReleased,
+    PartitionStopped,
+    SinkCommitted,
+    SinkCompleted,
+    SinkProgress,
+)
+from ingest.sink.archived import grant_of
+from ingest.sink.batches import SlotBatch, SlotBatches
+from ingest.sink.completions import LeaderCompletions
+from ingest.sink.condition import ArchiveCounts, PartitionStatus, counts_of, problems_of, status_of
+from ingest.sink.dealing import Candidate, deal, slots_to_end
+from ingest.sink.effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
+from ingest.sink.entries import LedgerEntries, ObjectEnd
+from ingest.sink.partitions import PartitionState
+from ingest.sink.rewinding import refused_rewind, rewound
+from ingest.sink.starting import Refused
+from ingest.sink.starts import PartitionStarts, StartOptions
+
+# A group without members loses an offset a week after its last commit.
+_RENEWAL_MS: Final = 24 * 3600 * 1000
+# Of the partitions that a slot has in hand, in a sentence.
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions(StartOptions):
+    """What the decisions depend on; `max_pending` and `max_pending_age_ms` are what readiness bears."""
+
+    slots: int
+    grants_idle: bool = True
+    """False: a partition without anything to read is not granted, so that its slot is free for others."""
+    max_pending: int = 1000
+    max_pending_age_ms: int = 60 * 1000
+
+
+class Archive:
+    """The sink as its leader decides it. One thread; nothing here blocks, asks a client or reads a clock."""
+
+    def __init__(self, options: ArchiveOptions, entries: LedgerEntries) -> None:
+        self.is_paused = False
+        """True: nothing is granted, and slots are asked to end."""
+        self._options = options
+        self._entries = entries
+        self._states = entries.states
+        self._batches = SlotBatches()
+        self._completions = LeaderCompletions()
+        self._starts = PartitionStarts(options, entries, self._completions)
+        self._request = 0
+        self._members: tuple[str, ...] = ()
+        self._now_ms: int | None = None
+
+    @classmethod
+    def from_ledger(cls, controls: Iterable[tuple[ControlKey, bytes]], options: ArchiveOptions) -> "Archive":
+        """The archive by what the ledger says once nothing of the past can commit any more."""
+        return cls(options, LedgerEntries(controls))
+
+    # -- Kafka -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> SinkEffects:
+        """What the ledger has unfinished; once, before anything else."""
+        effects = SinkEffectsBuilder(topics_wanted=True)
+        grouping = self._options.grouping
+        if self._states.options.get(grouping.hash) != grouping:
+            self._entries.write(effects, grouping)
+        for state in self._states:
+            self._entries.remove_passed(effects, state)
+        return self._advance(effects)
+
+    def request_topics(self) -> int:
+        """The number of a description of the topics that begins now."""
+        self._request += 1
+        return self._request
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every partition has begun and none is refused: no commit of the group decides anything."""
+        return all(state.checkpoint is not None and state.refused is None for state in self._states)
+
+    def on_topics(self, topics: FoundTopics) -> SinkEffects:
+        """Take up what Kafka has; what a later answer has said already stays."""
+        effects = SinkEffectsBuilder()
+        self._members = topics.group_members
+        found = {one.partition_of: one for one in topics.partitions}
+        for partition in found:
+            state = self._states[partition]
+            state.reset = state.reset or self._starts.reset_of(partition)
+        for state in self._states:
+            if topics.request > state.found_request:
+                state.on_found(found.get(state.partition), topics.request)
+        self._starts.topics_found()
+        self._answer_groups(topics.request, effects)
+        for state in self._states:
+            if (lost := state.lost_with_topic()) is not None:
+                effects.lost_offsets.append(lost)
+        return self._advance(effects)
+
+    def on_lives(self, found: FoundLives) -> SinkEffects:
+        """Answer the slots that wait for it and whose topics are the same; else all is described."""
+        effects = SinkEffectsBuilder()
+        for batch in self._batches:
+            if batch.group_request is None or found.request <= batch.group_request:
+                continue
+            if all(self._is_same(partition, found) for partition in batch.partitions):
+                batch.group_request = None
+                effects.groups.append(batch.number)
+            else:
+                effects.topics_wanted = True
+        return effects.effects()
+
+    def tick(self, now_ms: int) -> SinkEffects:
+        """What only time brings; `now_ms` is since 1970."""
+        self._now_ms = now_ms
+        effects = SinkEffectsBuilder()
+        for state in self._states:
+            if state.checkpoint is None or state.found is None or state.is_made_again:
+                continue
+            if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
+                self._starts.commit_offset(effects, state.checkpoint)
+                state.committed_ms = now_ms
+        return effects.effects()
+
+    # -- slots -----------------------------------------------------------------------------------------------
+
+    def ready(self) -> int:
+        """How many slots without a batch would be granted partitions now."""
+        return min(len(self._candidates()), self._options.slots - len(self._batches))
+
+    def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
+        """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
+        chosen = deal(slot, self._candidates(), held=self._held(), slots=self._options.slots)
+        if not chosen:
+            return ()
+        self._batches.add(number, slot, chosen)
+        return tuple(self._grant(self._states[partition], slot, number) for partition in chosen)
+
+    def earlier_options(self, grants: Iterable[PartitionGrant]) -> tuple[GroupingOptions, ...]:
+        """The options that are no longer in force and that these grants refer to."""
+        hashes = {earlier.options for grant in grants for earlier in grant.earlier}
+        return tuple(self._states.options[one] for one in sorted(hashes))
+
+    def on_group_wanted(self, wanted: GroupWanted) -> SinkEffects:
+        """A slot is about to begin a transaction: it is answered once its topics are known to be the same."""
+        batch = self._batches.live(wanted.batch)
+        if batch is None:
+            return SinkEffects()
+        batch.group_request = self._request
+        return SinkEffects(lives_wanted=tuple(sorted({one.topic for one in batch.partitions})))
+
+    def on_committed(self, committed: SinkCommitted) -> SinkEffects:
+        """Take up exactly what the acknowledged transaction has put into the ledger."""
+        effects = SinkEffectsBuilder()
+        if self._batches.live(committed.batch) is None:
+            # The slot was lost meanwhile: the ledger, read after the fence, has it.
+            return effects.effects()
+        for sealed in committed.objects:
+            # What is complete already (at least once) has no entry in the ledger.
+            if sealed.state is ObjectState.PENDING:
+                self._states.apply(sealed)
+        for checkpoint in committed.checkpoints:
+            self._states.apply(checkpoint)
+            state = self._states[checkpoint.partition_of]
+            state.changed, state.committed_ms = self._request, self._now_ms
+            self._entries.remove_passed(effects, state)
+        return effects.effects()
+
+    def in_hand(self, slot: int) -> str | None:
+        """The partitions of the slot's batch with their committed offsets, in words; None without a batch."""
+        batch = self._batches.of_slot(slot)
+        if batch is None:
+            return None
+        checkpoints = [self._states[one].checkpoint for one in sorted(batch.partitions)]
+        shown = [
+            f"{one.partition_of} at offset {one.offset}" for one in checkpoints[:_SHOWN] if one is not None
+        ]
+        more = len(checkpoints) - len(shown)
+        return ", ".join(shown) + (f" and {more} partitions more" if more else "")
+
+    def gone(self, number: int) -> tuple[TopicPartition, ...]:
+        """The partitions of a batch that Kafka does not have any more."""
+        batch = self._batches.live(number)
+        partitions = () if batch is None else sorted(batch.partitions)
+        return tuple(one for one in partitions if self._states[one].found is None)
+
+    def on_released(self, released: PartitionReleased) -> SinkEffects:
+        """A slot has given up one partition and keeps the others."""
+        batch = self._batches.live(released.batch)
+        partition = TopicPartition(released.topic, released.partition)
+        effects = SinkEffectsBuilder()
+        if batch is None or partition not in batch.partitions:
+            return effects.effects()
+        batch.partitions -= {partition}
+        self._states[partition].release(self._request)
+        if not batch.partitions:
+            _ask_to_end(effects, batch)
+        return self._advance(effects)
+
+    def on_completed(self, completed: SinkCompleted) -> SinkEffects:
+        """Take up the ends of objects, whoever completed them: S3 has said so.
+
+        What a slot leaves to the leader is completed by it at once, though the slot has the partition.
+        """
+        effects = SinkEffectsBuilder()
+        left = (self._states.object(one) for one in completed.left)
+        self._completions.add(one for one in left if one is not None and one.state is ObjectState.PENDING)
+        ends = [ObjectEnd(object_id, ObjectState.COMPLETE) for object_id in completed.ids]
+        ends += [ObjectEnd(one, ObjectState.QUARANTINED, reason) for one, reason in completed.quarantined]
+        self._end(effects, *ends)
+        return self._advance(effects)
+
+    def on_stopped(self, stopped: PartitionStopped) -> SinkEffects:
+        """A partition stands at a record; it is not granted again before `restart`."""
+        batch = self._batches.live(stopped.batch)
+        partition = TopicPartition(stopped.topic, stopped.partition)
+        if batch is not None and partition in batch.partitions:
+            self._states[partition].stopped = stopped
+        return self._advance(SinkEffectsBuilder())
+
+    def on_progress(self, progress: SinkProgress) -> SinkEffects:
+        """Take up where a slot is: for the numbers only."""
+        if self._batches.live(progress.batch) is not None:
+            for partition, position in progress.positions.items():
+                self._states[partition].position = position
+            for partition, end in progress.ends.items():
+                state = self._states[partition]
+                if state.found is not None and end > state.found.end:
+                    state.found = replace(state.found, end=end)
+        return SinkEffects()
+
+    def on_finished(self, number: int) -> SinkEffects:
+        """The slot has closed and committed everything of the batch, and said so of every transaction."""
+        batch = self._batches.live(number)
+        if batch is None:
+            return SinkEffects()
+        self._release(batch)
+        return self._advance(SinkEffectsBuilder())
+
+    def on_lost(self, number: int) -> SinkEffects:
+        """The batch's slot was voided: nothing of its partitions is granted before `on_recovered`."""
+        batch = self._batches.live(number)
+        if batch is not None:
+            batch.is_lost, batch.group_request = True, None
+            for partition in batch.partitions:
+                self._states[partition].is_lost = True
+        return SinkEffects()
+
+    def on_recovered(self, slot: int, controls: Iterable[tuple[ControlKey, bytes]]) -> SinkEffects:
+        """The slot is fenced, and the ledger was read to its end since: `controls` are all that it has."""
+        batch = self._batches.of_slot(slot)
+        if batch is None:
+            return SinkEffects()
+        effects = SinkEffectsBuilder()
+        self._entries.reread(batch.partitions, controls)
+        self._release(batch)
+        for partition in batch.partitions:
+            self._entries.remove_passed(effects, self._states[partition])
+        return self._advance(effects)
+
+    # -- the leader's own work -------------------------------------------------------------------------------
+
+    def on_completion(self, object_id: str, verdict: Verdict) -> SinkEffects:
+        """A completion of the leader's has its end; RETRY is none. The slot that has left it is told."""
+        effects = SinkEffectsBuilder()
+        sealed = self._states.object(object_id)
+        state = None if sealed is None else self._states[sealed.partition_of]
+        if state is not None and state.batch is not None and verdict is not Verdict.RETRY:
+            effects.ended.append((state.batch, object_id))
+        if verdict is Verdict.COMPLETE:
+            self._end(effects, ObjectEnd(object_id, ObjectState.COMPLETE))
+        elif verdict is Verdict.UNPROVEN:
+            self._end(effects, ObjectEnd(object_id, ObjectState.COMPLETE, verdict.value))
+        elif verdict is not Verdict.RETRY:
+            self._end(effects, ObjectEnd(object_id, ObjectState.QUARANTINED, verdict.value))
+        return self._advance(effects)
+
+    def on_written(self, writes: Iterable[SinkWrite]) -> SinkEffects:
+        """The leader's transaction with these records is acknowledged."""
+        effects = SinkEffectsBuilder()
+        written = tuple(writes)
+        self._entries.on_written(written)
+        for write in written:
+            if isinstance(write.entry, PartitionCheckpoint):
+                # Entries of before were kept until it was in the ledger.
+                self._entries.remove_passed(effects, self._states[write.entry.partition_of])
+        return self._advance(effects)
+
+    # -- commands --------------------------------------------------------------------------------------------
+
+    def pause(self) -> SinkEffects:
+        """Grant nothing more, and ask every slot to end."""
+        self.is_paused = True
+        return self._advance(SinkEffectsBuilder())
+
+    def resume(self) -> SinkEffects:
+        """Grant again."""
+        self.is_paused = False
+        return self._advance(SinkEffectsBuilder(topics_wanted=True))
+
+    def restart(self, partition: TopicPartition | None = None) -> SinkEffects:
+        """Let partitions that stopped, one or all, be tried again from their checkpoint."""
+        effects = SinkEffectsBuilder(topics_wanted=True)
+        for state in list(self._states) if partition is None else [self._states[partition]]:
+            batch = None if state.stopped is None or state.batch is None else self._batches.live(state.batch)
+            if batch is not None:
+                _ask_to_end(effects, batch)
+            state.stopped = None
+        return self._advance(effects)
+
+    def rewind(self, offsets: Mapping[TopicPartition, int | None]) -> SinkEffects | Refused:
+        """Archive these partitions again from these offsets, all or none; their entries are dropped.
+
+        None begins as a partition that nobody has read yet. Pause first.
+        """
+        for partition in offsets:
+            refused = refused_rewind(self._entries, partition)
+            if refused is not None:
+                return refused
+        effects = SinkEffectsBuilder()
+        for partition, offset in offsets.items():
+            start = rewound(self._entries, effects, partition, offset, self._options.reset)
+            self._starts.commit_offset(effects, start)
+        return self._advance(effects)
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """True when no slot holds a batch, nothing is pending and nothing waits for the ledger."""
+        return not self._batches and not self._completions and self._entries.is_all_written
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """Every partition with what it is at, in order."""
+        return tuple(status_of(state) for state in self._states)
+
+    def counts(self, now_ms: int) -> ArchiveCounts:
+        """Sums over all partitions; `now_ms` is since 1970."""
+        return counts_of(self._states, now_ms)
+
+    def problems(self, now_ms: int) -> tuple[str, ...]:
+        """Why the sink is not ready, a sentence each; none when it is."""
+        return problems_of(
+            self._states,
+            self.counts(now_ms),
+            members=self._members,
+            group=self._options.group,
+            max_pending=self._options.max_pending,
+            max_pending_age_ms=self._options.max_pending_age_ms,
+        )
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _advance(self, effects: SinkEffectsBuilder) -> SinkEffects:
+        """What follows for partitions that nobody holds, and for slots that have to give some up."""
+        self._starts.advance(effects, is_held=bool(self._members))
+        for batch in self._batches:
+            if batch.is_lost:
+                continue
+            if any(self._states[partition].is_made_again for partition in batch.partitions):
+                # What it has in hand may be of both lives: nothing of that is committed.
+                effects.slots_to_revoke.append(batch.slot)
+            elif self.is_paused or self._members:
+                _ask_to_end(effects, batch)
+        self._rebalance(effects)
+        return effects.effects()
+
+    def _rebalance(self, effects: SinkEffectsBuilder) -> None:
+        waiting = len(self._candidates())
+        ending = {batch.slot for batch in self._batches if batch.is_ending or batch.is_lost}
+        for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=self._options.slots):
+            batch = self._batches.of_slot(slot)
+            assert batch is not None, "only a slot that holds partitions is asked to end"
+            _ask_to_end(effects, batch)
+
+    def _candidates(self) -> list[Candidate]:
+        if self.is_paused or self._members:
+            return []
+        return [
+            Candidate(partition=state.partition, lag=state.lag, last_slot=state.last_slot)
+            for state in self._states
+            if state.is_grantable and (self._options.grants_idle or state.lag)
+        ]
+
+    def _held(self) -> dict[int, int]:
+        """How many partitions every slot with a batch has, those that stopped not counted."""
+        return {
+            batch.slot: sum(self._states[partition].stopped is None for partition in batch.partitions)
+            for batch in self._batches
+        }
+
+    def _grant(self, state: PartitionState, slot: int, number: int) -> PartitionGrant:
+        assert state.checkpoint is not None, "where a partition begins is in the ledger first"
+        state.batch, state.last_slot, state.is_grantable = number, slot, False
+        return grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
+
+    def _release(self, batch: SlotBatch) -> None:
+        """Nobody holds these partitions any more."""
+        self._batches.remove(batch.number)
+        for partition in batch.partitions:
+            self._states[partition].release(self._request)
+
+    def _answer_groups(self, request: int, effects: SinkEffectsBuilder) -> None:
+        """Answer the slots whose topics were described after they asked, and are the same as before."""
+        for batch in self._batches:
+            if batch.group_request is None or request <= batch.group_request:
+                continue
+            if not any(self._states[partition].is_made_again for partition in batch.partitions):
+                batch.group_request = None
+                effects.groups.append(batch.number)
+
+    def _is_same(self, partition: TopicPartition, found: FoundLives) -> bool:
+        """Whether the partition is of the topic that its entries name."""
+        life, checkpoint = found.topics.get(partition.topic), self._states[partition].checkpoint
+        if life is None or checkpoint is None:
+            return False
+        return life.has(partition.partition, topic_id=checkpoint.topic_id)
+
+    def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
+        for end in ends:
+            self._completions.remove(end.id)
+        self._entries.end_objects(effects, ends)
+
+
+def _ask_to_end(effects: SinkEffectsBuilder, batch: SlotBatch) -> None:
+    """Once: the slot closes, commits and completes what it has, which takes its time."""
+    if not batch.is_ending:
+        batch.is_ending = True
+        effects.slots_to_end.append(batch.slot)

@@ -1,0 +1,142 @@
+"""Where reading a partition begins: by the ledger, by the group's offset, by `auto.offset.reset`."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.model.sink_entries import PartitionCheckpoint
+from headrace.options.choices import OffsetReset
+from ingest.sink.archived import moved_to
+from ingest.sink.effects import EarlierArchive, FoundPartition, LostOffsets
+
+_MARK: Final = "headrace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a partition begins. With `is_new` the checkpoint is committed before anything is granted.
+
+    `done` are the last offsets of groups that another sink has archived above it.
+    """
+
+    checkpoint: PartitionCheckpoint
+    is_new: bool
+    lost: LostOffsets | None = None
+    warning: str | None = None
+    done: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The partition is not granted: a reason in one word, and a sentence that ends with the remedy."""
+
+    reason: str
+    sentence: str
+
+
+def start_of(
+    found: FoundPartition,
+    checkpoint: PartitionCheckpoint | None,
+    *,
+    ledger: str,
+    group: str,
+    reset: OffsetReset,
+) -> Start | Refused:
+    """Where reading begins; the ledger wins over the group, and the group over `reset`.
+
+    `reset` is for a topic that nobody has read; whoever knows that the partition appeared later asks for
+    EARLIEST, as all of its records are new.
+    """
+    foreign = _foreign(found, ledger, group)
+    if foreign is not None:
+        return foreign
+    if checkpoint is None:
+        return _first_start(found, ledger=ledger, group=group, reset=reset)
+    if checkpoint.topic_id != found.topic_id:
+        return _made_again(found, checkpoint)
+    return _within(found, checkpoint, is_new=False, whose=f"the ledger {ledger!r}")
+
+
+def _foreign(found: FoundPartition, ledger: str, group: str) -> Refused | None:
+    """Another Headrace archives under this group."""
+    mark = found.group_mark.split(" ")
+    if found.group_offset is None or mark[0] != _MARK or mark[1:2] == [ledger]:
+        return None
+    other = mark[1] if len(mark) > 1 else "unknown"
+    return Refused(
+        reason="foreign_offsets",
+        sentence=f"The offset of {found.partition_of} in the group {group!r} was committed by a Headrace "
+        f"with the ledger {other!r}, this one has {ledger!r}: give one of the two another `name`, or delete "
+        "the group's offsets once the other is gone.",
+    )
+
+
+def _first_start(found: FoundPartition, *, ledger: str, group: str, reset: OffsetReset) -> Start | Refused:
+    earlier = found.earlier or EarlierArchive()
+    if earlier.problem is not None:
+        return Refused(reason="earlier_archive", sentence=earlier.problem)
+    start = _by_offsets(found, earlier.offset, ledger=ledger, group=group, reset=reset)
+    if isinstance(start, Refused):
+        return start
+    begin = start.checkpoint.offset
+    return replace(start, done=tuple((name, last) for name, last in earlier.done if last >= begin))
+
+
+def _by_offsets(
+    found: FoundPartition, earlier: int | None, *, ledger: str, group: str, reset: OffsetReset
+) -> Start | Refused:
+    """By the group's offset or that of another sink's files, whichever is higher."""
+    if earlier is not None and earlier > (found.group_offset or 0):
+        start = _checkpoint(found, earlier)
+        return _within(found, start, is_new=True, whose="the other sink's own file")
+    if found.group_offset is not None:
+        mark = found.group_mark.split(" ")
+        if mark[0] == _MARK and mark[2:3] != [found.topic_id]:
+            return Refused(
+                reason="other_topic_id",
+                sentence=f"The group {group!r} has an offset of {found.partition_of} from before the topic "
+                f"was deleted and made again, and the ledger {ledger!r} knows nothing of it: delete the "
+                "group's offsets to begin at `auto.offset.reset`.",
+            )
+        start = _checkpoint(found, found.group_offset)
+        return _within(found, start, is_new=True, whose=f"the group {group!r}")
+    offset = found.begin if reset is OffsetReset.EARLIEST else found.end
+    return Start(checkpoint=_checkpoint(found, offset), is_new=True)
+
+
+def _made_again(found: FoundPartition, checkpoint: PartitionCheckpoint) -> Start:
+    """Every record of the new life is new, whatever old entries, old offsets and `reset` say."""
+    return Start(
+        checkpoint=replace(_checkpoint(found, found.begin), is_made_again=True),
+        is_new=True,
+        warning=f"The topic {found.topic!r} was deleted and made again: {found.partition_of} begins at "
+        f"{found.begin}; what was archived of the old one up to offset {checkpoint.offset} stays.",
+    )
+
+
+def _within(
+    found: FoundPartition, checkpoint: PartitionCheckpoint, *, is_new: bool, whose: str
+) -> Start | Refused:
+    offset = checkpoint.offset
+    if offset > found.end:
+        return Refused(
+            reason="offset_above_end",
+            sentence=f"{found.partition_of} ends at offset {found.end}, below the offset {offset} that "
+            f"{whose} has: records were lost by the brokers, or this is another cluster. Rewind the "
+            "partition once that is clear.",
+        )
+    if offset >= found.begin:
+        return Start(checkpoint=checkpoint, is_new=is_new)
+    return Start(
+        checkpoint=moved_to(checkpoint, found.begin),
+        is_new=True,
+        lost=LostOffsets(topic=found.topic, partition=found.partition, first=offset, end=found.begin),
+        warning=f"Kafka has deleted the records of {found.partition_of} from offset {offset} to "
+        f"{found.begin} before they were archived: raise `retention.ms` of the topic, or find out what "
+        "held the sink back.",
+    )
+
+
+def _checkpoint(found: FoundPartition, offset: int) -> PartitionCheckpoint:
+    return PartitionCheckpoint(
+        topic=found.topic, partition=found.partition, topic_id=found.topic_id, offset=offset
+    )

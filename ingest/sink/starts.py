@@ -1,0 +1,157 @@
+"""What a partition that no slot holds needs before it may be granted: completions, a checkpoint, a slot."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headrace.model.sink_entries import (
+    GroupingOptions,
+    ObjectState,
+    PartitionCheckpoint,
+    SealedObject,
+    TopicPartition,
+    Upload,
+    key_of,
+    offset_mark,
+)
+from headrace.options.choices import OffsetReset
+from ingest.sink.completions import LeaderCompletions
+from ingest.sink.effects import GroupOffset, SinkEffectsBuilder
+from ingest.sink.entries import LedgerEntries
+from ingest.sink.partitions import PartitionState
+from ingest.sink.starting import Refused, Start, start_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """`ledger` is the ledger topic, `group` the connector's own group, `grouping` the options in force."""
+
+    ledger: str
+    group: str
+    reset: OffsetReset
+    grouping: GroupingOptions
+
+
+class PartitionStarts:
+    """Brings free partitions to where they can be granted, and keeps `is_grantable` of each."""
+
+    def __init__(self, options: StartOptions, entries: LedgerEntries, completions: LeaderCompletions) -> None:
+        self._options = options
+        self._entries = entries
+        self._completions = completions
+        self._known_topics = frozenset(
+            state.partition.topic for state in entries.states if state.checkpoint is not None or state.objects
+        )
+        self._has_found = False
+
+    def reset_of(self, partition: TopicPartition) -> OffsetReset:
+        """Where the partition begins when nobody has read it.
+
+        `latest` is for topics that were there at the start. All that appears later, and every partition by
+        which a topic grows, begins at its first record: there is no old record in it.
+        """
+        if self._has_found or partition.topic in self._known_topics:
+            return OffsetReset.EARLIEST
+        return self._options.reset
+
+    def topics_found(self) -> None:
+        """The topics that were there at the start are known."""
+        self._has_found = True
+
+    def advance(self, effects: SinkEffectsBuilder, *, is_held: bool) -> None:
+        """Do what free partitions need next. With `is_held` none begins: its offset may still move."""
+        for state in self._entries.states:
+            state.is_grantable = False
+            if not state.is_free:
+                continue
+            if pending := state.pending:
+                # Until they are completed nobody may write anything that could have their names.
+                self._complete(pending)
+            elif state.found is None:
+                state.refused = None
+            elif not is_held and not self._entries.is_unwritten(state.key):
+                self._start(effects, state)
+        self._entries.remove_unused_options(effects, self._options.grouping.hash)
+        effects.completions += self._completions.release()
+
+    def commit_offset(self, effects: SinkEffectsBuilder, checkpoint: PartitionCheckpoint) -> None:
+        """Have the checkpoint's offset shown in the connector's own group."""
+        effects.offsets.append(
+            GroupOffset(
+                topic=checkpoint.topic,
+                partition=checkpoint.partition,
+                offset=checkpoint.offset,
+                mark=offset_mark(self._options.ledger, checkpoint.topic_id),
+            )
+        )
+
+    def _complete(self, pending: Iterable[SealedObject]) -> None:
+        """Have those completed whose entries are in the ledger."""
+        self._completions.add(one for one in pending if not self._entries.is_unwritten(key_of(one)))
+
+    def _start(self, effects: SinkEffectsBuilder, state: PartitionState) -> None:
+        assert state.found is not None, "only what Kafka has is started"
+        start = start_of(
+            state.found,
+            state.checkpoint,
+            ledger=self._options.ledger,
+            group=self._options.group,
+            reset=state.reset or self._options.reset,
+        )
+        if isinstance(start, Start) and not start.is_new:
+            state.refused = self._refused_options(state)
+            ready = not self._entries.is_unwritten(key_of(self._options.grouping))
+            state.is_grantable = ready and state.refused is None and state.stopped is None
+            return
+        if state.found_request <= state.changed:
+            # What Kafka had was asked for before the checkpoint moved: only a later answer can contradict it.
+            effects.topics_wanted = True
+        elif isinstance(start, Refused):
+            state.refused = start
+        else:
+            state.refused = None
+            if state.is_made_again:
+                # It stood at a record of the old topic, or because that was gone or seemed to be cut.
+                state.stopped = None
+            self._commit_start(effects, start)
+
+    def _commit_start(self, effects: SinkEffectsBuilder, start: Start) -> None:
+        """Where it begins is in the ledger before anybody reads: a crash must not begin elsewhere."""
+        for group, last in start.done:
+            self._entries.write(effects, self._earlier_object(start.checkpoint, group, last))
+        self._entries.write(effects, start.checkpoint)
+        self.commit_offset(effects, start.checkpoint)
+        if start.lost is not None:
+            effects.lost_offsets.append(start.lost)
+        if start.warning is not None:
+            effects.warnings.append(start.warning)
+
+    def _earlier_object(self, start: PartitionCheckpoint, group: str, last: int) -> SealedObject:
+        """The entry of what another sink has archived of a group: its records are passed over."""
+        digest = hashlib.sha256(group.encode()).hexdigest()[:16]
+        return SealedObject(
+            id=f"earlier-{start.topic}-{start.partition}-{digest}",
+            topic=start.topic,
+            partition=start.partition,
+            topic_id=start.topic_id,
+            group=group,
+            first_offset=start.offset,
+            last_offset=last,
+            records=0,
+            bytes=0,
+            uploads=(Upload(key="", upload_id="", parts=()),),
+            options=self._options.grouping.hash,
+            sealed_ms=0,
+            bucket="",
+            state=ObjectState.COMPLETE,
+        )
+
+    def _refused_options(self, state: PartitionState) -> Refused | None:
+        if state.options_above <= self._entries.states.options.keys():
+            return None
+        return Refused(
+            reason="options_unknown",
+            sentence=f"The options by which {state.partition} was archived are not in the ledger: run the "
+            "version and configuration of before with rotate.on.stop=true until it has caught up, stop it "
+            "cleanly, which closes all objects, and change them then.",
+        )

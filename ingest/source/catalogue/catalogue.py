@@ -1,0 +1,413 @@
+"""What is known of each object: events and listings in, new work and bookkeeping out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from headrace.model.clock import Instant
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
+from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.options.settings import JoiningSettings
+from ingest.source.catalogue.deduplication import LedgerVerdict, Source, has_other_version, verdict_of
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
+from ingest.source.catalogue.expiry import Expiry
+from ingest.source.catalogue.head_requests import HeadRequests, as_announced, source_of
+from ingest.source.catalogue.ledger_view import LedgerView
+from ingest.source.catalogue.listing_merge import UnreadKeys, merged_with_ledger
+from ingest.source.catalogue.message_tracker import Owed
+from ingest.source.catalogue.object_commands import ObjectCommand
+from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
+from ingest.source.catalogue.object_state import ObjectStates
+from ingest.source.catalogue.pending import PendingObject, Phase
+from ingest.source.catalogue.tombstones import FolderPlaces
+from ingest.source.notification import EventKind, ObjectEvent
+
+# Below this share of max.pending.objects listing goes on again.
+_LISTS_AGAIN_BELOW = 0.9
+
+
+class Catalogue:
+    """Decides which objects are new. One thread owns it and its planner; nothing blocks or reads a clock.
+
+    `retention_ms` is `ledger.retention.ms`, `post_action` the text of what is done with objects afterwards.
+    What it stores or compares with S3's times is wall clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        view: LedgerView,
+        object_filter: ObjectFilter,
+        max_pending_objects: int = 100_000,
+        retention_ms: int = 2_592_000_000,
+        joining: JoiningSettings | None = None,
+        post_action: str | None = None,
+    ) -> None:
+        self.states = ObjectStates(
+            view=view,
+            object_filter=object_filter,
+            max_pending_objects=max_pending_objects,
+            joining=joining,
+            post_action=post_action,
+        )
+        self._bucket = bucket
+        self._object_filter = object_filter
+        self._max_pending_objects = max_pending_objects
+        self._expiry = Expiry(prefix=object_filter.prefix, retention_ms=retention_ms)
+        self._questions = HeadRequests(retention_ms=retention_ms)
+        self._wants_listing = True
+        self._unread = UnreadKeys()
+
+    # What the listeners tell
+
+    def on_message(self, message_id: str, events: Iterable[ObjectEvent], now: Instant) -> Effects:
+        """What follows from one message; its events settle together, with the end of their last object.
+
+        The same message may be announced again (redelivery); other messages may name the same objects.
+        """
+        effects = EffectsBuilder()
+        owed: set[Owed] = set()
+        for event in events:
+            if event.bucket != self._bucket:
+                effects.ignore("other_bucket", event.key)
+                self.states.messages.abandon(message_id)
+            elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
+                effects.ignore(event.kind.value, event.key)
+            elif (item := self._object_of_event(event, now, effects)) is not None:
+                owed.add(item)
+        self.states.messages.hold(message_id, owed, effects)
+        return effects.effects()
+
+    def on_head_answer(
+        self, token: str, found: S3Object | None, now: Instant, *, is_forbidden: bool = False
+    ) -> Effects:
+        """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
+        effects = EffectsBuilder()
+        access = self.states.permissions
+        if access.has_asked(token):
+            access.headed(now, effects, is_found=found is not None, is_forbidden=is_forbidden)
+            return effects.effects()
+        question = self._questions.pop(token)
+        if question is None:
+            return effects.effects()
+        if found is None and question.alternate_key is not None and not is_forbidden:
+            effects.heads.append(self._questions.ask_alternate(question).request)
+            return effects.effects()
+        messages = self.states.messages
+        item = None
+        if is_forbidden and (question.event.etag is None or question.event.size is None):
+            # Neither identity nor size: the queue keeps the message until somebody grants the permission.
+            effects.ignore("forbidden", question.event.key)
+            messages.abandon_all(token)
+        else:
+            seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
+            if isinstance(seen, str):
+                effects.ignore(seen, question.event.key)
+            else:
+                item = self._pending_after_event(seen, question.source, now, effects)
+        if item is None:
+            messages.finish(token, effects)
+        else:
+            messages.replace(token, item, effects)
+        return effects.effects()
+
+    def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
+        """What follows from one page of a listing; with the last one of a full listing entries may expire."""
+        effects = EffectsBuilder()
+        self._expiry.begin_page(page, now)
+        self._unread.begin_page(page)
+        states = self.states
+        for seen, object_id, entry in self._compared(page):
+            if seen is None:
+                assert object_id is not None
+                assert entry is not None
+                if not states.tombstones.needs(entry):
+                    self._expiry.absent(object_id, entry, now.wall_ms)
+                continue
+            if entry is not None:
+                self._expiry.listed()
+                self._unread.read()
+                states.owe_action(seen.id, entry, effects)
+                if entry.state is State.DONE:
+                    continue
+                states.side_objects.saw(seen.id.key, entry)
+            self._pending_after_listing(seen, entry, now, effects)
+        states.side_objects.listed(page, now)
+        if self._unread.end_page(page) and self._knows_keys():
+            self._unread.read()  # what was read is gone, as `post.action` deletes
+        expired, warning = self._expiry.end_page(page)
+        if warning is not None:
+            effects.warnings.append(warning)
+        self._expire(expired, now, effects)
+        return effects.effects()
+
+    def on_tombstones(self, found: FolderPlaces) -> None:
+        """What waits for a search of a topic's folder goes on with the next turn of the planner."""
+        self.states.tombstones.found(found)
+
+    # What the ledger tells
+
+    def resume(self, now: Instant, *, most: int | None = None) -> Effects:
+        """Objects of the ledger that are unfinished become pending, attempts kept, as far as there is room.
+
+        Call it on taking the lead, for all: nothing must be planned before an earlier version of its key, or
+        an earlier object of its topic-partition, is known. `Planner.tick` calls it again when there is room
+        for more; about `most` are read then (all versions of a key together), so that no turn is long.
+        """
+        effects = EffectsBuilder()
+        states = self.states
+        last = None
+        for number, (object_id, entry) in enumerate(states.ledger.unfinished(states.unfinished_after)):
+            is_enough = most is not None and number >= most and last is not None and object_id.key != last.key
+            if is_enough or len(states.table) >= self._max_pending_objects:
+                states.unfinished_after = last or states.unfinished_after
+                return effects.effects()
+            last = object_id
+            if object_id.bucket == self._bucket and states.table.find(object_id) is None:
+                states.add_unfinished(object_id, entry, now, effects)
+        states.has_unfinished, states.unfinished_after = False, None
+        return effects.effects()
+
+    def on_ledger_record(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
+        """The follower has read this record and the view shows it."""
+        self.states.ledger.applied(key, entry)
+
+    def on_written(self, writes: Sequence[LedgerWrite], now: Instant) -> Effects:
+        """What follows once the driver's transaction with these `Effects.writes` was acknowledged."""
+        return self.states.on_written(tuple(writes), now)
+
+    def on_acted(self, done: Iterable[ObjectId]) -> Effects:
+        """What follows once `Effects.actions` were carried out for these objects."""
+        effects = EffectsBuilder()
+        for object_id in done:
+            self.states.on_acted(object_id, effects)
+        return effects.effects()
+
+    # What people ask
+
+    def apply_command(self, command: ObjectCommand, objects: Iterable[S3Object], now: Instant) -> Effects:
+        """Ledger records that a replay or mark asks for; objects that are worked on follow when they rest.
+
+        For `Replay` the objects come from the ledger, for `Mark` from a listing. Call it with some
+        thousand objects at a time: one Effects is one transaction.
+        """
+        effects = EffectsBuilder()
+        for seen in objects:
+            if seen.id.bucket == self._bucket:
+                self.states.apply_command(command, seen, now, effects)
+        return effects.effects()
+
+    # How things are
+
+    @property
+    def wants_listing(self) -> bool:
+        """False from `max.pending.objects` on, True again below nine tenths of it."""
+        if self._wants_listing:
+            self._wants_listing = len(self.states.table) < self._max_pending_objects
+        else:
+            self._wants_listing = len(self.states.table) < self._max_pending_objects * _LISTS_AGAIN_BELOW
+        return self._wants_listing
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
+        states = self.states
+        return not (
+            states.table or states.has_unfinished or states.unwritten or states.deferred or self._questions
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Objects now by what memory knows of them: pending, active, failed."""
+        return {label: self.states.table.labels[label] for label in ("pending", "active", "failed")}
+
+    @property
+    def pending_objects(self) -> int:
+        """Objects that are known and not yet done."""
+        return len(self.states.table)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Their sizes together."""
+        return self.states.table.bytes
+
+    @property
+    def oldest_pending_ms(self) -> int | None:
+        """When the oldest of them became known, in `steady_ms`."""
+        return self.states.table.oldest_ms()
+
+    @property
+    def recent(self) -> tuple[FinishedObject, ...]:
+        """The objects that came to their ends last, the newest at the end."""
+        return tuple(self.states.recent)
+
+    @property
+    def access_problem(self) -> str | None:
+        """A sentence while objects wait and none can be read: refused credentials, a 403 for all of them."""
+        return self.states.permissions.denied if self.states.table else None
+
+    @property
+    def missing_topics(self) -> Mapping[str, str]:
+        """A sentence for each topic that objects wait for and that is not there."""
+        return dict(self.states.permissions.missing_topics) if self.states.table else {}
+
+    @property
+    def unread_keys(self) -> tuple[int, str] | None:
+        """How many keys the last full listing showed, and one of them, where not one could be read."""
+        return self._unread.found
+
+    def waiting_reasons(self) -> dict[str, int]:
+        """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
+        found: dict[str, int] = {}
+        for pending in self.states.table:
+            for part in (pending, *pending.splits):
+                if part.trouble is not None and part.phase is not Phase.GONE:
+                    found[part.trouble] = found.get(part.trouble, 0) + 1
+        return found
+
+    # Inside
+
+    def _object_of_event(self, event: ObjectEvent, now: Instant, effects: EffectsBuilder) -> Owed | None:
+        """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
+        candidates = [key for key in (event.key, event.alternate_key) if key is not None]
+        keys = [
+            key
+            for key in candidates
+            if not isinstance(self._object_filter.route_or_reason(key), ExclusionReason)
+        ]
+        if not keys:
+            effects.ignore(str(self._object_filter.route_or_reason(event.key)), event.key)
+            return None
+        source = source_of(event)
+        if event.etag is not None:
+            for key in keys:
+                object_id = ObjectId(self._bucket, key, event.etag)
+                if self.states.table.find(object_id) or self.states.ledger.get(object_id):
+                    return self._pending_after_event(
+                        as_announced(event, object_id, now.wall_ms), source, now, effects
+                    )
+            if source is Source.RESTORE:
+                effects.ignore("restored", event.key)
+                return None
+        if event.etag is None or self._questions.is_needed(event, now.wall_ms):
+            question = self._questions.open(event, keys)
+            effects.heads.append(question.request)
+            return question.token
+        seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now.wall_ms)
+        return self._pending_after_event(seen, source, now, effects)
+
+    def _pending_after_event(
+        self, seen: S3Object, source: Source, now: Instant, effects: EffectsBuilder
+    ) -> ObjectId | None:
+        """The announced object if it is pending now; None when its end is known."""
+        pending = self.states.table.find(seen.id)
+        if pending is not None:
+            self._announced_again(pending, seen)
+            return seen.id
+        entry = self.states.ledger.get(seen.id)
+        is_at = verdict_of(entry, seen, source, now.wall_ms)
+        if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
+            effects.ignore("known" if entry is not None else "restored", seen.id.key)
+            return None
+        route = self._object_filter.route_or_reason(seen.id.key)
+        if isinstance(route, ExclusionReason):
+            effects.ignore(route.value, seen.id.key)
+            return None
+        if entry is not None:
+            seen = replace(seen, size=entry.size)
+        self._begin(seen, route, entry, now, effects, is_fresh=True)
+        return seen.id
+
+    def _begin(
+        self,
+        seen: S3Object,
+        route: Route,
+        entry: LedgerEntry | None,
+        now: Instant,
+        effects: EffectsBuilder,
+        *,
+        is_fresh: bool,
+    ) -> None:
+        self._unread.read()
+        self.states.add_pending(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects)
+
+    def _announced_again(self, pending: PendingObject, seen: S3Object) -> None:
+        known = pending.object
+        says_more = known.sequencer is None and (
+            seen.sequencer is not None or seen.last_modified_ms >= known.last_modified_ms
+        )
+        is_waiting = pending.phase is Phase.WAITING
+        is_promoted = not pending.is_fresh
+        if is_waiting and says_more:
+            pending.object = _seen_again(known, seen)
+        elif seen.last_modified_ms > known.last_modified_ms or has_other_version(seen, known):
+            pending.newer = _seen_again(known, seen)
+        for part in (pending, *pending.splits):
+            part.is_fresh = True
+        if is_waiting and (says_more or is_promoted):
+            # It goes to the front, and may go before another version that was the first one.
+            self.states.table.wake(known.id.key)
+
+    def _compared(
+        self, page: ListingPage
+    ) -> Iterator[tuple[S3Object | None, ObjectId | None, LedgerEntry | None]]:
+        """The page beside the ledger's entries."""
+        ledger = self.states.ledger
+        if page.is_in_order:
+            # All of it is read first: what the merge leads to may write to the overlay.
+            entries = list(ledger.scan(self._bucket, page.after_key, page.through_key))
+            return merged_with_ledger(page.objects, entries)
+        self._expiry.invalidate()
+        return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
+
+    def _pending_after_listing(
+        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        pending = self.states.table.find(seen.id)
+        if pending is not None:
+            if pending.phase is not Phase.WAITING:
+                pending.relisted = _seen_again(pending.object, seen)
+            return
+        if verdict_of(entry, seen, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
+            return
+        judge = self._object_filter.listed_route_or_reason if entry is None else self._judge_known
+        route = judge(seen)
+        if isinstance(route, ExclusionReason):
+            effects.ignore(route.value, seen.id.key)
+            self._unread.left_out(route, seen.id.key)
+        else:
+            self._begin(seen, route, entry, now, effects, is_fresh=False)
+
+    def _knows_keys(self) -> bool:
+        """Whether the ledger has an object below the prefix."""
+        prefix = self._object_filter.prefix
+        known = self.states.ledger.scan(self._bucket, prefix or None, f"{prefix}\U0010ffff")
+        return next(iter(known), None) is not None
+
+    def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
+        """The baseline is for what nobody has begun."""
+        return self._object_filter.route_or_reason(seen.id.key)
+
+    def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:
+        states = self.states
+        for object_id in expired:
+            entry = states.ledger.get(object_id)
+            # Between its page and the end of the listing an entry may have got a new life.
+            if entry is None or not self._expiry.is_old(entry, now.wall_ms):
+                continue
+            if states.table.find(object_id) is None and not states.is_held(object_id):
+                if entry.cuts is not None:
+                    for key in states.ledger.splits(object_id):
+                        states.write(key, None, effects)
+                states.write(object_id, None, effects)
+
+
+def _seen_again(known: S3Object, seen: S3Object) -> S3Object:
+    """Where and when the same content was seen last; its size is known already, an event may lack it."""
+    return replace(
+        known,
+        last_modified_ms=seen.last_modified_ms,
+        version_id=seen.version_id,
+        sequencer=seen.sequencer,
+    )

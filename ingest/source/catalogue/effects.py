@@ -1,0 +1,141 @@
+"""What the service has to do after it told the catalogue or the planner something."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey
+from headrace.model.objects import ObjectId
+from headrace.model.post_action import OwedAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerWrite:
+    """A ledger record that the driver owes: `entry` None is a tombstone."""
+
+    key: LedgerKey
+    entry: LedgerEntry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRequest:
+    """A HEAD needed to confirm an event; `Catalogue.on_head_answer(token, ..)` takes the answer.
+
+    With `reads` a byte is read instead, which needs every right that reading needs.
+    """
+
+    token: str
+    bucket: str
+    key: str
+    version_id: str | None = None
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedObject:
+    """An object that came to its end (done, skipped, quarantined).
+
+    `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
+    or LastModified from a listing: then no event of it was received (`is_announced`).
+    """
+
+    id: ObjectId
+    entry: LedgerEntry
+    since_ms: int
+    seen_ms: int
+    is_announced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What follows from one call. Empty fields ask for nothing.
+
+    `settled` deliveries can be deleted from the queue now, `left` ones stay there for its redrive policy.
+    All `writes` of one Effects go into one driver transaction; after its acknowledged commit they are given
+    to `written`. `pending` counts objects that became pending, `ignored` what was left out, by reason.
+    `ended` came to their end, for metrics and the canonical log line; `warnings` are sentences for the log.
+    """
+
+    settled: tuple[str, ...] = ()
+    abandoned: tuple[str, ...] = ()
+    writes: tuple[LedgerWrite, ...] = ()
+    heads: tuple[HeadRequest, ...] = ()
+    finished: tuple[FinishedObject, ...] = ()
+    pending: int = 0
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    """Folders of topics in which the places of tombstones are to be found: `Catalogue.on_tombstones`."""
+    inexact: Mapping[str, int] = field(default_factory=dict)
+    """What of a restore is not given back as it was, by what."""
+    actions: tuple[OwedAction, ...] = ()
+    """Objects that are done and owed `post.action`: `Catalogue.on_acted` once they are not."""
+    withdrawn: tuple[ObjectId, ...] = ()
+    """Objects that were owed it and are not any more: what was asked for of them is not carried out."""
+    decisions: tuple[tuple[str, str | None], ...] = ()
+    """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
+
+    def joined(self, other: "Effects") -> "Effects":
+        """Both, to be carried out as one."""
+        return Effects(
+            settled=self.settled + other.settled,
+            abandoned=self.abandoned + other.abandoned,
+            writes=self.writes + other.writes,
+            heads=self.heads + other.heads,
+            finished=self.finished + other.finished,
+            pending=self.pending + other.pending,
+            ignored=Counter(self.ignored) + Counter(other.ignored),
+            warnings=self.warnings + other.warnings,
+            searches=self.searches + other.searches,
+            inexact=Counter(self.inexact) + Counter(other.inexact),
+            actions=self.actions + other.actions,
+            withdrawn=self.withdrawn + other.withdrawn,
+            decisions=self.decisions + other.decisions,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class EffectsBuilder:
+    """Effects while they come together."""
+
+    settled: list[str] = field(default_factory=list)
+    abandoned: list[str] = field(default_factory=list)
+    writes: list[LedgerWrite] = field(default_factory=list)
+    heads: list[HeadRequest] = field(default_factory=list)
+    finished: list[FinishedObject] = field(default_factory=list)
+    pending: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+    searches: list[str] = field(default_factory=list)
+    inexact: Counter[str] = field(default_factory=Counter)
+    actions: list[OwedAction] = field(default_factory=list)
+    withdrawn: list[ObjectId] = field(default_factory=list)
+    decisions: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def ignore(self, reason: str, key: str) -> None:
+        """Leave an object out, for this reason."""
+        self.ignored[reason] += 1
+        self.decisions.append((key, reason))
+
+    def begin(self, key: str) -> None:
+        """An object became pending."""
+        self.pending += 1
+        self.decisions.append((key, None))
+
+    def effects(self) -> Effects:
+        """Everything gathered, frozen."""
+        return Effects(
+            settled=tuple(self.settled),
+            abandoned=tuple(self.abandoned),
+            writes=tuple(self.writes),
+            heads=tuple(self.heads),
+            finished=tuple(self.finished),
+            pending=self.pending,
+            ignored=dict(self.ignored),
+            warnings=tuple(self.warnings),
+            searches=tuple(self.searches),
+            inexact=dict(self.inexact),
+            actions=tuple(self.actions),
+            withdrawn=tuple(self.withdrawn),
+            decisions=tuple(self.decisions),
+        )

@@ -1,0 +1,117 @@
+"""Events that only a HEAD can confirm, and what they and its answer come to together."""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from headrace.model.objects import ObjectId, S3Object
+from ingest.source.catalogue.deduplication import Source
+from ingest.source.catalogue.effects import HeadRequest
+from ingest.source.notification import EventKind, ObjectEvent
+
+MISSING: Final = "missing"
+OUTDATED: Final = "outdated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenHeadRequest:
+    """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`."""
+
+    token: str
+    event: ObjectEvent
+    key: str
+    alternate_key: str | None
+
+    @property
+    def request(self) -> HeadRequest:
+        """What to ask of S3."""
+        return HeadRequest(
+            token=self.token, bucket=self.event.bucket, key=self.key, version_id=self.event.version_id
+        )
+
+    @property
+    def source(self) -> Source:
+        """Who told of the object."""
+        return source_of(self.event)
+
+
+class HeadRequests:
+    """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least."""
+
+    def __init__(self, *, retention_ms: int) -> None:
+        self._retention_ms = retention_ms
+        self._open: dict[str, OpenHeadRequest] = {}
+        self._numbers = count(1)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def is_needed(self, event: ObjectEvent, now_ms: int) -> bool:
+        """True when the event alone is not enough: no identity, no size, two keys, or too old."""
+        return (
+            event.etag is None
+            or event.size is None
+            or event.alternate_key is not None
+            or self._is_old(event, now_ms)
+        )
+
+    def open(self, event: ObjectEvent, keys: list[str]) -> OpenHeadRequest:
+        """A new question, about the first of `keys` and then about the second."""
+        question = OpenHeadRequest(
+            token=f"head-{next(self._numbers)}",
+            event=event,
+            key=keys[0],
+            alternate_key=keys[1] if len(keys) > 1 else None,
+        )
+        self._open[question.token] = question
+        return question
+
+    def pop(self, token: str) -> OpenHeadRequest | None:
+        """The question with this token, which is closed by that."""
+        return self._open.pop(token, None)
+
+    def ask_alternate(self, question: OpenHeadRequest) -> OpenHeadRequest:
+        """The same question about the alternate key."""
+        assert question.alternate_key is not None
+        again = replace(question, key=question.alternate_key, alternate_key=None)
+        self._open[again.token] = again
+        return again
+
+    def confirmed_object(
+        self, question: OpenHeadRequest, found: S3Object | None, now_ms: int, *, is_forbidden: bool
+    ) -> S3Object | str:
+        """The object that event and HEAD together speak of, or why there is none."""
+        event = question.event
+        if found is None and not is_forbidden:
+            return MISSING
+        if found is not None and (event.etag is None or found.id.etag == event.etag):
+            return replace(
+                as_announced(event, found.id, now_ms),
+                size=found.size,
+                version_id=event.version_id or found.version_id,
+                storage_class=found.storage_class,
+            )
+        if event.etag is None or event.size is None or self._is_old(event, now_ms):
+            return OUTDATED
+        # The key is proven; its content was overwritten, or may not be read: reading it finds out which.
+        return as_announced(event, ObjectId(event.bucket, question.key, event.etag), now_ms)
+
+    def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
+        """True when the ledger may have forgotten the object that this event announces."""
+        return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
+
+
+def source_of(event: ObjectEvent) -> Source:
+    """A restore is a source of its own: it revives what is archived, and begins nothing."""
+    return Source.RESTORE if event.kind is EventKind.RESTORED else Source.EVENT
+
+
+def as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Object:
+    """The object as the event tells of it; a size that it does not tell is 0."""
+    return S3Object(
+        id=object_id,
+        size=event.size or 0,
+        last_modified_ms=now_ms if event.event_time_ms is None else event.event_time_ms,
+        version_id=event.version_id,
+        sequencer=event.sequencer,
+    )

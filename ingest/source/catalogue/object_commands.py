@@ -1,0 +1,143 @@
+"""`replay` and `mark`: which ledger records they ask for, as pure functions of what the ledger says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
+from headrace.model.objects import ObjectId, S3Object
+from ingest.source.catalogue.effects import LedgerWrite
+
+MARKED = "marked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects a command is for: all conditions that are given must hold.
+
+    `since_ms` and `until_ms` bound LastModified, both inclusive. No `states` means any; an object without an
+    entry has none.
+    """
+
+    key: str | None = None
+    prefix: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    states: frozenset[State] = frozenset()
+
+    def matches(self, object_id: ObjectId, last_modified_ms: int, state: State | None) -> bool:
+        """True when the object is meant."""
+        return (
+            (self.key is None or object_id.key == self.key)
+            and object_id.key.startswith(self.prefix)
+            and (self.since_ms is None or last_modified_ms >= self.since_ms)
+            and (self.until_ms is None or last_modified_ms <= self.until_ms)
+            and (not self.states or state in self.states)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Ingest again: `quarantined` and `failed` from their position, or everything `is_from_start`."""
+
+    selection: Selection
+    is_from_start: bool = False
+
+    def covers(self, object_id: ObjectId, entry: LedgerEntry) -> bool:
+        """True when this entry is to be replayed. `done` needs `is_from_start`, or nothing would happen."""
+        return self.selection.matches(object_id, entry.last_modified_ms, entry.state) and (
+            self.is_from_start or entry.state in {State.QUARANTINED, State.FAILED, State.SKIPPED}
+        )
+
+    def writes(
+        self,
+        seen: S3Object,
+        entry: LedgerEntry | None,
+        slices: Mapping[SplitKey, LedgerEntry],
+        now_ms: int,
+    ) -> list[LedgerWrite]:
+        """State `new` for the object, never a tombstone; slices go on from theirs or are cut anew."""
+        if entry is None or not self.covers(seen.id, entry):
+            return []
+        fresh = replace(
+            entry, state=State.NEW, reason=None, error=None, attempts=0, action=None, updated_ms=now_ms
+        )
+        if not self.is_from_start:
+            return [
+                LedgerWrite(key=seen.id, entry=fresh),
+                *(
+                    LedgerWrite(
+                        key=key,
+                        entry=replace(
+                            known, state=State.NEW, reason=None, error=None, attempts=0, updated_ms=now_ms
+                        ),
+                    )
+                    for key, known in slices.items()
+                    if known.state is not State.DONE
+                ),
+            ]
+        whole = replace(
+            fresh,
+            records=0,
+            bad=0,
+            position=None,
+            options=None,
+            cuts=None,
+            sides=(),
+            tombstones=(),
+            is_kept=False,
+        )
+        return [
+            LedgerWrite(key=seen.id, entry=whole),
+            *(LedgerWrite(key=key, entry=None) for key in slices),
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Count objects as done without reading them, for taking over from another tool."""
+
+    selection: Selection
+
+    def writes(
+        self,
+        seen: S3Object,
+        entry: LedgerEntry | None,
+        slices: Mapping[SplitKey, LedgerEntry],
+        now_ms: int,
+    ) -> list[LedgerWrite]:
+        """State `done` with the reason `marked`, unless it is done already."""
+        state = None if entry is None else entry.state
+        if state is State.DONE or not self.selection.matches(seen.id, seen.last_modified_ms, state):
+            return []
+        done = replace(
+            entry or LedgerEntry(state=State.DONE),
+            state=State.DONE,
+            reason=MARKED,
+            error=None,
+            attempts=0,
+            action=None,
+            cuts=None,
+            options=None if entry is None or entry.position is None else entry.options,
+            size=seen.size,
+            version_id=seen.version_id,
+            last_modified_ms=seen.last_modified_ms,
+            updated_ms=now_ms,
+        )
+        return [
+            LedgerWrite(key=seen.id, entry=done),
+            *(LedgerWrite(key=key, entry=None) for key in slices),
+        ]
+
+
+class ObjectCommand(Protocol):
+    """`Replay`, `Mark`, and `ingest.source.catalogue.alter_offsets.Alter`: what a person wants of objects."""
+
+    def writes(
+        self,
+        seen: S3Object,
+        entry: LedgerEntry | None,
+        slices: Mapping[SplitKey, LedgerEntry],
+        now_ms: int,
+    ) -> list[LedgerWrite]:
+        """The records that are to be committed together for one object; none where nothing is to change."""

@@ -1,0 +1,407 @@
+"""What catalogue and planner share: pending objects, the ledger, held deliveries, and the steps between them.
+
+A step that needs the ledger is proposed (the object is in Phase.WRITING, its record in `Effects.writes`) and
+taken only when `written` says that the commit was acknowledged.
+"""
+
+from collections import deque
+from dataclasses import replace
+from itertools import islice
+
+from headrace.model.clock import Instant
+from headrace.model.error_policy import WORKER_DIED
+from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.post_action import OwedAction
+from headrace.options.choices import RestoreSidecars, RestoreTombstones
+from headrace.options.settings import JoiningSettings
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
+from ingest.source.catalogue.ledger_view import LedgerView, Overlay
+from ingest.source.catalogue.message_tracker import MessageTracker
+from ingest.source.catalogue.object_commands import ObjectCommand
+from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.source.catalogue.permission_check import PermissionCheck
+from ingest.source.catalogue.side_objects import SideObjects, count_inexact
+from ingest.source.catalogue.splits import concluded, splits_of
+from ingest.source.catalogue.tombstones import Tombstones
+
+_RECENT = 100
+# Entries of the ledger among which one is searched that was read.
+_WITNESSES = 50
+
+
+class ObjectStates:
+    """One thread owns it, together with the catalogue and the planner that keep it."""
+
+    def __init__(
+        self,
+        *,
+        view: LedgerView,
+        object_filter: ObjectFilter,
+        max_pending_objects: int,
+        joining: JoiningSettings | None = None,
+        post_action: str | None = None,
+    ) -> None:
+        self.table = PendingTable()
+        self.ledger = Overlay(view)
+        self.messages = MessageTracker()
+        self.object_filter = object_filter
+        self.side_objects = SideObjects(
+            self.table,
+            self.ledger,
+            route=self._route_of,
+            mode=RestoreSidecars.IGNORE if joining is None else joining.sidecars,
+            wait_ms=0 if joining is None else joining.wait_ms,
+        )
+        self.tombstones = Tombstones(
+            self.table,
+            self.ledger,
+            takes=self._takes,
+            route=self._route_of,
+            mode=RestoreTombstones.IGNORE if joining is None else joining.tombstones,
+        )
+        self.max_pending_objects = max_pending_objects
+        self.post_action = post_action
+        self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
+        self.permissions = PermissionCheck(self._witnesses)
+        self.unwritten: set[LedgerKey] = set()
+        """Keys whose records were handed out in Effects and are not yet acknowledged."""
+        self.has_unfinished = True
+        """The ledger may hold unfinished objects that are not pending here, for want of room."""
+        self.unfinished_after: ObjectId | None = None
+        self.deferred: dict[ObjectId, tuple[ObjectCommand, S3Object]] = {}
+        """Commands for objects that a live plan holds."""
+
+    def _route_of(self, key: str) -> Route | None:
+        route = self.object_filter.route_or_reason(key)
+        return None if isinstance(route, ExclusionReason) else route
+
+    def _takes(self, seen: S3Object) -> Route | None:
+        route = self.object_filter.listed_route_or_reason(seen)
+        return None if isinstance(route, ExclusionReason) else route
+
+    def _witnesses(self, bucket: str) -> list[ObjectId]:
+        """Objects that were read: what ended last here, else some of the ledger's."""
+        recent = [ended.id for ended in self.recent if ended.entry.state is State.DONE and ended.entry.size]
+        if recent:
+            return recent
+        some = islice(self.ledger.scan(bucket, None, None), _WITNESSES)
+        return [known for known, entry in some if entry.state is State.DONE and entry.size and entry.records]
+
+    # What begins
+
+    def add_pending(
+        self,
+        seen: S3Object,
+        *,
+        route: Route,
+        entry: LedgerEntry | None,
+        is_fresh: bool,
+        now: Instant,
+        effects: EffectsBuilder,
+    ) -> PendingObject:
+        """The object, pending from now on."""
+        pending = PendingObject(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
+        if self.object_filter.min_age_ms:
+            pending.due_ms = now.steady_ms + self._youth_ms(seen, now)
+        if entry is not None and entry.state is State.FAILED:
+            pending.trouble, pending.tries = entry.reason, entry.attempts
+            if entry.reason == WORKER_DIED:
+                pending.suspicion = Suspicion.SUSPECT
+        self.table.add(pending)
+        self.side_objects.add(pending, now)
+        effects.begin(seen.id.key)
+        if seen.id in self.unwritten:
+            self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
+        elif seen.size == 0 and entry is None and not route.may_be_empty:
+            self.propose(
+                pending, entry_for(pending, State.SKIPPED, now_ms=now.wall_ms, reason="empty"), effects
+            )
+        elif entry is not None and entry.cuts is not None:
+            self.split(pending, entry.cuts, now, effects)
+        return pending
+
+    def _youth_ms(self, seen: S3Object, now: Instant) -> int:
+        """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
+        age_ms = max(0, now.wall_ms - latest_ms(seen))
+        return max(0, self.object_filter.min_age_ms - age_ms)
+
+    def add_unfinished(
+        self, object_id: ObjectId, entry: LedgerEntry, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """Make pending what only the ledger knows; when there is no room, remember that it is there."""
+        if len(self.table) >= self.max_pending_objects:
+            self.has_unfinished, self.unfinished_after = True, None
+            return
+        route = self.object_filter.route_or_reason(object_id.key)
+        if isinstance(route, ExclusionReason):
+            effects.ignore(route.value, object_id.key)
+            return
+        seen = S3Object(
+            id=object_id,
+            size=entry.size,
+            last_modified_ms=entry.last_modified_ms,
+            version_id=entry.version_id,
+        )
+        self.add_pending(seen, route=route, entry=entry, is_fresh=False, now=now, effects=effects)
+
+    def split(
+        self, pending: PendingObject, cuts: tuple[int, ...], now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """Work on the slices from now on; those that were skipped get another look with their object."""
+        pending.splits = splits_of(pending, cuts, self.ledger.splits(pending.object.id))
+        self.table.move(pending, Phase.SPLIT)
+        for split in pending.splits:
+            if split.entry is not None and split.entry.state in {State.DONE, State.QUARANTINED}:
+                split.phase = Phase.GONE
+            else:
+                self.table.move(split, Phase.WAITING)
+        self.finish_split_object(pending, now, effects)
+
+    def end_joined(self, now: Instant, effects: EffectsBuilder) -> None:
+        """Have written what has come to its end because of another object, or by waiting for one."""
+        for end in [*self.side_objects.tick(now), *self.tombstones.tick()]:
+            count_inexact(end, effects)
+            pending = end.pending
+            if pending.phase in {Phase.BESIDE, Phase.JOINING} and end.state is not State.PARTIAL:
+                entry = entry_for(pending, end.state, now_ms=now.wall_ms, reason=end.reason, error=end.error)
+                action = self.post_action if end.is_owed and not pending.is_kept else None
+                self.propose(pending, replace(entry, action=action), effects)
+        effects.searches += self.tombstones.searches()
+
+    # What the ledger learns
+
+    def write(self, key: LedgerKey, entry: LedgerEntry | None, effects: EffectsBuilder) -> None:
+        """Have a record written; never one that a live plan may write (docs/protocol.md, step 6)."""
+        assert key not in self.table.held, f"{key} is held by a live plan"
+        assert key not in self.unwritten, f"{key} has a record under way"
+        effects.writes.append(LedgerWrite(key=key, entry=entry))
+        self.unwritten.add(key)
+
+    def propose(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
+        """Have a record of this unit written; nothing else happens to it until it is."""
+        self.table.move(pending, Phase.WRITING)
+        self.write(pending.key, entry, effects)
+
+    def record(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
+        """The ledger says this of a unit."""
+        pending.entry = entry
+        if entry.is_settled:
+            self.finish(pending, effects)
+        elif pending.parent is None:
+            self.table.relabel(pending)
+
+    def finish(self, pending: PendingObject, effects: EffectsBuilder) -> None:
+        """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
+        if pending.parent is not None:
+            pending.phase = Phase.GONE
+            self.table.wake_rivals(pending.object.id.key)
+            return
+        assert pending.entry is not None
+        self.table.remove(pending)
+        self.side_objects.end(pending)
+        self.tombstones.end(pending)
+        ended = FinishedObject(
+            id=pending.object.id,
+            entry=pending.entry,
+            since_ms=pending.since_ms,
+            seen_ms=pending.object.last_modified_ms,
+            is_announced=pending.is_fresh,
+        )
+        self.recent.append(ended)
+        effects.finished.append(ended)
+        self.owe_action(ended.id, ended.entry, effects)
+        self.messages.finish(pending.object.id, effects)
+
+    def owe_action(self, object_id: ObjectId, entry: LedgerEntry, effects: EffectsBuilder) -> None:
+        """Have done what the ledger says is owed to an object that is done: what the option still says.
+
+        Its keys and headers go with it, unless another version of it is still to be read with them. Merged
+        tombstones do not: they have an end, and an action, of their own, after all objects they are in.
+        """
+        if entry.action is None or entry.action != self.post_action:
+            return
+        if self.side_objects.has_uncovered(object_id, entry):
+            return  # what came late is restored by a replay, which needs the object
+        sides = () if self.side_objects.are_wanted(object_id) else entry.sides
+        effects.actions.append(
+            OwedAction(
+                object_id,
+                (
+                    *((side.key, side.etag, side.version_id) for side in sides),
+                    (object_id.key, object_id.etag, entry.version_id),
+                ),
+            )
+        )
+
+    def on_acted(self, object_id: ObjectId, effects: EffectsBuilder) -> None:
+        """Nothing is owed to the object any more; where its record is under way, the next listing tells."""
+        entry = self.ledger.get(object_id)
+        if entry is None or entry.action is None or object_id in self.unwritten:
+            return
+        if self.table.find(object_id) is None and object_id not in self.table.held:
+            self.write(object_id, replace(entry, action=None), effects)
+
+    def finish_split_object(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
+        """Write the end of a split object when all its slices have theirs and no live plan holds one."""
+        if pending.phase is not Phase.SPLIT or any(
+            piece.phase is not Phase.GONE or piece.key in self.table.held for piece in pending.splits
+        ):
+            return
+        assert pending.entry is not None
+        entry = concluded(
+            pending.entry,
+            [piece.entry for piece in pending.splits if piece.entry is not None],
+            now.wall_ms,
+            self.post_action,
+        )
+        if self.revive_if_seen_since(pending, entry):
+            self.split(pending, pending.entry.cuts or (), now, effects)
+            return
+        self.propose(pending, entry, effects)
+        if entry.state is State.DONE:
+            for split in pending.splits:
+                self.write(split.key, None, effects)
+
+    def revive_if_seen_since(self, pending: PendingObject, entry: LedgerEntry) -> bool:
+        """True when this end would not be final and the content was seen since: then as it was seen."""
+        newer, relisted = pending.newer, pending.relisted
+        pending.newer, pending.relisted = None, None
+        if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
+            return False
+        if newer is None and entry.reason != "archived":
+            newer = relisted  # of archived objects a listing says nothing that a read did not
+        if newer is None:
+            return False
+        pending.object = newer
+        return True
+
+    def on_written(self, writes: tuple[LedgerWrite, ...], now: Instant) -> Effects:
+        """What follows from an acknowledged transaction of the driver with these records."""
+        effects = EffectsBuilder()
+        for write in writes:
+            self.unwritten.discard(write.key)
+            self.ledger.committed(write.key, write.entry)
+        for write in writes:
+            pending = self.table.find_pending(write.key)
+            if isinstance(write.key, ObjectId):
+                self._object_written(pending, write.key, write.entry, now, effects)
+            elif isinstance(write.key, SplitKey) and write.entry is not None and pending is not None:
+                self._on_split_written(pending, write.entry, now, effects)
+        return effects.effects()
+
+    def _object_written(
+        self,
+        pending: PendingObject | None,
+        object_id: ObjectId,
+        entry: LedgerEntry | None,
+        now: Instant,
+        effects: EffectsBuilder,
+    ) -> None:
+        if pending is None:
+            if entry is not None and not entry.is_settled:
+                self.add_unfinished(object_id, entry, now, effects)
+        else:
+            pending.entry = entry
+            if entry is not None and entry.is_settled and not self.revive_if_seen_since(pending, entry):
+                self.finish(pending, effects)
+            elif entry is not None and entry.cuts is not None:
+                self.split(pending, entry.cuts, now, effects)
+            else:
+                pending.splits = ()
+                self.table.move(pending, Phase.WAITING)
+        self.apply_deferred(object_id, now, effects)
+
+    def _on_split_written(
+        self, pending: PendingObject, entry: LedgerEntry, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        pending.entry = entry
+        if entry.is_settled:
+            self.finish(pending, effects)
+            assert pending.parent is not None
+            self.finish_split_object(pending.parent, now, effects)
+        elif pending.phase is Phase.WRITING:
+            self.table.move(pending, Phase.WAITING)
+        self.apply_deferred(pending.object.id, now, effects)
+
+    # Commands
+
+    def is_held(self, object_id: ObjectId) -> bool:
+        """True when a live plan holds the object or a slice of it, or a record of it is under way."""
+        if object_id in self.table.held or object_id in self.unwritten:
+            return True
+        pending = self.table.find(object_id)
+        if pending is None:
+            return False
+        return any(split.key in self.table.held or split.key in self.unwritten for split in pending.splits)
+
+    def apply_command(
+        self, command: ObjectCommand, seen: S3Object, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """Apply a replay or mark to one object, now or when no plan holds it any more."""
+        object_id = seen.id
+        if self.is_held(object_id):
+            self.deferred[object_id] = (command, seen)
+            return
+        entry = self.ledger.get(object_id)
+        known = {} if entry is None or entry.cuts is None else self.ledger.splits(object_id)
+        pending = self.table.find(object_id)
+        for write in command.writes(seen, entry, known, now.wall_ms):
+            self.write(write.key, write.entry, effects)
+            if write.key == object_id and entry is not None and entry.action is not None:
+                effects.withdrawn.append(object_id)
+            if pending is not None and write.key == object_id:
+                pending.due_ms, pending.tries, pending.trouble, pending.suspicion = 0, 0, None, Suspicion.NONE
+                pending.is_kept = write.entry is not None and write.entry.is_kept
+                self.table.move(pending, Phase.WRITING)
+                for split in pending.splits:
+                    split.phase = Phase.GONE
+
+    def apply_deferred(self, object_id: ObjectId, now: Instant, effects: EffectsBuilder) -> None:
+        """Apply the command that waited for this object, if it can be now."""
+        waiting = self.deferred.get(object_id)
+        if waiting is not None and not self.is_held(object_id):
+            del self.deferred[object_id]
+            self.apply_command(*waiting, now, effects)
+
+
+def entry_for(
+    pending: PendingObject,
+    state: State,
+    *,
+    now_ms: int,
+    reason: str | None = None,
+    error: str | None = None,
+    attempts: int | None = None,
+    cuts: tuple[int, ...] | None = None,
+) -> LedgerEntry:
+    """The unit's next ledger entry: position and counts stay; so do `attempts` and `cuts` if not given."""
+    known = pending.entry or LedgerEntry(state=state)
+    return replace(
+        known,
+        state=state,
+        reason=reason,
+        error=error,
+        attempts=known.attempts if attempts is None else attempts,
+        cuts=known.cuts if cuts is None else cuts,
+        topic=pending.route.topic,
+        partition=pending.route.partition,
+        size=pending.object.size,
+        version_id=pending.object.version_id,
+        last_modified_ms=pending.object.last_modified_ms,
+        updated_ms=now_ms,
+        sides=known.sides if pending.sides is None else pending.sides,
+        tombstones=known.tombstones if pending.sides is None else pending.tombstones,
+        action=None,
+        is_kept=pending.is_kept,
+    )
+
+
+def latest_ms(seen: S3Object) -> int:
+    """The latest moment at which it may have been written, in epoch milliseconds.
+
+    S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
+    """
+    is_cut = seen.last_modified_ms % 1000 == 0
+    return seen.last_modified_ms + (999 if is_cut else 0)

@@ -1,0 +1,306 @@
+"""The objects that are known and not yet done: one small record each, counted, and ordered within a key."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.side_objects import PlacedTombstones, SideObject
+
+
+class Phase(Enum):
+    """Where a pending object stands in memory."""
+
+    WAITING = auto()  # the planner may take it, at once or when its delay is over
+    ACTIVE = auto()  # a live plan holds it
+    WRITING = auto()  # a ledger record of the driver's is under way for it
+    JOINING = auto()  # it is not decided yet what it is read together with
+    BESIDE = auto()  # it is read with another object, and ends with it
+    SPLIT = auto()  # its slices are worked on in its stead
+    GONE = auto()  # the ledger says its end
+
+
+class Suspicion(Enum):
+    """Whether an object may be what kills workers."""
+
+    NONE = auto()
+    SUSPECT = auto()  # its next attempt has to be in the ledger before it runs
+    ARMED = auto()  # it is there: it may run, alone
+
+
+class PendingObject:
+    """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
+
+    `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
+    listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
+    last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
+    the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
+    are what it is read with, `sides` None and `is_placed` False before that is decided; `first_row` is the
+    first of its own rows. `is_kept`: no `post.action` will be owed to it.
+    """
+
+    __slots__ = (
+        "begin",
+        "due_ms",
+        "end",
+        "entry",
+        "first_row",
+        "is_fresh",
+        "is_kept",
+        "is_placed",
+        "is_whole",
+        "label",
+        "newer",
+        "object",
+        "parent",
+        "phase",
+        "reads_before",
+        "relisted",
+        "route",
+        "sides",
+        "since_ms",
+        "splits",
+        "suspicion",
+        "ticket",
+        "tombstones",
+        "tries",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        known: S3Object,
+        *,
+        route: Route,
+        since_ms: int,
+        entry: LedgerEntry | None = None,
+        is_fresh: bool = False,
+        due_ms: int = 0,
+        parent: "PendingObject | None" = None,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        self.object = known
+        self.route = route
+        self.since_ms = since_ms
+        self.entry = entry
+        self.is_fresh = is_fresh
+        self.due_ms = due_ms
+        self.parent = parent
+        self.begin = begin
+        self.end = end
+        self.phase = Phase.WAITING
+        self.suspicion = Suspicion.NONE
+        self.tries = 0
+        self.ticket = 0
+        self.reads_before = -1
+        self.is_whole = False
+        self.newer: S3Object | None = None
+        self.relisted: S3Object | None = None
+        self.splits: tuple[PendingObject, ...] = ()
+        self.trouble: str | None = None
+        self.label = ""
+        self.sides: tuple[SideObject, ...] | None = None
+        self.tombstones: tuple[PlacedTombstones, ...] = ()
+        self.first_row = 0
+        self.is_placed = False
+        self.is_kept = entry is not None and entry.is_kept
+
+    @property
+    def key(self) -> LedgerKey:
+        """The ledger key of its checkpoints."""
+        if self.begin is None or self.end is None:
+            return self.object.id
+        return SplitKey(self.object.id, self.begin, self.end)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, roughly for a slice."""
+        if self.parent is None:
+            return self.object.size
+        return self.object.size // max(1, len(self.parent.splits))
+
+    @property
+    def attempts(self) -> int:
+        """Attempts that the ledger counts against it."""
+        return 0 if self.entry is None else self.entry.attempts
+
+    def comes_before(self, other: "PendingObject") -> bool:
+        """True when this version of a key goes first: by sequencer where both have one, then by time.
+
+        Listings know whole seconds and no sequencer; what they show is the newest of its second.
+        """
+        mine, theirs = self.object, other.object
+        if mine.sequencer is not None and theirs.sequencer is not None:
+            ranks = sequencer_rank(mine.sequencer), sequencer_rank(theirs.sequencer)
+            if ranks[0] != ranks[1]:
+                return ranks[0] < ranks[1]
+        elif (mine.sequencer is None) != (theirs.sequencer is None):
+            seconds = mine.last_modified_ms // 1000, theirs.last_modified_ms // 1000
+            return seconds[0] < seconds[1] or (seconds[0] == seconds[1] and mine.sequencer is not None)
+        return (mine.last_modified_ms, mine.id.etag) < (theirs.last_modified_ms, theirs.id.etag)
+
+
+def sequencer_rank(sequencer: str) -> str:
+    """Text that sorts as AWS compares sequencers: hexadecimal, the shorter padded with zeros on the right.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    """
+    return sequencer.upper().rstrip("0")
+
+
+class PendingTable:
+    """Pending objects by key. `arrivals` are those for the planner to queue, again or for the first time."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, PendingObject | list[PendingObject]] = {}
+        self._count = 0
+        self.labels: Counter[str] = Counter()
+        self.bytes = 0
+        self.arrivals: list[PendingObject] = []
+        self.held: set[LedgerKey] = set()
+        """What live plans hold; no driver write may name it."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[PendingObject]:
+        for found in self._by_key.values():
+            if isinstance(found, list):
+                yield from found
+            else:
+                yield found
+
+    def of_key(self, key: str) -> list[PendingObject]:
+        """Every pending version of a key."""
+        found = self._by_key.get(key)
+        if found is None:
+            return []
+        return found if isinstance(found, list) else [found]
+
+    def first_of(self, key: str) -> PendingObject | None:
+        """The pending version of a key that goes first."""
+        versions = self.of_key(key)
+        return _first(versions) if versions else None
+
+    def find(self, object_id: ObjectId) -> PendingObject | None:
+        """The pending object with this identity."""
+        return next(
+            (pending for pending in self.of_key(object_id.key) if pending.object.id == object_id), None
+        )
+
+    def find_split(self, key: SplitKey) -> PendingObject | None:
+        """The pending slice with this key."""
+        parent = self.find(key.id)
+        return next((split for split in parent.splits if split.key == key), None) if parent else None
+
+    def find_pending(self, key: LedgerKey) -> PendingObject | None:
+        """The pending object or slice whose checkpoints have this ledger key."""
+        if isinstance(key, ObjectId):
+            return self.find(key)
+        return self.find_split(key) if isinstance(key, SplitKey) else None
+
+    def add(self, pending: PendingObject) -> None:
+        """Take in a new object."""
+        found = self._by_key.get(pending.object.id.key)
+        if found is None:
+            self._by_key[pending.object.id.key] = pending
+        elif isinstance(found, list):
+            found.append(pending)
+        else:
+            self._by_key[pending.object.id.key] = [found, pending]
+        self._count += 1
+        self.bytes += pending.object.size
+        self.relabel(pending)
+        self.arrivals.append(pending)
+
+    def remove(self, pending: PendingObject) -> None:
+        """Let go of an object that has come to its end, and wake the next version of its key."""
+        key = pending.object.id.key
+        rest = [other for other in self.of_key(key) if other is not pending]
+        if not rest:
+            del self._by_key[key]
+        else:
+            self._by_key[key] = rest if len(rest) > 1 else rest[0]
+        self._count -= 1
+        self.bytes -= pending.object.size
+        self.labels[pending.label] -= 1
+        pending.phase = Phase.GONE
+        self.wake(key)
+
+    def move(self, pending: PendingObject, phase: Phase) -> None:
+        """Change the phase; what waits again is queued again, and so is the first of its key."""
+        pending.phase = phase
+        if pending.parent is None:
+            self.relabel(pending)
+        if phase is Phase.WAITING:
+            self.arrivals.append(pending)
+            self.wake_rivals(pending.object.id.key)
+
+    def relabel(self, pending: PendingObject) -> None:
+        """Count an object under what it is now: pending, active or failed."""
+        label = "pending"
+        if pending.phase in {Phase.ACTIVE, Phase.SPLIT}:
+            label = "active"
+        elif pending.entry is not None and pending.entry.state is State.FAILED:
+            label = "failed"
+        if label != pending.label:
+            if pending.label:
+                self.labels[pending.label] -= 1
+            self.labels[label] += 1
+            pending.label = label
+
+    def wake(self, key: str) -> None:
+        """Queue the first version of a key, or its slices, where they wait."""
+        versions = self.of_key(key)
+        if versions:
+            first = _first(versions)
+            parts = first.splits if first.phase is Phase.SPLIT else (first,)
+            self.arrivals.extend(part for part in parts if part.phase is Phase.WAITING)
+
+    def wake_rivals(self, key: str) -> None:
+        """The same where there are several versions: with a single one nothing waits for another."""
+        if isinstance(self._by_key.get(key), list):
+            self.wake(key)
+
+    def is_clear(self, pending: PendingObject) -> bool:
+        """True when nothing of the same key goes before this unit or is under way."""
+        if pending.key in self.held:
+            return False
+        versions = self.of_key(pending.object.id.key)
+        if len(versions) <= 1:
+            return True
+        whole = pending.parent or pending
+        return _first(versions) is whole and not any(
+            self._is_under_way(other) for other in versions if other is not whole
+        )
+
+    def _is_under_way(self, pending: PendingObject) -> bool:
+        if pending.phase is Phase.SPLIT:
+            return any(split.phase is Phase.WRITING or split.key in self.held for split in pending.splits)
+        return pending.phase not in {Phase.WAITING, Phase.JOINING, Phase.BESIDE}
+
+    def release(self, keys: list[LedgerKey]) -> None:
+        """A plan is over: its keys are free, and what waited for that is queued."""
+        self.held.difference_update(keys)
+        for key in keys:
+            if isinstance(key, ObjectId):
+                self.wake(key.key)
+            elif isinstance(key, SplitKey):
+                self.wake_rivals(key.id.key)
+
+    def oldest_ms(self) -> int | None:
+        """When the oldest pending object became known, in `steady_ms`."""
+        found = next(iter(self._by_key.values()), None)
+        if found is None:
+            return None
+        return min(pending.since_ms for pending in found) if isinstance(found, list) else found.since_ms
+
+
+def _first(versions: list[PendingObject]) -> PendingObject:
+    first = versions[0]
+    for pending in versions[1:]:
+        if pending.comes_before(first):
+            first = pending
+    return first

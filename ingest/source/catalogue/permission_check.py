@@ -1,0 +1,136 @@
+"""Whether a 403 is one object's or everybody's, and which topics are missing: what reading has shown so far.
+
+S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects tell
+them apart (docs/errors.md): an attempt counts against an object when something else was read since the
+attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read again: a HEAD would
+not do, as it decrypts nothing and needs no right to. Where all of that is gone
+(`post.action`), a 404 has to do.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final
+
+from headrace.model.clock import Instant
+from headrace.model.objects import ObjectId
+from headrace.model.slot_protocol import Failure
+from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest
+from ingest.source.catalogue.pending import PendingObject
+
+# A template can name any number of topics that are not there.
+_MAX_TOPICS: Final = 100
+# A HEAD that is not answered says something, too.
+_MAX_DOUBTS: Final = 10
+
+
+class PermissionCheck:
+    """Of one catalogue and its planner. `witnesses` gives what was read of a bucket, the last one last."""
+
+    count: Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
+    """How the planner counts an attempt; it says so when it is made."""
+
+    def __init__(self, witnesses: Callable[[str], Iterable[ObjectId]]) -> None:
+        self.reads = 0
+        """How often something was read."""
+        self.denied: str | None = None
+        """A sentence while no object can be read at all."""
+        self.missing_topics: dict[str, str] = {}
+        """A sentence for each topic that was missing when it was written to last."""
+        self._not_created: dict[str, str] = {}
+        self._witnesses = witnesses
+        self._numbers = count(1)
+        self._asked: HeadRequest | None = None
+        self._said = ""
+        self._left: list[ObjectId] = []
+        self._in_doubt: dict[PendingObject, Failure] = {}
+        self._doubts = 0
+        self._is_gone = False
+        self._doubted: set[ObjectId] = set()
+        """Objects that counted on the word of a 404 alone, since anything was read."""
+
+    def has_read(self) -> None:
+        """An object was read: whatever is forbidden, it is not all."""
+        self.reads += 1
+        self.denied = None
+        self._doubts = 0
+        self._doubted.clear()
+
+    def deny(self, sentence: str) -> None:
+        """No object can be read, for this reason."""
+        self.denied = sentence
+
+    def miss_topic(self, topic: str, sentence: str) -> None:
+        """The topic is not there; that it cannot be created says more than a task can."""
+        if topic in self.missing_topics or len(self.missing_topics) < _MAX_TOPICS:
+            self.missing_topics[topic] = self._not_created.get(topic, sentence)
+
+    def topic_answered(self, topic: str, refusal: str | None) -> None:
+        """The topic is there (None), or could not be created."""
+        if refusal is None:
+            self._not_created.pop(topic, None)
+            self.missing_topics.pop(topic, None)
+        elif topic in self._not_created or len(self._not_created) < _MAX_TOPICS:
+            self._not_created[topic] = refusal
+            self.miss_topic(topic, refusal)
+
+    def has_written(self, topic: str | None) -> None:
+        """Something was committed to the topic."""
+        if topic is not None:
+            self.missing_topics.pop(topic, None)
+            self._not_created.pop(topic, None)
+
+    def doubt(self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder) -> None:
+        """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
+        self._said = failure.message
+        if self.denied is not None:
+            return
+        self._in_doubt[pending] = failure
+        self._doubts += 1
+        if self._doubts > _MAX_DOUBTS:
+            self._believe()
+        elif self._asked is None:
+            self._left = list(self._witnesses(pending.object.id.bucket))
+            self._is_gone = False
+            self._ask(now, effects)
+
+    def has_asked(self, token: str) -> bool:
+        """True when this HEAD was asked here, and its answer is waited for."""
+        return self._asked is not None and token == self._asked.token
+
+    def headed(self, now: Instant, effects: EffectsBuilder, *, is_found: bool, is_forbidden: bool) -> None:
+        """Take the answer to the HEAD: attempts count after all when others can be read."""
+        self._asked = None
+        if is_found:
+            self.has_read()
+            self._count_all(now, effects)
+        elif is_forbidden:
+            self._believe()
+        else:
+            self._is_gone = True
+            self._ask(now, effects)
+
+    def _count_all(self, now: Instant, effects: EffectsBuilder) -> None:
+        counted, self._in_doubt = self._in_doubt, {}
+        for pending, failure in counted.items():
+            self.count(pending, failure, now, effects)
+
+    def _believe(self) -> None:
+        self.denied = self._said
+        self._in_doubt.clear()
+
+    def _ask(self, now: Instant, effects: EffectsBuilder) -> None:
+        if not self._left:
+            # Whoever may not read gets a 403 for what is gone, too. It says nothing of a key that decrypts,
+            # so that it counts for a few objects only.
+            self._doubted.update(pending.object.id for pending in self._in_doubt)
+            if self._is_gone and len(self._doubted) <= _MAX_DOUBTS:
+                self._doubts = 0
+                self._count_all(now, effects)
+            else:
+                self._believe()
+            return
+        known = self._left.pop()
+        self._asked = HeadRequest(
+            token=f"access-{next(self._numbers)}", bucket=known.bucket, key=known.key, reads=True
+        )
+        effects.heads.append(self._asked)

@@ -1,0 +1,343 @@
+"""Tombstones in objects of their own: merged where their place is proven, behind all values, or held back."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from headrace.model.ledger_entry import LedgerEntry, State, is_owed
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.side_objects import PlacedTombstones, RowPlace, SideObject
+from headrace.options.choices import RestoreTombstones
+from ingest.source.catalogue.ledger_view import Overlay
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase
+from ingest.source.catalogue.side_objects import JOINED, SideEnd
+
+ORDER_UNKNOWN: Final = "tombstone_order_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TombstonePlaces:
+    """Where the rows of one tombstone object go, by what was found in its topic's folder.
+
+    `inserts` are by key of the value object. Rows from `own_from` on stand behind all values. `unknown` is a
+    sentence where the place of some row is not certain. `values` are the value objects of its partition.
+    """
+
+    object: S3Object
+    headers: SideObject | None
+    rows: int
+    own_from: int
+    inserts: Mapping[str, tuple[RowPlace, ...]]
+    values: tuple[S3Object, ...]
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderPlaces:
+    """What was found in the folder of one topic; `tombstones` in their order, none where there are none."""
+
+    folder: str
+    tombstones: tuple[TombstonePlaces, ...] = ()
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Tombstone objects that wait for the ends of the value objects with these keys."""
+
+    keys: set[str] = field(default_factory=set)
+    tombstones: list[ObjectId] = field(default_factory=list)
+    values: tuple[S3Object, ...] = ()
+    """Those that `keys` was last made from."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    """One topic: its pending objects, what was found of it, and who waits for what.
+
+    `values` are keys of which it is known which tombstones stand between their rows, `held` the objects that
+    wait for the headers of such tombstones. `behind` has one wait for all tombstones behind a partition.
+    """
+
+    pending: dict[ObjectId, PendingObject] = field(default_factory=dict)
+    places: dict[ObjectId, TombstonePlaces] = field(default_factory=dict)
+    values: set[str] = field(default_factory=set)
+    wants: set[ObjectId] = field(default_factory=set)
+    asked_for: set[ObjectId] | None = None
+    held: dict[ObjectId, PendingObject] = field(default_factory=dict)
+    decided: set[ObjectId] = field(default_factory=set)
+    behind: dict[int | None, _Wait] = field(default_factory=dict)
+    waits: dict[str, list[_Wait]] = field(default_factory=dict)
+    ended: set[ObjectId] = field(default_factory=set)
+    """Value objects that ended while a search was under way, or just before: it may have met neither them,
+    as `post.action` deletes, nor their ends in the ledger."""
+
+
+class Tombstones:
+    """Of the catalogue, on its thread. `takes` says whether an object that a listing shows is taken in.
+
+    What is in a topic's folder is searched beside this thread: `searches` asks, `found` gets the answer.
+    """
+
+    def __init__(
+        self,
+        table: PendingTable,
+        ledger: Overlay,
+        *,
+        takes: Callable[[S3Object], Route | None],
+        route: Callable[[str], Route | None],
+        mode: RestoreTombstones = RestoreTombstones.IGNORE,
+    ) -> None:
+        self._table = table
+        self._ledger = ledger
+        self._takes = takes
+        self._route = route
+        self._mode = mode
+        self._folders: dict[str, _Folder] = {}
+        self._ends: list[SideEnd] = []
+
+    def needs(self, entry: LedgerEntry) -> bool:
+        """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
+
+        Without it the tombstone would seem to stand behind all values, and could delete a key that was
+        written again.
+        """
+        return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
+
+    # What may be worked on
+
+    def admit(self, pending: PendingObject) -> bool:
+        """Whether the unit, for which its side objects are decided or not, has a place in the queue.
+
+        A value object waits, in Phase.JOINING, until it is known which tombstones stand between its rows;
+        a tombstone object until the value objects before it have ended.
+        """
+        place = pending.route.archive
+        if place is None or self._mode is RestoreTombstones.IGNORE or pending.parent is not None:
+            return True
+        if pending.entry is not None and pending.entry.position is not None:
+            pending.is_placed = True
+        if pending.is_placed:
+            return True
+        is_ready = pending.phase is Phase.WAITING and pending.sides is not None
+        if place.is_tombstone:
+            if is_ready:
+                self._wait(pending, place.folder)
+            return False
+        # Tombstones are written only while keys are.
+        if is_ready and self._mode is RestoreTombstones.PROVEN and pending.sides:
+            self._wait(pending, place.folder)
+        return True
+
+    def _wait(self, pending: PendingObject, folder_name: str) -> None:
+        folder = self._folders.setdefault(folder_name, _Folder())
+        object_id = pending.object.id
+        folder.pending[object_id] = pending
+        self._table.move(pending, Phase.JOINING)
+        if object_id not in folder.places and object_id.key not in folder.values:
+            folder.wants.add(object_id)
+        elif object_id in folder.places:
+            self._settle_tombstone(folder, pending)
+            held, folder.held = folder.held, {}
+            for value in held.values():
+                self._settle_value(folder, value)
+        else:
+            self._settle_value(folder, pending)
+
+    def searches(self) -> Iterator[str]:
+        """The folders that are to be searched now; of each one search at a time."""
+        for name, folder in self._folders.items():
+            if folder.wants and folder.asked_for is None:
+                folder.asked_for, folder.wants = folder.wants, set()
+                buckets = {object_id.bucket for object_id in folder.asked_for}
+                folder.ended = {
+                    object_id for bucket in buckets for object_id in self._ledger.not_read_back(bucket, name)
+                }
+                yield name
+
+    def found(self, answer: FolderPlaces) -> None:
+        """A search is over: what waits for it goes on, or ends."""
+        folder = self._folders[answer.folder]
+        if self._has_missed(folder, answer):
+            folder.wants |= folder.asked_for or set()
+            folder.asked_for = None
+            return
+        asked_for, folder.asked_for = folder.asked_for or set(), None
+        for places in answer.tombstones:
+            folder.values.update(value.id.key for value in places.values)
+            # What was decided stays: rows may be merged by now.
+            if places.object.id not in folder.decided and self._takes(places.object) is not None:
+                folder.places[places.object.id] = self._held_back_if_late(places)
+        folder.values.update(object_id.key for object_id in asked_for if object_id in folder.pending)
+        # Tombstone objects first: a value object takes only what is decided of them.
+        for pending in sorted(folder.pending.values(), key=_is_value):
+            if _is_value(pending):
+                if pending.object.id.key in folder.values:
+                    self._settle_value(folder, pending)
+            elif pending.object.id in folder.places:
+                self._settle_tombstone(folder, pending)
+            elif pending.object.id in asked_for and pending.phase is Phase.JOINING:
+                self._ends.append(SideEnd(pending, State.SKIPPED, "missing"))
+
+    def _has_missed(self, folder: _Folder, answer: FolderPlaces) -> bool:
+        """Whether a value object ended meanwhile that the answer does not count."""
+        ended, folder.ended = folder.ended, set()
+        partitions = {}
+        for places in answer.tombstones:
+            if (route := self._takes(places.object)) is not None:
+                partitions[route.partition] = places.values
+        for object_id in ended:
+            route = self._route(object_id.key)
+            if route is None or route.archive is None or route.archive.side or route.archive.is_tombstone:
+                continue
+            counted = partitions.get(route.partition)
+            if counted is not None and all(value.id.key != object_id.key for value in counted):
+                return True
+        return False
+
+    # What ends
+
+    def end(self, pending: PendingObject) -> None:
+        """The object has come to its end: tombstones behind it may go on."""
+        place = pending.route.archive
+        folder = None if place is None else self._folders.get(place.folder)
+        if folder is None:
+            return
+        object_id = pending.object.id
+        if folder.asked_for is not None:
+            folder.ended.add(object_id)
+        for known in (folder.pending, folder.places, folder.held):
+            known.pop(object_id, None)
+        folder.wants.discard(object_id)
+        folder.decided.discard(object_id)
+        folder.values.discard(object_id.key)
+        for wait in folder.waits.pop(object_id.key, ()):
+            wait.keys.discard(object_id.key)
+            if not wait.keys:
+                self._release(folder, wait)
+
+    def tick(self) -> list[SideEnd]:
+        """What has come to an end without being read by itself."""
+        ends, self._ends = self._ends, []
+        return ends
+
+    # Inside
+
+    def _settle_tombstone(self, folder: _Folder, pending: PendingObject) -> None:
+        object_id = pending.object.id
+        places = folder.places[object_id]
+        if pending.phase is not Phase.JOINING or object_id in folder.decided or pending.sides is None:
+            return
+        folder.decided.add(object_id)
+        if places.unknown is not None:
+            self._ends.append(SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, places.unknown))
+            return
+        if places.own_from < places.rows:
+            wait = folder.behind.setdefault(pending.route.partition, _Wait())
+            owed = () if wait.tombstones and wait.values is places.values else places.values
+            wait.values = places.values
+        else:
+            wait = _Wait()
+            owed = tuple(value for value in places.values if value.id.key in places.inserts)
+        wait.tombstones.append(object_id)
+        for value in owed:
+            if value.id.key not in wait.keys and self._is_owed(value):
+                wait.keys.add(value.id.key)
+                folder.waits.setdefault(value.id.key, []).append(wait)
+        if not wait.keys:
+            self._release(folder, wait)
+
+    def _settle_value(self, folder: _Folder, pending: PendingObject) -> None:
+        """Tombstones between the rows of an object that was not begun."""
+        if pending.phase not in {Phase.JOINING, Phase.WAITING} or _is_begun(pending.entry):
+            return
+        if pending.sides is None:
+            return
+        merged: list[PlacedTombstones] = []
+        for object_id, places in folder.places.items():
+            rows = places.inserts.get(pending.object.id.key)
+            if rows is None or places.unknown is not None:
+                continue
+            known = self._table.find(object_id)
+            if known is not None and known.sides is None:
+                folder.held[pending.object.id] = pending  # until the tombstones have their headers
+                return
+            headers = places.headers if known is None or not known.sides else known.sides[0]
+            keys = SideObject(object_id.key, object_id.etag, places.object.size, places.object.version_id)
+            merged.append(PlacedTombstones(keys, headers, rows))
+        pending.tombstones = tuple(merged)
+        if not pending.is_placed:
+            pending.is_placed = True
+            self._table.move(pending, Phase.WAITING)
+
+    def _release(self, folder: _Folder, wait: _Wait) -> None:
+        """The values before have ended: what of these tombstones is not merged goes out now."""
+        tombstones, wait.tombstones = wait.tombstones, []
+        for object_id in tombstones:
+            pending, places = folder.pending.get(object_id), folder.places.get(object_id)
+            if pending is None or places is None or pending.phase is not Phase.JOINING:
+                continue
+            if not self._are_merged_rows_committed(places):
+                pending.is_kept = True
+            if places.own_from >= places.rows:
+                self._ends.append(SideEnd(pending, State.SKIPPED, JOINED, is_owed=True))
+                continue
+            pending.first_row, pending.is_placed = places.own_from, True
+            self._table.move(pending, Phase.WAITING)
+
+    def _are_merged_rows_committed(self, places: TombstonePlaces) -> bool:
+        """True when each value object that rows of it stand in is done with them, none being a bad record."""
+        values = {value.id.key: value.id for value in places.values}
+        for key in places.inserts:
+            entry = self._ledger.get(values[key])
+            if entry is None or not is_owed(entry.state, entry.bad):
+                return False
+            if not _is_merged(places.object.id, entry.tombstones):
+                return False
+        return True
+
+    def _is_owed(self, value: S3Object) -> bool:
+        """True for a value object whose end is still to come."""
+        if self._table.find(value.id) is not None:
+            return True
+        entry = self._ledger.get(value.id)
+        if entry is None:
+            return self._takes(value) is not None
+        return not entry.is_settled
+
+    def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
+        """The same, without a place where rows that it stands between were read without it."""
+        for value in places.values:
+            if value.id.key in places.inserts and self._is_read_without(value, places.object.id):
+                late = (
+                    f"{places.object.id.url}: its tombstones stand between rows of {value.id.url}, which "
+                    "were restored without them. Replay that object and this one with --from-start to have "
+                    "both once more, in order, or set restore.tombstones=after."
+                )
+                return replace(places, unknown=late)
+        return places
+
+    def _is_read_without(self, value: S3Object, tombstones: ObjectId) -> bool:
+        pending = self._table.find(value.id)
+        if pending is None:
+            entry = self._ledger.get(value.id)
+            if entry is None or not (entry.is_settled or _is_begun(entry)):
+                return False
+            merged = entry.tombstones
+        elif pending.phase in {Phase.JOINING, Phase.WAITING} and not _is_begun(pending.entry):
+            return False
+        else:
+            merged = pending.tombstones
+        return not _is_merged(tombstones, merged)
+
+
+def _is_value(pending: PendingObject) -> bool:
+    place = pending.route.archive
+    return place is not None and not place.is_tombstone
+
+
+def _is_merged(tombstones: ObjectId, merged: Iterable[PlacedTombstones]) -> bool:
+    return any((each.keys.key, each.keys.etag) == (tombstones.key, tombstones.etag) for each in merged)
+
+
+def _is_begun(entry: LedgerEntry | None) -> bool:
+    return entry is not None and entry.position is not None

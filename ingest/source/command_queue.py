@@ -1,0 +1,167 @@
+"""Commands (`replay`, `mark`) that the leader finds in the ledger, applied exactly once.
+
+Changes requested over REST (pause, stop, other offsets) are steps among them: `request_step`.
+
+A command's record lists objects. What is applied to an object and the object's leaving of that list are one
+transaction: whoever leads next finds on the list just those that are still to come. An object that a live
+plan holds stays on it until it rests.
+
+How the service wires it (its thread owns the `CommandQueue` as it owns the catalogue):
+
+    at start, after take_over    commands.on_control_record(key, raw) for each of cache.controls()
+    Applied with a ControlKey    commands.on_control_record(applied.key, applied.entry)
+    every turn                   step = commands.step(now()); if there is one, carry out step.effects as
+                                 always, but commit step.record in the same transaction as its writes
+    that transaction is written  catalogue.on_written(step.effects.writes, ..), then commands.written()
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+
+from headrace.kafka.control_records import encode_control, is_command
+from headrace.model.clock import Instant
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.objects import S3Object
+from ingest.source.catalogue import Catalogue, Effects
+from ingest.source.command_records import ObjectsCommand, decode_command
+
+_log = structlog.get_logger(__name__)
+
+# One transaction of the driver; a batch of them would hold its other writes up.
+_AT_ONCE: Final = 1000
+_RETRY_MS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandStep:
+    """What follows from a command: the effects, and its record, which goes into the same transaction.
+
+    The record is what is left of the command, or None, a tombstone, when nothing is.
+    """
+
+    effects: Effects
+    record: tuple[ControlKey, bytes | None]
+
+
+MakeStep = Callable[[Instant], CommandStep | None]
+"""Makes a step at this time; None: not yet, because a record that it would name is under way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    key: ControlKey
+    command: ObjectsCommand
+    left: dict[S3Object, None]
+    """Those still to come, in order; a dict, so that one is taken out without a walk."""
+
+
+class CommandQueue:
+    """Owned by the service's thread. One step at a time: the next sees what the last one wrote."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._waiting: dict[ControlKey, _Waiting] = {}
+        self._known: set[ControlKey] = set()
+        self._is_writing = False
+        self._retry_at_ms = 0
+        self._steps: deque[tuple[MakeStep, Callable[[CommandStep], None]]] = deque()
+        self._on_written: Callable[[], None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True when no command waits and no step is being written."""
+        return not self._waiting and not self._steps and not self._is_writing
+
+    def request_step(self, make: MakeStep, written: Callable[[CommandStep], None]) -> None:
+        """Have a step made and committed before what waits here; `written` is called once that is done."""
+        self._steps.append((make, written))
+
+    def on_control_record(self, key: ControlKey, raw: bytes | None) -> None:
+        """A control record was read. What is no command, or known already, is ignored."""
+        if raw is None and key not in self._waiting:
+            # A tombstone is the last that is read of a command: its name is never given again.
+            self._known.discard(key)
+        if raw is None or not is_command(key) or key in self._known:
+            # Known: found at start and read again, or written by us and read back.
+            return
+        self._known.add(key)
+        command = decode_command(key, raw)
+        left = dict.fromkeys(command.object(wanted) for wanted in command.objects)
+        self._waiting[key] = _Waiting(key=key, command=command, left=left)
+        self._retry_at_ms = 0
+        # Found at start they come in no order; those of one call are numbered.
+        by_age = sorted(self._waiting.values(), key=lambda one: (one.command.at_ms, one.key))
+        self._waiting = {one.key: one for one in by_age}
+
+    def step(self, now: Instant) -> CommandStep | None:
+        """The next transaction that commands ask for; None while there is none or the last is not written."""
+        if self._is_writing:
+            return None
+        if self._steps:
+            return self._requested_step(now)
+        if not self._waiting or now.steady_ms < self._retry_at_ms:
+            return None
+        # The oldest that can go on. An object of two commands is free for both or for neither, so for each
+        # object they are applied in the order in which they were given.
+        for waiting in self._waiting.values():
+            free = self._free(waiting)
+            if free or not waiting.left:
+                return self._applied(waiting, free, now)
+        self._retry_at_ms = now.steady_ms + _RETRY_MS
+        return None
+
+    def written(self) -> None:
+        """The last step's transaction was acknowledged."""
+        self._is_writing = False
+        acknowledged, self._on_written = self._on_written, None
+        if acknowledged is not None:
+            acknowledged()
+
+    def _requested_step(self, now: Instant) -> CommandStep | None:
+        make, written = self._steps[0]
+        step = make(now)
+        if step is not None:
+            self._steps.popleft()
+            self._is_writing = True
+            self._on_written = partial(written, step)
+        return step
+
+    def _free(self, waiting: _Waiting) -> list[S3Object]:
+        """Objects that no plan holds, and no record of which is under way."""
+        states = self._catalogue.states
+        free = []
+        for candidate in waiting.left:
+            if not states.is_held(candidate.id):
+                free.append(candidate)
+                if len(free) == _AT_ONCE:
+                    break
+        return free
+
+    def _applied(self, waiting: _Waiting, free: list[S3Object], now: Instant) -> CommandStep:
+        command = waiting.command
+        effects = self._catalogue.apply_command(command.change, free, now)
+        for applied in free:
+            del waiting.left[applied]
+        raw: bytes | None = None
+        if waiting.left:
+            names = {(seen.id.key, seen.id.etag) for seen in waiting.left}
+            rest = tuple(one for one in command.objects if (one.key, one.etag) in names)
+            raw = encode_control(msgspec.structs.replace(command, objects=rest))
+        else:
+            del self._waiting[waiting.key]
+        self._is_writing = True
+        _log.info(
+            "command_applied",
+            action=command.action,
+            command=waiting.key.name,
+            objects=len(free),
+            changed=len(effects.writes),
+            left=len(waiting.left),
+        )
+        return CommandStep(effects=effects, record=(waiting.key, raw))

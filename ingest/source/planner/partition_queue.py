@@ -1,0 +1,212 @@
+"""Waiting objects in the order in which slots get them, when each topic-partition keeps its own order."""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+
+# Absent start offsets go first.
+_NO_OFFSET = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """One topic-partition: its waiting keys by start offset, then the time in the key, then key."""
+
+    topic: str
+    partition: int | None
+    heap: list[tuple[int, int, str]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    is_held: bool = False
+    is_queued: bool = False
+    highest: tuple[int, int] = (_NO_OFFSET, 0)
+    """The highest start offset, and the time with it, that has come to its end."""
+
+    def put(self, pending: PendingObject) -> None:
+        key = pending.object.id.key
+        if key not in self.keys:
+            self.keys.add(key)
+            heapq.heappush(self.heap, (*_place_of(pending), key))
+
+    def pop(self) -> None:
+        self.keys.discard(heapq.heappop(self.heap)[2])
+
+
+class PartitionQueue:
+    """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
+
+    Whatever is not gone holds its place: an object that waits for its next attempt, for its age, or for the
+    acknowledgement of what the driver writes of it, holds back what comes after it. Where a fresh event
+    waits, the whole topic-partition goes before those that only listings filled.
+    """
+
+    def __init__(self, limits: BatchLimits, table: PendingTable) -> None:
+        self._limits = limits
+        self._table = table
+        self._partitions: dict[tuple[str, int | None], _Partition] = {}
+        self._fresh: deque[_Partition] = deque()
+        self._backlog: deque[_Partition] = deque()
+        self._delayed: list[tuple[int, int, _Partition]] = []
+        self._order = count()
+        self.warnings: list[str] = []
+
+    def put(self, pending: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
+        """Give a unit its place in its topic-partition, or keep it there, whatever phase it is in."""
+        place = (pending.route.topic, pending.route.partition)
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
+        partition.put(pending)
+        self._queue(partition, is_fresh=pending.is_fresh)
+
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
+        """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
+        self.wake(now_ms)
+        fresh, backlog = (
+            (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
+        )
+        taken: list[PendingObject] = []
+        for ring, ready in (fresh, backlog):
+            is_fresh = ring is self._fresh
+            limits = self._limits
+            budget = BatchBudget.of(
+                ready,
+                limits.max_bytes,
+                idle_slots=idle_slots,
+                objects=(limits.max_objects if is_fresh else limits.backlog_objects) - len(taken),
+                cap_bytes=limits.max_bytes if is_fresh else limits.backlog_bytes,
+            )
+            for _ in range(len(ring)):
+                partition = ring.popleft()
+                partition.is_queued = False
+                self._pull(partition, budget, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
+                if taken and self._limits.kind_of(taken[0]) is not SplitKind.LIGHT:
+                    return taken
+        return taken
+
+    def over(self, units: list[PendingObject]) -> None:
+        """A plan is over: its topic-partitions are free for any slot."""
+        for pending in units:
+            partition = self._partitions[pending.route.topic, pending.route.partition]
+            whole = pending.parent or pending
+            if whole.phase is Phase.GONE:
+                partition.highest = max(partition.highest, _place_of(whole))
+            else:
+                # Also while its failure is written and not acknowledged: the next one must not pass it.
+                partition.put(whole)
+            partition.is_held = False
+            self._queue(partition, is_fresh=pending.is_fresh)
+
+    def ready(self, now_ms: int, *, big: int) -> int:
+        """How many topic-partitions could begin, at most `big` of them with a big object."""
+        self.wake(now_ms)
+        kinds = [
+            self._limits.kind_of(pending)
+            for partition in (*self._fresh, *self._backlog)
+            if (pending := self._first_of(partition)) is not None and pending.due_ms <= now_ms
+        ]
+        big_ones = kinds.count(SplitKind.BIG)
+        return len(kinds) - big_ones + min(big, big_ones)
+
+    def is_next(self, pending: PendingObject) -> bool:
+        """True when nothing of its topic-partition goes before this waiting unit."""
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return partition is not None and self._head_of(partition) is pending
+
+    def goes_before(self, pending: PendingObject) -> PendingObject | None:
+        """What is first in the object's topic-partition, itself included; None while that is read."""
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return None if partition is None else self._head_of(partition)
+
+    def next_due_ms(self) -> int | None:
+        """When the next delay is over."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def wake(self, now_ms: int) -> None:
+        """Queue what has waited long enough."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+
+    def _first_of(self, partition: _Partition) -> PendingObject | None:
+        """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        pending = self._head_of(partition)
+        is_ready = (
+            pending is not None
+            and pending.phase is Phase.WAITING
+            and pending.suspicion is not Suspicion.SUSPECT
+        )
+        return pending if is_ready else None
+
+    def _head_of(self, partition: _Partition) -> PendingObject | None:
+        """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
+        while partition.heap:
+            versions = self._table.of_key(partition.heap[0][2])
+            if versions:
+                pending = next((each for each in versions if self._table.is_clear(each)), None)
+                if pending is not None and pending.phase is Phase.SPLIT:
+                    # Cut under another ordering: its splits go one after the other now.
+                    pending = next((part for part in pending.splits if part.phase is not Phase.GONE), pending)
+                return pending
+            partition.pop()  # its end was written meanwhile
+        return None
+
+    def _queue(self, partition: _Partition, *, is_fresh: bool) -> None:
+        if not partition.heap or partition.is_held:
+            return
+        if not partition.is_queued:
+            partition.is_queued = True
+            (self._fresh if is_fresh else self._backlog).append(partition)
+        elif is_fresh and partition in self._backlog:
+            self._backlog.remove(partition)
+            self._fresh.append(partition)
+
+    def _pull(
+        self,
+        partition: _Partition,
+        budget: BatchBudget,
+        taken: list[PendingObject],
+        now_ms: int,
+        *,
+        is_fresh: bool,
+        may_take_big: bool,
+    ) -> None:
+        """Move units from the head of one topic-partition into the batch; what stays is queued again."""
+        while (pending := self._first_of(partition)) is not None:
+            if pending.due_ms > now_ms:
+                heapq.heappush(self._delayed, (pending.due_ms, next(self._order), partition))
+                return
+            kind = self._limits.kind_of(pending)
+            if kind is not SplitKind.LIGHT and (taken or (kind is SplitKind.BIG and not may_take_big)):
+                break
+            if not budget.fits(pending.size):
+                break
+            budget.add(pending.size)
+            partition.pop()
+            partition.is_held = True
+            self._warn_if_late(partition, pending)
+            taken.append(pending)
+            if kind is not SplitKind.LIGHT or len(self._table.of_key(pending.object.id.key)) > 1:
+                return
+        self._queue(partition, is_fresh=is_fresh)
+
+    def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
+        at = pending.route.archive
+        if at is not None and at.is_tombstone:
+            return  # behind values of higher offsets is its proven place, or where it was told to go
+        (offset, _), (highest, _) = place, last = _place_of(pending), partition.highest
+        if offset == _NO_OFFSET or place >= last:
+            return
+        before = f"below {highest}" if offset < highest else "and a time before that of another one"
+        self.warnings.append(
+            f"{pending.object.id.url} has the start offset {offset}, {before}, which "
+            f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
+        )
+
+
+def _place_of(pending: PendingObject) -> tuple[int, int]:
+    """Start offset, and the time in the key, which tells objects of one offset apart."""
+    offset = pending.route.start_offset
+    return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0

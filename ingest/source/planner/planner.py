@@ -1,0 +1,381 @@
+"""Pending objects dealt to free slots as plans, and what slots report turned into the ledger's next words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from headrace.model.clock import Instant
+from headrace.model.error_policy import RetryDelay, policy_of
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Finished, Split
+from headrace.options.choices import Ordering
+from ingest.source.catalogue.catalogue import Catalogue
+from ingest.source.catalogue.effects import Effects, EffectsBuilder
+from ingest.source.catalogue.object_state import ObjectStates, entry_for
+from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
+from ingest.source.catalogue.splits import options_of
+from ingest.source.planner.backoff import Backoff
+from ingest.source.planner.batch_limits import BatchLimits, SplitKind
+from ingest.source.planner.partition_queue import PartitionQueue
+from ingest.source.planner.poison import PoisonSuspects
+from ingest.source.planner.retry_policy import RetryPolicy
+from ingest.source.planner.unordered_queue import UnorderedQueue
+from ingest.source.planner.waiting import Waiting
+
+# Some ten milliseconds of the service's thread.
+_RESUMED_IN_A_TURN: Final = 1000
+
+
+class _WaitingQueue(Protocol):
+    """The two ways to queue: `UnorderedQueue` and `PartitionQueue`. Their time is `Instant.steady_ms`."""
+
+    warnings: list[str]
+
+    def put(self, pending: PendingObject, now_ms: int) -> None: ...
+    def wake(self, now_ms: int) -> None: ...
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]: ...
+    def over(self, units: list[PendingObject]) -> None: ...
+    def ready(self, now_ms: int, *, big: int) -> int: ...
+    def is_next(self, pending: PendingObject) -> bool: ...
+    def goes_before(self, pending: PendingObject) -> PendingObject | None: ...
+    def next_due_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    slot: int
+    units: dict[LedgerKey, PendingObject]
+    is_big: bool
+    granted_ms: int
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAtWork:
+    """What a slot is at: the first object of its batch that is not done, and how many others follow.
+
+    `records` is what of the object is committed; `granted_ms` when the batch was (ms since 1970).
+    """
+
+    slot: int
+    object: S3Object
+    route: Route
+    records: int
+    others: int
+    granted_ms: int
+
+
+class Planner:
+    """Deals work to slots. It shares the catalogue's thread; nothing here blocks or reads a clock."""
+
+    def __init__(self, catalogue: Catalogue, *, limits: BatchLimits, backoff: Backoff) -> None:
+        self.is_paused = False
+        """True: nothing is planned; what is under way goes on."""
+        self._catalogue = catalogue
+        self._states: ObjectStates = catalogue.states
+        self.access = catalogue.states.permissions
+        self._table = catalogue.states.table
+        self._limits = limits
+        self._backoff = backoff
+        self._queue: _WaitingQueue
+        if limits.ordering is Ordering.PARTITION:
+            self._queue = PartitionQueue(limits, self._table)
+        else:
+            self._queue = UnorderedQueue(limits, self._table)
+        self._plans: dict[int, _Plan] = {}
+        self._held_until_ms = 0
+        self._held_tries = 0
+        self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
+        self._waiting = Waiting(self._states, self._queue.goes_before)
+        self._failing = RetryPolicy(self._states, limits, backoff)
+
+    # Work out
+
+    def next_batch(self, slot: int, plan: int, now: Instant, *, idle_slots: int = 1) -> tuple[Split, ...]:
+        """Work for a slot that is free, as plan number `plan`; empty when there is none now.
+
+        `idle_slots` counts the slots that could begin now, this one included: each gets its fair part.
+        """
+        assert plan not in self._plans, f"plan {plan} exists"
+        assert all(live.slot != slot for live in self._plans.values()), f"slot {slot} has a plan"
+        self._queue_arrivals(now)
+        if self.is_paused or now.steady_ms < self._held_until_ms:
+            return ()
+        units = self._queue.take(
+            now.steady_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0
+        )
+        if not units:
+            return ()
+        splits = tuple(self._work(unit) for unit in units)
+        is_big = any(self._limits.kind_of(unit) is SplitKind.BIG for unit in units)
+        self._plans[plan] = _Plan(
+            slot=slot, units={unit.key: unit for unit in units}, is_big=is_big, granted_ms=now.wall_ms
+        )
+        for pending in units:
+            if pending.reads_before < 0:
+                pending.reads_before = self.access.reads
+            self._table.move(pending, Phase.ACTIVE)
+            self._table.held.add(pending.key)
+        return splits
+
+    def ready(self, now: Instant) -> int:
+        """How many units could begin now: no more slots than that are of use. At times a few too many.
+
+        Failed objects whose delay is over and slices of split ones count; what is held or paused does not.
+        """
+        self._queue_arrivals(now)
+        if self.is_paused or now.steady_ms < self._held_until_ms:
+            return 0
+        return self._queue.ready(now.steady_ms, big=self._room_for_big())
+
+    def next_due_ms(self) -> int | None:
+        """When something that waits for its time may be worked on, if nothing else happens before.
+
+        In `steady_ms`; after a `tick` never in the past.
+        """
+        due = self._queue.next_due_ms()
+        if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
+            return self._held_until_ms
+        return due
+
+    def park(self, now: Instant) -> tuple[str, ...]:
+        """Messages that wait for something that no slot brings: a failed object, what it holds back, age.
+
+        They need not count against `sqs.max.held`, and are settled as all others are. Each is given once.
+        """
+        self._queue_arrivals(now)
+        return self._waiting.park(now)
+
+    # Results in
+
+    def on_committed(self, plan: int, checkpoints: Iterable[Checkpoint]) -> Effects:
+        """What follows from a transaction of this plan that the broker acknowledged.
+
+        A plan that is void by now says nothing new: the ledger was read after its fence.
+        """
+        effects = EffectsBuilder()
+        live = self._plans.get(plan)
+        if live is None:
+            return effects.effects()
+        self._held_until_ms, self._held_tries = 0, 0
+        for checkpoint in checkpoints:
+            pending = live.units[checkpoint.key]
+            self._states.ledger.committed(checkpoint.key, checkpoint.entry)
+            self.access.has_written(checkpoint.entry.topic)
+            if checkpoint.entry.size:
+                self.access.has_read()
+            if pending.phase is Phase.ACTIVE:
+                pending.trouble, pending.tries = None, 0
+                self._states.record(pending, checkpoint.entry, effects)
+        return effects.effects()
+
+    def on_finished(self, plan: int, finished: Finished, now: Instant) -> Effects:
+        """What follows from the end of a batch.
+
+        When a commit is in doubt, or the slot was fenced, everything stays reserved until `recovered`.
+        """
+        effects = EffectsBuilder()
+        live = self._plans.get(plan)
+        if live is None:
+            return effects.effects()
+        if finished.outcome in {BatchOutcome.FENCED, BatchOutcome.UNKNOWN}:
+            live.is_lost = True
+            return effects.effects()
+        self._release(plan, live)
+        failures = {_key_of(failure.work): failure for failure in finished.failures}
+        cuts = {_key_of(work): (found, work.options) for work, found in finished.cuts}
+        denied = False
+        for key, pending in live.units.items():
+            if pending.phase is not Phase.ACTIVE:
+                continue
+            if key in failures:
+                outcome = policy_of(failures[key].kind)
+                denied |= outcome.wait is RetryDelay.EVERYTHING
+                self._failing.on_failure(pending, failures[key], now, effects)
+            elif key in cuts:
+                self._cut(pending, *cuts[key], now, effects)
+            else:
+                self._give_back(pending, now, effects)
+        if denied:
+            self._held_tries += 1
+            self._held_until_ms = now.steady_ms + self._backoff.delay_ms(self._held_tries)
+        self._settle_down(live, now, effects)
+        return effects.effects()
+
+    def on_lost(self, plan: int) -> None:
+        """The task of this plan died or went silent: its work stays reserved until `recovered`."""
+        if plan in self._plans:
+            self._plans[plan].is_lost = True
+
+    def on_recovered(self, slot: int, now: Instant, *, worker_died: bool) -> Effects:
+        """What follows once the slot's lost plan is void, the slot fenced and the ledger read to its end.
+
+        The view must show that reading. `worker_died` makes what was not finished suspect.
+        """
+        effects = EffectsBuilder()
+        lost = [(plan, live) for plan, live in self._plans.items() if live.slot == slot and live.is_lost]
+        for plan, live in lost:
+            self._release(plan, live)
+            for key, pending in live.units.items():
+                self._states.ledger.forget(key)
+                if pending.phase is not Phase.ACTIVE:
+                    continue
+                entry = self._entry(key)
+                # A revived object still has the entry of the end that was not final: that is no news.
+                if entry is not None and entry.is_settled and entry != pending.entry:
+                    self._states.record(pending, entry, effects)
+                    continue
+                pending.entry = entry
+                if worker_died:
+                    # A commit since it was armed has replaced that entry: it died at another place.
+                    is_stuck = entry is not None and entry.state is State.FAILED
+                    pending.tries = (
+                        pending.attempts if pending.suspicion is Suspicion.ARMED and is_stuck else 0
+                    )
+                    pending.suspicion = Suspicion.SUSPECT
+                self._table.move(pending, Phase.WAITING)
+            self._settle_down(live, now, effects)
+        return effects.effects()
+
+    def is_pending(self, object_id: ObjectId) -> bool:
+        """True from when an object is known until its end is written."""
+        return self._table.find(object_id) is not None
+
+    def tick(self, now: Instant) -> Effects:
+        """What has become due by itself: suspects to arm, more of the ledger's unfinished objects, warnings.
+
+        Call it once in each turn of the service's loop.
+        """
+        gathering = EffectsBuilder()
+        self._queue_arrivals(now)
+        self._queue.wake(now.steady_ms)
+        if now.steady_ms >= self._held_until_ms:
+            self._held_until_ms = 0
+        if not self.is_paused:
+            self._suspects.arm(now, gathering)
+        self._states.end_joined(now, gathering)
+        gathering.warnings += self._queue.warnings
+        self._queue.warnings = []
+        effects = gathering.effects()
+        if self._states.has_unfinished and self._catalogue.wants_listing:
+            resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
+            effects = effects.joined(resumed)
+        return effects
+
+    @property
+    def has_live_plans(self) -> bool:
+        """True while a slot works, or is not recovered."""
+        return bool(self._plans)
+
+    def slots_at_work(self) -> list[SlotAtWork]:
+        """What each slot that has a batch is at, by slot."""
+        found = []
+        for live in sorted(self._plans.values(), key=lambda live: live.slot):
+            left = [pending for pending in live.units.values() if pending.phase is Phase.ACTIVE]
+            if left:
+                found.append(_at_work(live, left))
+        return found
+
+    # Inside
+
+    def _room_for_big(self) -> int:
+        return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))
+
+    def _queue_arrivals(self, now: Instant) -> None:
+        arrivals, self._table.arrivals = self._table.arrivals, []
+        for pending in arrivals:
+            if pending.phase is Phase.GONE or not self._admit(pending, now):
+                continue
+            if pending.phase is Phase.WAITING and pending.suspicion is Suspicion.SUSPECT:
+                self._suspects.add(pending)
+            self._queue.put(pending, now.steady_ms)
+
+    def _admit(self, pending: PendingObject, now: Instant) -> bool:
+        """Whether it has a place in the queue; what it is read with is decided first."""
+        return self._states.side_objects.admit(pending, now) and self._states.tombstones.admit(pending)
+
+    def _work(self, pending: PendingObject) -> Split:
+        entry = pending.entry or LedgerEntry(state=State.NEW)
+        return Split(
+            object=pending.object,
+            route=pending.route,
+            begin=pending.begin,
+            end=pending.end,
+            start=entry.position,
+            options=entry.options if pending.parent is None else options_of(pending),
+            records=entry.records,
+            bad=entry.bad,
+            attempts=entry.attempts,
+            splits_wanted=self._limits.splits_wanted(pending),
+            sides=pending.sides or (),
+            tombstones=pending.tombstones,
+            first_row=pending.first_row,
+            is_kept=(pending.parent or pending).is_kept,
+        )
+
+    def _entry(self, key: LedgerKey) -> LedgerEntry | None:
+        if isinstance(key, SplitKey):
+            return self._states.ledger.splits(key.id).get(key)
+        assert isinstance(key, ObjectId)
+        return self._states.ledger.get(key)
+
+    def _release(self, plan: int, live: _Plan) -> None:
+        del self._plans[plan]
+        self._table.release(list(live.units))
+
+    def _settle_down(self, live: _Plan, now: Instant, effects: EffectsBuilder) -> None:
+        """Everything that waited for this plan to be over."""
+        self._queue.over(list(live.units.values()))
+        for pending in live.units.values():
+            if pending.parent is not None:
+                self._states.finish_split_object(pending.parent, now, effects)
+            self._states.apply_deferred(pending.object.id, now, effects)
+
+    def _give_back(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
+        pending.due_ms = 0
+        if pending.suspicion is Suspicion.ARMED:
+            # It survived alone. The ledger forgets its attempts, or restarts would add up to a quarantine.
+            pending.suspicion = Suspicion.NONE
+            if pending.attempts:
+                entry = entry_for(pending, State.PARTIAL, now_ms=now.wall_ms, attempts=0)
+                self._states.propose(pending, entry, effects)
+                return
+        self._table.move(pending, Phase.WAITING)
+
+    def _cut(
+        self,
+        pending: PendingObject,
+        cuts: tuple[int, ...],
+        options: str | None,
+        now: Instant,
+        effects: EffectsBuilder,
+    ) -> None:
+        """`cuts` run from the beginning to the end of the object; fewer than three make no two slices.
+
+        `options` is the hash of the settings that they were made under.
+        """
+        if len(cuts) > 2:  # noqa: PLR2004 - see above
+            entry = entry_for(pending, State.PARTIAL, now_ms=now.wall_ms, cuts=cuts)
+            self._states.propose(pending, replace(entry, options=options), effects)
+        else:
+            pending.is_whole = True
+            self._table.move(pending, Phase.WAITING)
+
+
+def _key_of(work: Split) -> LedgerKey:
+    if work.begin is None or work.end is None:
+        return work.object.id
+    return SplitKey(work.object.id, work.begin, work.end)
+
+
+def _at_work(live: _Plan, left: list[PendingObject]) -> SlotAtWork:
+    first = left[0]
+    return SlotAtWork(
+        slot=live.slot,
+        object=first.object,
+        route=first.route,
+        records=0 if first.entry is None else first.entry.records,
+        others=len(left) - 1,
+        granted_ms=live.granted_ms,
+    )

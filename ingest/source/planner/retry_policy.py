@@ -1,0 +1,134 @@
+"""What follows from a failed attempt: another after a delay, or the object's end (`error_policy`)."""
+
+from headrace.model.clock import Instant
+from headrace.model.error_policy import FailureScope, RetryDelay, policy_of
+from headrace.model.ledger_entry import State
+from headrace.model.slot_protocol import Failure
+from ingest.source.catalogue.effects import EffectsBuilder
+from ingest.source.catalogue.object_state import ObjectStates, entry_for
+from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
+from ingest.source.planner.backoff import Backoff
+from ingest.source.planner.batch_limits import BatchLimits
+
+
+class RetryPolicy:
+    """Judges failures; of the planner, on its thread."""
+
+    def __init__(self, states: ObjectStates, limits: BatchLimits, backoff: Backoff) -> None:
+        self._states = states
+        self._table = states.table
+        self._access = states.permissions
+        self._limits = limits
+        self._backoff = backoff
+        self._access.count = self._count_late
+
+    def on_failure(
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """Have the object wait, its failed attempt written, or its end."""
+        outcome = policy_of(failure.kind)
+        reason = outcome.reason or failure.reason or "unfit"
+        pending.suspicion = Suspicion.NONE
+        pending.trouble = reason
+        self._learn(pending, failure)
+        if outcome.state in {State.SKIPPED, State.QUARANTINED}:
+            self._end(pending, outcome.state, reason, failure.message, now, effects)
+            return
+        if outcome.wait is RetryDelay.OBJECT:
+            pending.tries += 1
+            pending.due_ms = now.steady_ms + self._backoff.delay_ms(pending.tries)
+        elif outcome.wait is RetryDelay.SHORT:
+            pending.due_ms = now.steady_ms + self._backoff.delay_ms(1)
+        if outcome.needs_others and not self._others_were_read(pending):
+            self._access.doubt(pending, failure, now, effects)
+            self._table.move(pending, Phase.WAITING)
+            return
+        if outcome.state is None:
+            self._table.move(pending, Phase.WAITING)
+            return
+        self._failed(pending, failure, now, effects)
+
+    def _count_late(
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
+        if pending.phase is Phase.WAITING:
+            pending.reads_before = self._access.reads
+            self._failed(pending, failure, now, effects)
+
+    def _failed(
+        self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
+    ) -> None:
+        """Have the attempt written, or the object's quarantine after the last one."""
+        outcome = policy_of(failure.kind)
+        reason = outcome.reason or failure.reason or "unfit"
+        assert outcome.state is not None
+        attempts = self._attempts(pending, reason) if outcome.is_counted else pending.attempts
+        if outcome.is_counted and attempts >= self._limits.max_attempts:
+            self._end(pending, State.QUARANTINED, reason, failure.message, now, effects, attempts=attempts)
+            return
+        known = pending.entry
+        if known is not None and (known.state, known.reason, known.attempts) == (
+            outcome.state,
+            reason,
+            attempts,
+        ):
+            self._table.move(pending, Phase.WAITING)
+            return
+        entry = entry_for(
+            pending,
+            outcome.state,
+            now_ms=now.wall_ms,
+            reason=reason,
+            error=failure.message,
+            attempts=attempts,
+        )
+        self._states.propose(pending, entry, effects)
+
+    def _learn(self, pending: PendingObject, failure: Failure) -> None:
+        """What a failure says of more than its object."""
+        match policy_of(failure.kind).says:
+            case FailureScope.ALL_DENIED:
+                self._access.deny(failure.message)
+            case FailureScope.TOPIC_MISSING:
+                self._access.miss_topic(pending.route.topic, failure.message)
+            case FailureScope.SOURCE_ANSWERS:
+                self._access.denied = None
+
+    def _others_were_read(self, pending: PendingObject) -> bool:
+        """True when something was read since this object's last attempt that counted, or its first."""
+        found = self._access.reads > pending.reads_before
+        if found:
+            pending.reads_before = self._access.reads
+        return found
+
+    def _end(
+        self,
+        pending: PendingObject,
+        state: State,
+        reason: str,
+        error: str,
+        now: Instant,
+        effects: EffectsBuilder,
+        *,
+        attempts: int | None = None,
+    ) -> None:
+        """Write the object's end, unless that would not be final and its content was seen again since."""
+        entry = entry_for(pending, state, now_ms=now.wall_ms, reason=reason, error=error, attempts=attempts)
+        if pending.parent is None and self._states.revive_if_seen_since(pending, entry):
+            self._table.move(pending, Phase.WAITING)
+            return
+        if state is State.SKIPPED and entry.records:
+            effects.warnings.append(
+                f"{pending.object.id.url} is {reason} after {entry.records} of its rows were produced; "
+                "they stay."
+            )
+        self._states.propose(pending, entry, effects)
+
+    @staticmethod
+    def _attempts(pending: PendingObject, reason: str) -> int:
+        """Attempts including the one that just failed; another reason begins to count anew."""
+        known = pending.entry
+        if known is not None and known.state is State.FAILED and known.reason != reason:
+            return 1
+        return pending.attempts + 1

@@ -1,0 +1,119 @@
+"""Where credentials come from, by the sources a configuration can name."""
+
+from pathlib import Path
+
+import botocore.session
+import pytest
+from botocore.credentials import create_credential_resolver
+
+from headrace.aws.aws_credentials import (
+    METHODS,
+    SigningCredentials,
+    is_anonymous,
+    session_with,
+    usable_configuration,
+)
+from headrace.model.errors import AccessDenied
+from headrace.options.choices import CredentialsProvider
+from headrace.options.secret import Secret
+from headrace.options.settings import (
+    Credentials,
+    DefaultCredentials,
+    ProviderCredentials,
+    RoleCredentials,
+    StaticCredentials,
+)
+from headrace.s3 import new_s3_calls
+from tests.headrace.s3.scripted_s3 import settings
+
+KEYS = StaticCredentials(
+    access_key_id="AKIA", secret_access_key=Secret("secret"), session_token=Secret("token")
+)
+
+
+def source(provider: CredentialsProvider) -> Credentials:
+    """A source that is named."""
+    return ProviderCredentials(provider=provider)
+
+
+def signing(credentials: Credentials) -> SigningCredentials:
+    """What signs with these."""
+    return SigningCredentials(credentials, region="eu-west-1")
+
+
+def test_every_named_source_is_one_of_botocore() -> None:
+    """A provider that botocore renames would otherwise find no credentials, silently."""
+    known = {found.METHOD for found in create_credential_resolver(botocore.session.get_session()).providers}
+    assert set().union(*METHODS.values()) <= known
+
+
+def test_every_source_of_the_settings_is_served() -> None:
+    """Static keys, the default chain and no credentials at all are cases of their own."""
+    others = {CredentialsProvider.DEFAULT, CredentialsProvider.STATIC, CredentialsProvider.ANONYMOUS}
+    assert set(METHODS) | others == set(CredentialsProvider)
+    assert is_anonymous(source(CredentialsProvider.ANONYMOUS))
+    assert not is_anonymous(KEYS)
+
+
+def test_static_keys_travel() -> None:
+    """They are the ones that sign."""
+    found = signing(KEYS).get_frozen_credentials()
+
+    assert (found.access_key, found.secret_key, found.token) == ("AKIA", "secret", "token")
+
+
+def test_only_the_source_that_is_named_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys in the environment serve `environment`, and are not taken for a profile."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "FROMENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere/config")
+
+    for given in (source(CredentialsProvider.ENVIRONMENT), DefaultCredentials()):
+        assert signing(given).get_frozen_credentials().access_key == "FROMENV"
+    with pytest.raises(AccessDenied, match="'profile', which has no credentials"):
+        signing(source(CredentialsProvider.PROFILE)).get_frozen_credentials()
+
+
+def test_a_role_whose_source_has_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence is about the source, which is what has to be mended."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    role = RoleCredentials(
+        arn="arn:aws:iam::000000000000:role/reader",
+        session_name="headrace",
+        external_id=None,
+        duration_seconds=3600,
+        endpoint="http://127.0.0.1:9",
+        source=ProviderCredentials(provider=CredentialsProvider.ENVIRONMENT),
+    )
+
+    with pytest.raises(AccessDenied, match="'environment', which has no credentials"):
+        signing(role).get_frozen_credentials()
+
+
+def test_a_profile_that_is_missing_allows_no_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Botocore raises as soon as a client is made."""
+    monkeypatch.setenv("AWS_PROFILE", "missing")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+
+    with pytest.raises(AccessDenied, match=r"AWS_PROFILE"), usable_configuration():
+        session_with(signing(KEYS), region="eu-west-1").create_client("s3")
+    with pytest.raises(AccessDenied, match=r"AWS_PROFILE"):
+        new_s3_calls(settings("http://127.0.0.1:9", credentials=KEYS))
+
+
+@pytest.mark.parts
+def test_a_role_is_assumed_where_it_is_used(s3_endpoint: str) -> None:
+    """With the source's keys, at the endpoint of STS, when first needed."""
+    role = RoleCredentials(
+        arn="arn:aws:iam::000000000000:role/reader",
+        session_name="headrace",
+        external_id="outside",
+        duration_seconds=900,
+        endpoint=s3_endpoint,
+        source=KEYS,
+    )
+
+    found = signing(role).get_frozen_credentials()
+
+    assert found.token not in {None, "token"}

@@ -1,0 +1,180 @@
+"""AWS Glue's framing and registry, which is a server of the test's: LocalStack has none."""
+
+import json
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import pytest
+
+from headrace.conversion.record_converter import RecordConverter
+from headrace.model.errors import AccessDenied, SourceUnavailable
+from headrace.options import Settings
+from headrace.options.sink_settings import OutputFormat
+from tests.headrace.formats.encoding.outputs import converters, fetched, output
+from tests.headrace.formats.encoding.registry import datum
+from tests.headrace.options.loading import load_with, problems_with
+
+_AWS: Final = "com.amazonaws.services.schemaregistry.kafkaconnect"
+_AVRO: Final[dict[str, Any]] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+_JSON: Final[dict[str, Any]] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+class _Glue:
+    """Schemas by the ids of their versions; `refuse` is what it answers instead."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, tuple[str, str]] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.refuse: tuple[int, str] | None = None
+
+    def add(self, kind: str, schema: Any) -> UUID:
+        """A schema version, and its id."""
+        made = uuid4()
+        self.schemas[str(made)] = kind, json.dumps(schema)
+        return made
+
+    def answer(self, request: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """What GetSchemaVersion answers."""
+        number = request["SchemaVersionId"]
+        self.asked.append((number, authorization))
+        if self.refuse is not None:
+            return self.refuse[0], {"__type": self.refuse[1], "Message": "no"}
+        if number not in self.schemas:
+            return 400, {"__type": "EntityNotFoundException", "Message": "Schema version is not found."}
+        kind, text = self.schemas[number]
+        return 200, {"SchemaVersionId": number, "DataFormat": kind, "SchemaDefinition": text}
+
+
+@contextmanager
+def _served() -> Iterator[tuple[_Glue, str]]:
+    glue = _Glue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+        def do_POST(self) -> None:
+            assert self.headers["X-Amz-Target"] == "AWSGlue.GetSchemaVersion"
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, shape = glue.answer(request, str(self.headers["Authorization"]))
+            body = json.dumps(shape).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/x-amz-json-1.1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=[0.02])
+    thread.start()
+    try:
+        yield glue, f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _framed(number: UUID, content: bytes, *, packed: bool = False) -> bytes:
+    return bytes([3, 5 if packed else 0]) + number.bytes + (zlib.compress(content) if packed else content)
+
+
+_SINK: Final[dict[str, str | None]] = {
+    "connector.class": "HeadraceSink",
+    "topic": None,
+    "file.name.template": None,
+    "topics": "orders",
+    "output.format": "parquet",
+    "output.envelope": "false",
+    "output.fields": "value",
+    "aws.access.key.id": "AKIA",
+    "aws.secret.access.key": "shh",
+    "aws.s3.region": "eu-north-1",
+}
+
+
+def _settings(converter: str, url: str, **more: str) -> Settings:
+    return load_with(
+        _SINK | {"value.converter": f"{_AWS}.{converter}", "value.converter.endpoint": url, **more}
+    )
+
+
+def _converter(settings: Settings, wanted: OutputFormat = OutputFormat.PARQUET) -> RecordConverter:
+    assert settings.sink is not None
+    return RecordConverter(converters(settings.sink.converters.value), output(wanted))
+
+
+@pytest.mark.parametrize(
+    ("converter", "kind", "schema", "content"),
+    [
+        ("AWSKafkaAvroConverter", "AVRO", _AVRO, datum(_AVRO, {"a": 5})),
+        ("jsonschema.JsonSchemaConverter", "JSON", _JSON, b'{"a":5}'),
+    ],
+)
+def test_values_are_read_by_their_versions(converter: str, kind: str, schema: Any, content: bytes) -> None:
+    """Compressed or not, each schema asked for once, with the connector's keys and the region given."""
+    with _served() as (glue, url):
+        one, other = glue.add(kind, schema), glue.add(kind, schema)
+        settings = _settings(converter, url, **{"value.converter.region": "eu-west-3"})
+        values = [_framed(one, content), _framed(other, content, packed=True), None, _framed(one, content)]
+        found = _converter(settings).convert(fetched(values))
+
+    assert found.faults == ()
+    rows = [row for run in found.runs for row in run.value.arrow().to_pylist()]
+    assert rows == [{"a": 5}, {"a": 5}, None, {"a": 5}]
+    assert [number for number, _ in glue.asked] == [str(one), str(other)]
+    assert all("Credential=AKIA/" in each and "/eu-west-3/glue/" in each for _, each in glue.asked)
+
+
+def test_what_is_framed_otherwise_is_a_fault() -> None:
+    """Confluent's framing, another version, another compression, what is not compressed; an unknown id."""
+    with _served() as (glue, url):
+        known, protobuf = glue.add("JSON", _JSON), glue.add("PROTOBUF", {})
+        values = [
+            b"\x00\x00\x00\x00\x01{}",
+            b"\x04\x00" + known.bytes + b"{}",
+            b"\x03\x01" + known.bytes + b"{}",
+            b"\x03\x05" + known.bytes + b"{}",
+            _framed(uuid4(), b"{}"),
+            _framed(protobuf, b"{}"),
+            _framed(known, b'{"a":1}'),
+        ]
+        found = _converter(_settings("jsonschema.JsonSchemaConverter", url)).convert(fetched(values))
+
+    reasons = ["not_framed"] * 4 + ["schema_unknown", "schema_not_json"]
+    assert [(fault.offset, fault.reason) for fault in found.faults] == list(enumerate(reasons))
+
+
+@pytest.mark.parametrize(
+    ("refuse", "error", "sentence"),
+    [
+        ((400, "AccessDeniedException"), AccessDenied, "schema registry is refused"),
+        ((400, "UnrecognizedClientException"), AccessDenied, "credentials are not valid"),
+        ((500, "InternalServiceException"), SourceUnavailable, "could not be read for now"),
+    ],
+)
+def test_a_registry_that_refuses_holds_the_records(
+    refuse: tuple[int, str], error: type[Exception], sentence: str
+) -> None:
+    """It is no fault of theirs; when it answers they are read."""
+    with _served() as (glue, url):
+        value = _framed(glue.add("JSON", _JSON), b'{"a":1}')
+        converter = _converter(_settings("jsonschema.JsonSchemaConverter", url))
+        glue.refuse = refuse
+        with pytest.raises(error, match=sentence):
+            converter.convert(fetched([value]))
+        glue.refuse = None
+        assert converter.convert(fetched([value])).faults == ()
+
+
+def test_glue_is_for_sinks_and_needs_no_address() -> None:
+    """A source says so in a sentence; no secret of it is shown."""
+    problems = problems_with({"input.format": "avro", "value.converter": f"{_AWS}.AWSKafkaAvroConverter"})
+
+    assert any("reads in a sink alone" in str(problem) for problem in problems)
+    assert "shh" not in repr(_settings("AWSKafkaAvroConverter", "http://127.0.0.1:1"))

@@ -1,0 +1,93 @@
+"""Lines that are copied side by side are those that a join of Python's own gives, whatever lies between."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.formats.encoding.json_kinds import json_lines
+from headrace.formats.encoding.line_copies import lines_side_by_side
+from headrace.formats.encoding.row_texts import lines_of
+from headrace.model.columns import Column
+
+# Lengths around 12 bytes, up to which Arrow keeps a value in its view.
+_VALUES = st.lists(st.binary(max_size=30), max_size=20)
+_JSON = st.lists(
+    st.sampled_from([b"{}", b'{"a":1}', b"[1,2]", b'"' + b"x" * 9 + b'"', b'"' + b"x" * 10 + b'"', b"7"])
+    | st.text("ab\u00fc\u20ac", max_size=20).map(lambda text: b'{"t":"' + text.encode() + b'"}'),
+    min_size=1,
+    max_size=20,
+)
+
+
+def _scattered(values: list[bytes], gaps: list[bytes]) -> Column:
+    """The values with something else before, between and behind them, as records lie in a fetch."""
+    buffer, starts = bytearray(), []
+    for number, value in enumerate(values):
+        buffer += gaps[number % len(gaps)]
+        starts.append(len(buffer))
+        buffer += value
+    buffer += gaps[-1]
+    return Column(
+        buffer=bytes(buffer),
+        starts=np.array(starts, np.int64),
+        lengths=np.array([len(value) for value in values], np.int64),
+    )
+
+
+_GAPS = st.lists(st.binary(max_size=12), min_size=1, max_size=5)
+
+
+@given(values=_VALUES, gaps=_GAPS)
+def test_each_value_is_a_line(values: list[bytes], gaps: list[bytes]) -> None:
+    """Whatever lies between, and however short they are."""
+    lines = lines_side_by_side(_scattered(values, gaps))
+    assert bytes(lines.buffer) == b"".join(value + b"\n" for value in values)
+    assert [lines.get(row) for row in range(len(lines))] == values
+
+
+@given(values=_JSON, gaps=_GAPS)
+def test_json_is_copied_as_it_is(values: list[bytes], gaps: list[bytes]) -> None:
+    """All of it, and any part."""
+    lines = json_lines(_scattered(values, gaps))
+    assert lines is not None
+    assert lines_of(lines) == b"".join(value + b"\n" for value in values)
+    middle = slice(len(lines) // 2, None)
+    part = Column(buffer=lines.buffer, starts=lines.starts[middle], lengths=lines.lengths[middle])
+    assert lines_of(part) == b"".join(value + b"\n" for value in values[middle])
+    head = slice(0, (len(lines) + 1) // 2)
+    part = Column(buffer=lines.buffer, starts=lines.starts[head], lengths=lines.lengths[head])
+    assert lines_of(part) == b"".join(value + b"\n" for value in values[head])
+
+
+@given(values=_JSON, gaps=_GAPS, row=st.integers(0, 19), data=st.data())
+def test_what_is_no_line_of_json_is_never_taken_for_one(
+    values: list[bytes], gaps: list[bytes], row: int, data: st.DataObject
+) -> None:
+    """One bad value is enough, wherever it stands."""
+    bad = data.draw(
+        st.sampled_from(
+            [
+                b"",
+                b"{",
+                b'{"a":1}\n{"b":2}',
+                b'{"a":1} ',
+                b' {"a":1}',
+                b"1 2",
+                b"null",
+                b'{"a":\n1}',
+                b'{"a":"\xff"}',
+                b'{"a":"' + b"x" * 20 + b'\xff"}',
+                b"[1,2",
+                b"1]",
+            ]
+        )
+    )
+    values[row % len(values)] = bad
+    assert json_lines(_scattered(values, gaps)) is None
+
+
+@pytest.mark.parametrize("values", [[b"[1", b"2]"], [b"{", b"}"], [b'{"a":1}{"b":2}', b'{"c":3}']])
+def test_a_value_over_two_records_is_none(values: list[bytes]) -> None:
+    """Two records are never one value, nor is one record two."""
+    assert json_lines(_scattered(values, [b"\0"])) is None

@@ -1,0 +1,55 @@
+"""Decoding in a process of its own, whose peak of memory is that of the decoder and nothing before it."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.formats import DECODERS, DecodeOptions
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import HeadraceError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What came out: rows, bad rows by reason, the error's class and reason, and the peak in MiB."""
+
+    rows: int
+    bad: dict[str, int]
+    error: str | None
+    grown_mib: float
+
+
+def measure(make: Callable[[], ByteSource], options: DecodeOptions) -> Measured:
+    """Decode what `make` gives (called in the process; it has to be importable there); blocks."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    process = context.Process(target=_decode, args=(make, options, answers))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    found: Measured = answers.get()
+    return found
+
+
+def _decode(make: Callable[[], ByteSource], options: DecodeOptions, answers: Any) -> None:
+    source = make()
+    before = _peak_mib()
+    rows, error = 0, None
+    bad: Counter[str] = Counter()
+    try:
+        for batch in DECODERS[options.format.input_format](source, None, options=options):
+            rows += len(batch)
+            bad.update(row.reason for row in batch.bad)
+    except HeadraceError as raised:
+        error = getattr(raised, "reason", type(raised).__name__)
+    answers.put(Measured(rows=rows, bad=dict(bad), error=error, grown_mib=_peak_mib() - before))
+
+
+def _peak_mib() -> float:
+    # getrusage() would begin with what the parent took when it started this process.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) / 1024

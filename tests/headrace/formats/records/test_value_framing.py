@@ -1,0 +1,359 @@
+"""Rows as JSON Schema and Protobuf in the registry's framing, read back by the sink's converters."""
+
+import datetime as dt
+import io
+import json
+import threading
+from dataclasses import replace
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from headrace.conversion.record_converter import RecordConverter
+from headrace.formats.records.registry import frame, registry_client
+from headrace.model.errors import InvalidObject
+from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
+from headrace.options.registry_settings import RegistrySettings
+from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
+from tests.headrace.formats.avro_files import file_of
+from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.formats.encoding.outputs import converters, fetched, output
+from tests.headrace.formats.encoding.registry import registry
+from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.headrace.options.loading import load_with, problems_with
+
+_KINDS: Final = {
+    ValueFormat.JSON_SCHEMA: ConverterKind.JSON_SCHEMA,
+    ValueFormat.PROTOBUF: ConverterKind.PROTOBUF,
+}
+_BOTH: Final = pytest.mark.parametrize("form", list(_KINDS))
+_OPTIONAL: Final[Any] = {"default": None}
+ROW: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Row",
+    "namespace": "org.example",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"], **_OPTIONAL},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {
+            "name": "at_home",
+            "type": {"type": "record", "name": "Home", "fields": [{"name": "city", "type": "string"}]},
+        },
+    ],
+}
+VALUE: Final[dict[str, Any]] = {
+    "id": 7,
+    "name": "n",
+    "day": dt.date(2024, 2, 29),
+    "at": dt.datetime(2024, 2, 29, 12, 0, 0, 5000, tzinfo=dt.UTC),
+    "raw": b"\x00\xff",
+    "total": Decimal("-12.50"),
+    "tags": ["a", "b"],
+    "counts": {"k": 1},
+    "kind": "B",
+    "at_home": {"city": "Ulm"},
+}
+
+
+def _decoded(content: bytes, one: RegistrySettings, form: ValueFormat, kind: InputFormat) -> Any:
+    options = decode_options(kind, value_format=form, registry=one, json_format=JsonFormat.CONNECT)
+    return decode_all(MemorySource(content), options)
+
+
+def _read_back(values: Any, one: RegistrySettings, form: ValueFormat) -> list[Any]:
+    settings = ConverterSettings(kind=_KINDS[form], registry=one)
+    converter = RecordConverter(converters(settings), output(OutputFormat.PARQUET))
+    found = converter.convert(fetched(list(values)))
+    assert found.faults == ()
+    return [row for run in found.runs for row in run.value.arrow().to_pylist(maps_as_pydicts="strict")]
+
+
+def _latest(one: RegistrySettings, kind: str, text: str) -> RegistrySettings:
+    """The registry with a schema for the topic's values, by which they are to be written."""
+    # The registry in memory is its client's, and a client that of these settings.
+    found = replace(one, use_latest=True)
+    registry_client(found).register_schema("orders-value", Schema(text, kind))
+    return found
+
+
+@_BOTH
+def test_rows_of_avro_come_back_from_what_is_registered_for_them(form: ValueFormat) -> None:
+    """Every type, and nulls; the schema is that of the object."""
+    one = registry()
+    rows = [VALUE, {**VALUE, "name": None, "tags": [], "counts": {}}]
+
+    found = _decoded(file_of(ROW, rows), one, form, InputFormat.AVRO)
+
+    assert _read_back(found.values, one, form) == rows
+
+
+@_BOTH
+def test_rows_of_parquet_come_back(form: ValueFormat) -> None:
+    """By the schema of the columns."""
+    one = registry()
+    rows = [
+        {"id": 1, "at": dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC), "l": [1.5], "s": {"x": True}},
+        {"id": None, "at": None, "l": [], "s": None},
+    ]
+    kind = pa.schema(
+        {
+            "id": pa.int32(),
+            "at": pa.timestamp("ms", "UTC"),
+            "l": pa.list_(pa.float64()),
+            "s": pa.struct({"x": pa.bool_()}),
+        }
+    )
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, kind), out)
+
+    found = _decoded(out.getvalue(), one, form, InputFormat.PARQUET)
+
+    assert _read_back(found.values, one, form) == rows
+
+
+def test_confluents_own_deserializer_reads_what_is_written_as_json_schema() -> None:
+    """And validates it: moments are whole numbers, bytes and decimals base64."""
+    one = registry()
+    found = _decoded(file_of(ROW, [VALUE]), one, ValueFormat.JSON_SCHEMA, InputFormat.AVRO)
+
+    read = JSONDeserializer(None, schema_registry_client=registry_client(one))
+    row = read(found.values[0], SerializationContext("orders", MessageField.VALUE))
+
+    assert (row["id"], row["day"], row["raw"]) == (7, 19782, "AP8=")
+
+
+@_BOTH
+def test_lines_of_json_are_written_by_the_newest_schema(form: ValueFormat) -> None:
+    """The one that is registered, which may be any."""
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+    texts = {
+        ValueFormat.JSON_SCHEMA: ("JSON", json.dumps(schema)),
+        ValueFormat.PROTOBUF: ("PROTOBUF", 'syntax = "proto3"; message R { int64 id = 1; string name = 2; }'),
+    }
+    one = _latest(registry(), *texts[form])
+
+    found = _decoded(b'{"id":1,"name":"a"}\n{"id":2}\n', one, form, InputFormat.JSONL)
+
+    first, second = _read_back(found.values, one, form)
+    assert first == {"id": 1, "name": "a"}
+    assert second["id"] == 2
+
+
+def test_a_row_that_is_no_message_is_a_bad_row() -> None:
+    """Nothing of it is left out: a member that the schema lacks, a text for a number."""
+    one = _latest(registry(), "PROTOBUF", 'syntax = "proto3"; message R { int64 id = 1; }')
+    lines = b'{"id":1}\n{"id":1,"more":2}\n{"id":"x"}\n[1]\n{"id":4}\n'
+
+    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+
+    assert [row["id"] for row in _read_back(found.values, one, ValueFormat.PROTOBUF)] == [1, 4]
+    assert [row.reason for row in found.bad] == ["not_protobuf"] * 3
+    assert [row.raw for row in found.bad] == [b'{"id":1,"more":2}', b'{"id":"x"}', b"[1]"]
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "u", "type": ["int", "string"]}]},
+            "several types",
+        ),
+        (
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [{"name": "n", "type": ["null", "R"]}, {"name": "i", "type": "int"}],
+            },
+            "be written as",
+        ),
+    ],
+)
+def test_a_schema_without_counterpart_quarantines_its_object(
+    form: ValueFormat, schema: Any, message: str
+) -> None:
+    """With what to do."""
+    rows = [{"u": 1}] if "u" in str(schema["fields"][0]["name"]) else [{"n": None, "i": 1}]
+
+    with pytest.raises(InvalidObject, match=message) as caught:
+        _decoded(file_of(schema, rows), registry(), form, InputFormat.AVRO)
+
+    assert caught.value.reason == "schema_refused"
+
+
+def test_a_subject_of_another_type_or_without_a_schema_is_told() -> None:
+    """Before any row is written."""
+    one = _latest(registry(), "JSON", "{}")
+    with pytest.raises(InvalidObject, match="is of the type JSON, not PROTOBUF"):
+        _decoded(b"{}\n", one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+
+    empty = replace(registry(), use_latest=True)
+    with pytest.raises(InvalidObject, match="has no schema for the subject orders-value"):
+        _decoded(b"{}\n", empty, ValueFormat.JSON_SCHEMA, InputFormat.JSONL)
+
+
+_REGISTRY: Final = {"schema.registry.url": "http://r:8081"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param(
+            {"input.format": "jsonl", "value.format": "protobuf", **_REGISTRY},
+            "value.format = 'protobuf': needs a schema, which only whole rows of avro and parquet bring: set "
+            "schema.registry.use.latest.version=true, and register one for the topic's values",
+            id="no schema",
+        ),
+        (
+            {"input.format": "avro", "value.format": "json-schema"},
+            "value.format = 'json-schema': needs schema.registry.url",
+        ),
+        (
+            {"input.format": "avro", "value.format": "json-schema", "json.format": "iso", **_REGISTRY},
+            "json.format = 'iso': must be connect with value.format=json-schema",
+        ),
+        pytest.param(
+            {"input.format": "avro", "schema.registry.use.latest.version": "true", **_REGISTRY},
+            "schema.registry.use.latest.version = 'true': is for value.format=json-schema and protobuf; Avro "
+            "has the schema of its rows",
+            id="of Avro",
+        ),
+        pytest.param(
+            {
+                "input.format": "avro",
+                "key.converter": "io.confluent.connect.protobuf.ProtobufConverter",
+                **_REGISTRY,
+            },
+            "key.converter = 'io.confluent.connect.protobuf.ProtobufConverter': reads keys in a sink; a "
+            "source writes keys as they are, as JSON or as Avro",
+            id="keys",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict[str, str], problem: str) -> None:
+    """In one sentence."""
+    assert problem in map(str, problems_with(changes))
+
+
+def test_connects_spelling_is_taken() -> None:
+    """The converter's class, and its own options."""
+    settings = load_with(
+        {
+            "input.format": "jsonl",
+            "value.converter": "io.confluent.connect.json.JsonSchemaConverter",
+            "value.converter.schema.registry.url": "http://r:8081",
+            "value.converter.use.latest.version": "true",
+        }
+    )
+
+    assert settings.format.value_format is ValueFormat.JSON_SCHEMA
+    assert settings.format.json_format is JsonFormat.CONNECT
+    assert settings.format.registry is not None
+    assert settings.format.registry.use_latest
+
+
+_BEARER: Final = "value.converter.bearer.auth"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param(
+            {f"{_BEARER}.credentials.source": "STATIC_TOKEN"},
+            "schema.registry.bearer.auth.credentials.source = 'STATIC_TOKEN': needs "
+            "schema.registry.bearer.auth.token",
+            id="no token",
+        ),
+        pytest.param(
+            {"schema.registry.bearer.auth.token": "t"},
+            "schema.registry.bearer.auth.token = '***': means nothing without "
+            "schema.registry.bearer.auth.credentials.source=STATIC_TOKEN",
+            id="no source",
+        ),
+        pytest.param(
+            {
+                f"{_BEARER}.credentials.source": "STATIC_TOKEN",
+                f"{_BEARER}.token": "t",
+                "schema.registry.basic.auth.user.info": "a:b",
+            },
+            "schema.registry.bearer.auth.credentials.source = 'STATIC_TOKEN': and "
+            "schema.registry.basic.auth.user.info exclude each other",
+            id="two log-ins",
+        ),
+        pytest.param(
+            {"value.converter.schema.registry.ssl.truststore.location": "/x.jks"},
+            "value.converter.schema.registry.ssl.truststore.location: names a store of Java's, which the "
+            "registry's client does not read: export PEM files with `keytool -exportcert -rfc` and `openssl "
+            "pkcs12 -nodes`, and name them in schema.registry.ssl.ca.location, "
+            "schema.registry.ssl.certificate.location and schema.registry.ssl.key.location",
+            id="Java's store",
+        ),
+    ],
+)
+def test_a_log_in_to_the_registry_that_cannot_be_is_refused(changes: dict[str, str], problem: str) -> None:
+    """With what to do, and without the token."""
+    given = {"input.format": "avro", "value.format": "avro", **_REGISTRY, **changes}
+
+    assert problem in map(str, problems_with(given))
+
+
+def test_tokens_are_sent_to_the_registry() -> None:
+    """The token as it is, or what an issuer gives for the client's id and secret."""
+    headers: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            is_issuer = self.path == "/token"
+            headers.append(body if is_issuer else str(self.headers["Authorization"]))
+            found = {"access_token": "issued", "token_type": "bearer", "expires_in": 3600}
+            answer = json.dumps(found if is_issuer else {"id": 7}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=[0.02])
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    given = {"input.format": "avro", "value.format": "avro", "schema.registry.url": url}
+    by_client = {
+        "issuer.endpoint.url": f"{url}/token",
+        "client.id": "me",
+        "client.secret": "shh",
+        "scope": "s",
+    }
+    try:
+        for more in ({"credentials.source": "STATIC_TOKEN", "token": "given"}, by_client):
+            options = {"credentials.source": "OAUTHBEARER"} | more
+            settings = load_with(given | {f"{_BEARER}.{name}": text for name, text in options.items()})
+            assert settings.format.registry is not None
+            assert "shh" not in repr(settings)
+            assert frame(settings.format.registry, "s", '"int"') == b"\x00\x00\x00\x00\x07"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    assert headers[0] == "Bearer given"
+    assert "grant_type=client_credentials" in headers[1]
+    assert headers[2] == "Bearer issued"

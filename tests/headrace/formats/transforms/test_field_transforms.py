@@ -1,0 +1,209 @@
+"""Transforms of fields: Kafka's documented examples, with and without a schema, and what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from tests.headrace.formats.transforms.transformed import (
+    KAFKA,
+    SCHEMALESS,
+    WITH_SCHEMA,
+    Row,
+    chain,
+    converted,
+    refusals,
+    transformed,
+    values,
+)
+
+
+def step(name: str, **options: str) -> dict[str, str]:
+    """Options of one transform; `_` in names stands for a dot."""
+    return {"type": KAFKA + name, **{key.replace("_", "."): text for key, text in options.items()}}
+
+
+def struct(payload: Any, **fields: Any) -> dict[str, Any]:
+    """A value of Connect's JSON: its payload beside a schema of these fields, types or schemas."""
+    described = [
+        {"field": name, **(kind if isinstance(kind, dict) else {"type": kind, "optional": True})}
+        for name, kind in fields.items()
+    ]
+    return {
+        "schema": {"type": "struct", "optional": True, "fields": described},
+        "payload": payload,
+    }
+
+
+EXAMPLES: list[tuple[str, dict[str, str], Any, Any]] = [
+    (
+        "insert static",
+        step("InsertField$Value", static_field="MessageSource", static_value="Kafka Connect framework"),
+        {"a": 1},
+        {"a": 1, "MessageSource": "Kafka Connect framework"},
+    ),
+    ("exclude", step("ReplaceField$Value", exclude="c2"), {"c1": "22", "c2": "33"}, {"c1": "22"}),
+    ("blacklist", step("ReplaceField$Value", blacklist="c2"), {"c1": "22", "c2": "33"}, {"c1": "22"}),
+    (
+        "renames",
+        step("ReplaceField$Value", renames="foo:c1,bar:c2"),
+        {"foo": 1, "bar": 2, "z": 3},
+        {"c1": 1, "c2": 2, "z": 3},
+    ),
+    (
+        "include and rename",
+        step("ReplaceField$Value", include="abc,xyz", renames="abc:a"),
+        {"dont": 1, "abc": 42, "foo": True, "xyz": "x"},
+        {"a": 42, "xyz": "x"},
+    ),
+    ("extract", step("ExtractField$Value", field="id"), {"id": 42, "cost": 4000}, 42),
+    ("extract text", step("ExtractField$Value", field="id"), {"id": "a b"}, "a b"),
+    ("extract object", step("ExtractField$Value", field="id"), {"id": {"x": [1]}}, {"x": [1]}),
+    (
+        "extract nested",
+        step("ExtractField$Value", field="a.`b.c`", field_syntax_version="V2"),
+        {"a": {"b.c": 5}},
+        5,
+    ),
+    (
+        "cast",
+        step("Cast$Value", spec="ID:string,score:float64"),
+        {"ID": 46290, "score": 4761},
+        {"ID": "46290", "score": 4761.0},
+    ),
+    (
+        "mask",
+        step("MaskField$Value", fields="string_field"),
+        {"n": 22, "string_field": "foo"},
+        {"n": 22, "string_field": ""},
+    ),
+    (
+        "mask with a replacement",
+        step("MaskField$Value", fields="office_phone", replacement="***-***-****"),
+        {"employee": "1", "office_phone": "500-111-1111"},
+        {"employee": "1", "office_phone": "***-***-****"},
+    ),
+]
+SCHEMA_OF = {
+    str: "string",
+    int: "int64",
+    bool: "boolean",
+    dict: {
+        "type": "struct",
+        "optional": True,
+        "fields": [
+            {"field": "x", "type": "array", "optional": True, "items": {"type": "int64"}},
+            {"field": "b.c", "type": "int64", "optional": True},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "before", "after"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES]
+)
+class TestDocumentedExamples:
+    """Each of them twice."""
+
+    def test_without_a_schema(self, options: dict[str, str], before: Any, after: Any) -> None:
+        """Values that are maps."""
+        assert values({**SCHEMALESS, **chain(options)}, [before]) == [after]
+
+    def test_with_a_schema(self, options: dict[str, str], before: dict[str, Any], after: Any) -> None:
+        """Values that are structs."""
+        value = struct(before, **{name: SCHEMA_OF[type(each)] for name, each in before.items()})
+        (found,) = values({**WITH_SCHEMA, **chain(options)}, [value])
+        assert _without_nulls(found) == after
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return value
+
+
+def test_a_text_becomes_the_field_of_a_struct() -> None:
+    """HoistField's example: the text foo becomes {"line": "foo"}."""
+    options = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert values({**options, **chain(step("HoistField$Value", field="line"))}, [b"foo"]) == [{"line": "foo"}]
+
+
+def test_fields_of_the_value_become_the_key() -> None:
+    """ValueToKey and ExtractField one after the other, as the field's tutorials have them."""
+    rows = [{"userId": 1, "city": "x", "z": 2}]
+    to_key = step("ValueToKey", fields="userId,city")
+    (found,) = transformed({**SCHEMALESS, **chain(to_key)}, rows)
+    assert (found.key, found.value) == ({"userId": 1, "city": "x"}, rows[0])
+    (found,) = transformed({**SCHEMALESS, **chain(to_key, step("ExtractField$Key", field="city"))}, rows)
+    assert found.key == "x"
+
+
+def test_what_is_known_of_a_record_is_inserted() -> None:
+    """Offset and time are numbers without a schema, and the time is one of Connect's with one."""
+    insert = step(
+        "InsertField$Value", topic_field="t", partition_field="p", offset_field="o!", timestamp_field="at"
+    )
+    known = {"t": "orders", "p": 3, "o": 10, "at": 1_577_836_800_000}
+    assert values({**SCHEMALESS, **chain(insert)}, [{"a": 1}]) == [{"a": 1, **known}]
+    assert values({**WITH_SCHEMA, **chain(insert)}, [struct({"a": 1}, a="int64")]) == [{"a": 1, **known}]
+
+
+def test_tombstones_pass_where_kafka_lets_them() -> None:
+    """And are refused where it does not."""
+    rows = [Row(None, {"k": 1})]
+    for passing in (
+        step("InsertField$Value", static_field="f", static_value="x"),
+        step("ReplaceField$Value", exclude="x"),
+        step("ExtractField$Value", field="x"),
+        step("Cast$Value", spec="x:int8"),
+    ):
+        assert values({**SCHEMALESS, **chain(passing)}, rows) == [None]
+    for refusing in (
+        step("MaskField$Value", fields="x"),
+        step("ValueToKey", fields="x"),
+        step("HeaderFrom$Value", fields="x", headers="x", operation="copy"),
+    ):
+        assert refusals({**SCHEMALESS, **chain(refusing)}, rows) == [
+            "transform t0: the value is null, and no object"
+        ]
+
+
+def test_a_null_is_hoisted() -> None:
+    """As Kafka does it."""
+    assert values({**SCHEMALESS, **chain(step("HoistField$Value", field="f"))}, [None]) == [{"f": None}]
+
+
+def test_values_that_are_no_objects_are_refused_one_by_one() -> None:
+    """The others pass."""
+    options = {**SCHEMALESS, **chain(step("ReplaceField$Value", exclude="x"))}
+    assert (
+        refusals(options, [{"a": 1}, [1], "text", 5])
+        == ["transform t0: the value is JSON, but no object"] * 3
+    )
+
+
+def test_missing_fields() -> None:
+    """Without a schema they are null, where Kafka makes them so; with one they are a fault of the record."""
+    assert values({**SCHEMALESS, **chain(step("Cast$Value", spec="b:int32"))}, [{"a": 1}]) == [
+        {"a": 1, "b": None}
+    ]
+    assert values({**SCHEMALESS, **chain(step("ExtractField$Value", field="b"))}, [{"a": 1}]) == [None]
+    for missing in (step("ExtractField$Value", field="b"), step("ValueToKey", fields="b")):
+        options = {**WITH_SCHEMA, **chain(missing)}
+        assert refusals(options, [struct({"a": 1}, a="int64")]) == ["transform t0: there is no field b"]
+
+
+def test_members_that_nothing_changes_are_copied() -> None:
+    """Digits, order and escapes stay as they stood."""
+    text = rb'{"big":123456789012345678901234567890,"f":1.50,"x":0,"e":"\u00e9"}'
+    options = {**SCHEMALESS, **chain(step("ReplaceField$Value", exclude="x"))}
+    (run,) = converted(options, [Row(text)]).runs
+    assert run.value.texts().get(0) == rb'{"big":123456789012345678901234567890,"f":1.50,"e":"\u00e9"}'
+
+
+def test_an_inserted_field_that_is_there() -> None:
+    """Without a schema it is overwritten; with one the record is refused."""
+    insert = chain(step("InsertField$Value", static_field="a", static_value="x"))
+    assert values({**SCHEMALESS, **insert}, [{"a": 1}]) == [{"a": "x"}]
+    assert refusals({**WITH_SCHEMA, **insert}, [struct({"a": 1}, a="int64")]) == [
+        "transform t0: there is a field a already"
+    ]

@@ -1,0 +1,140 @@
+"""Casts by Java's rules: narrowing, parsing and writing of numbers, texts and times; and masks."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from headrace.formats.connect.values import time_text
+from headrace.formats.transforms.refused_rows import Refused
+from headrace.formats.transforms.value_steps import cast_json, masked_json
+from headrace.options.transforms.chain import CastType
+from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, chain, refusals, values
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "expected"),
+    [
+        (300, "int8", 44),
+        (-129, "int8", 127),
+        (2**40 + 7, "int32", 7),
+        (1.9, "int64", 1),
+        (-1.9, "int16", -1),
+        (1e30, "int64", 2**63 - 1),
+        (1e30, "int8", -1),
+        (True, "int32", 1),
+        ("+7", "int8", 7),
+        ("42", "float64", 42.0),
+        (" 1e3d ", "float64", 1000.0),
+        (True, "float32", 1.0),
+        (0.1, "float32", 0.1),
+        (1e10, "float32", 1e10),
+        (0, "boolean", False),
+        (0.9, "boolean", False),
+        (-3, "boolean", True),
+        ("TRUE", "boolean", True),
+        ("yes", "boolean", False),
+        (42, "string", "42"),
+        (False, "string", "false"),
+        (1.0, "string", "1.0"),
+        (1e10, "string", "1.0E10"),
+        (1e-4, "string", "1.0E-4"),
+        (123456.789, "string", "123456.789"),
+        ("x", "string", "x"),
+    ],
+)
+def test_json_values(value: Any, target: str, expected: Any) -> None:
+    """As `Number`, `Boolean` and the parsers of Java do it."""
+    found = msgspec.json.decode(msgspec.json.encode(cast_json(value, CastType(target))))
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        ("128", "int8"),
+        ("1.5", "int64"),
+        ("", "int32"),
+        (" 1", "int32"),
+        ("one", "float64"),
+        ([1], "string"),
+        (2**70, "int8"),
+    ],
+)
+def test_what_cannot_be_cast_is_refused(value: Any, target: str) -> None:
+    """As Kafka's DataException."""
+    with pytest.raises(Refused):
+        cast_json(value, CastType(target))
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        (0, "00:00:00.000Z"),
+        (86_399_999, "23:59:59.999Z"),
+        (86_400_000, "1970-01-02"),
+        (1_577_836_800_001, "2020-01-01T00:00:00.001Z"),
+        (253_402_300_800_000, "10000-01-01"),
+        (253_402_300_800_001, "10000-01-01T00:00:00.001Z"),
+        (2**63 - 1, "292278994-08-17T07:12:55.807Z"),
+        (-1, "23:59:59.999Z"),
+        (-(2**63), "16:47:04.192Z"),
+    ],
+)
+def test_times_as_text(moment: int, expected: str) -> None:
+    """A time of the day, a date, or both, by what it can be, in any year."""
+    assert time_text(moment) == expected
+
+
+def test_the_type_of_a_struct_field_changes() -> None:
+    """Logical types go by the numbers that they stand for."""
+    timestamp = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}
+    value = {
+        "schema": {
+            "type": "struct",
+            "fields": [
+                {"field": "at", **timestamp},
+                {"field": "raw", "type": "bytes", "optional": True},
+                {"field": "n", "type": "string"},
+            ],
+        },
+        "payload": {"at": 1_577_836_800_001, "raw": "AAE=", "n": "300"},
+    }
+    to_numbers = {"type": KAFKA + "Cast$Value", "spec": "at:int64,raw:string,n:int16"}
+    assert values({**WITH_SCHEMA, **chain(to_numbers)}, [value]) == [
+        {"at": 1_577_836_800_001, "raw": "AAE=", "n": 300}
+    ]
+    to_text = {"type": KAFKA + "Cast$Value", "spec": "at:string"}
+    (found,) = values({**WITH_SCHEMA, **chain(to_text)}, [value])
+    assert found["at"] == "2020-01-01T00:00:00.001Z"
+    to_byte = {"type": KAFKA + "Cast$Value", "spec": "n:int8"}
+    assert refusals({**WITH_SCHEMA, **chain(to_byte)}, [value]) == [
+        "transform t0: a text is no integer of 8 bits"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "replacement", "expected"),
+    [
+        (5, None, 0),
+        (5.5, None, 0.0),
+        ("x", None, ""),
+        (True, None, False),
+        ([1], None, []),
+        ({"a": 1}, None, {}),
+        (5, "7", 7),
+        (5.5, "7", 7.0),
+        ("x", "7", "7"),
+    ],
+)
+def test_masks(value: Any, replacement: str | None, expected: Any) -> None:
+    """The empty value of the type, or the replacement as one of it."""
+    found = masked_json(value, replacement)
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(("value", "replacement"), [(True, "1"), ([1], "x"), (5, "x")])
+def test_masks_that_there_are_not(value: Any, replacement: str) -> None:
+    """A replacement is for numbers and texts."""
+    with pytest.raises(Refused):
+        masked_json(value, replacement)

@@ -1,0 +1,72 @@
+"""Which schema of Kafka Connect's a value has behind a transform: the names that objects' schemas get."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from headrace.formats.connect import ConnectSchema, Type, plain, struct
+from headrace.formats.connect.json_schemas import json_of_schema
+from headrace.formats.connect.schema import TIMESTAMP
+from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, Row, chain, converted
+
+_PLACE = struct(("city", plain(Type.STRING)), name="com.acme.Place", version=3)
+_TIME = ConnectSchema(type=Type.INT64, name=TIMESTAMP, version=1)
+_ORDER = struct(
+    ("id", plain(Type.INT64)),
+    ("note", plain(Type.STRING, optional=True)),
+    ("place", _PLACE),
+    name="com.acme.Order",
+    version=2,
+    doc="what was ordered",
+    parameters=(("owner", "sales"),),
+)
+_PAYLOAD = {"id": 7, "note": None, "place": {"city": "Ulm"}}
+
+
+def _schema(*steps: Mapping[str, str], part: str = "value") -> ConnectSchema | None:
+    """The schema of the one record's value, or key, behind these steps."""
+    found = converted(
+        WITH_SCHEMA | chain(*steps), [Row({"schema": json_of_schema(_ORDER), "payload": _PAYLOAD})]
+    )
+    assert found.faults == ()
+    (run,) = found.runs
+    return (run.value if part == "value" else run.key).connect
+
+
+def _order(*fields: tuple[str, ConnectSchema]) -> ConnectSchema:
+    """The order's schema with other fields."""
+    return replace(_ORDER, fields=struct(*fields).fields)
+
+
+_ID, _NOTE = ("id", plain(Type.INT64)), ("note", plain(Type.STRING, optional=True))
+_AT = ("place", _PLACE)
+_CASES = {
+    "inserted": (
+        {"type": f"{KAFKA}InsertField$Value", "topic.field": "from!", "timestamp.field": "at"},
+        _order(_ID, _NOTE, _AT, ("from", plain(Type.STRING)), ("at", _TIME.as_optional())),
+    ),
+    "renamed and left out": (
+        {"type": f"{KAFKA}ReplaceField$Value", "renames": "id:number", "exclude": "note"},
+        _order(("number", plain(Type.INT64)), _AT),
+    ),
+    "masked": ({"type": f"{KAFKA}MaskField$Value", "fields": "id"}, _ORDER),
+    "cast": (
+        {"type": f"{KAFKA}Cast$Value", "spec": "id:string,note:int32"},
+        _order(("id", plain(Type.STRING)), ("note", plain(Type.INT32, optional=True)), _AT),
+    ),
+    "extracted": ({"type": f"{KAFKA}ExtractField$Value", "field": "place"}, _PLACE),
+    "hoisted": ({"type": f"{KAFKA}HoistField$Value", "field": "order"}, struct(("order", _ORDER))),
+}
+
+
+@pytest.mark.parametrize(("step", "schema"), _CASES.values(), ids=_CASES.keys())
+def test_what_is_only_moved_keeps_its_schema(step: Mapping[str, str], schema: ConnectSchema) -> None:
+    """Name, version, doc and parameters of a struct stay where Kafka's own transforms keep them."""
+    assert _schema(step) == schema
+
+
+def test_a_key_of_some_fields_has_no_name() -> None:
+    """It is a schema of its own."""
+    step = {"type": f"{KAFKA}ValueToKey", "fields": "place,id"}
+    assert _schema(step, part="key") == struct(_AT, _ID)

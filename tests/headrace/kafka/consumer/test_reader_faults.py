@@ -1,0 +1,150 @@
+"""What a broker can do to a reader: a log that rots, and a user that may not read."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from headrace.kafka.consumer.batch_fetch import best_fetch
+from headrace.kafka.consumer.fetched import NewFetch
+from headrace.kafka.consumer.partition_reader import PartitionReader
+from headrace.kafka.consumer.reader_events import FaultReason, PartitionFault, ReaderEvent
+from headrace.kafka.consumer.record_fetch import RecordFetch
+from headrace.model.sink_entries import TopicPartition
+from localstack.broker import Broker
+from localstack.parts import JAR_FOLDER
+from localstack.ports import free_port
+from tests.support.kafka import new_topic
+from tests.support.until import until_sync
+
+pytestmark = [pytest.mark.parts, pytest.mark.long]  # a broker of its own
+
+MIB: Final = 1024 * 1024
+WAYS: Final[dict[str, NewFetch]] = {"batch": best_fetch, "ordinary": RecordFetch}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with a log that may be written to, and with access control."""
+    made = Broker(
+        folder=tmp_path_factory.mktemp("broker"),
+        jar_folder=JAR_FOLDER,
+        port=free_port(),
+        properties={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+    made.start()
+    yield made
+    made.stop()
+
+
+def produced(broker: Broker, topic: str, *batches: list[bytes]) -> None:
+    """These records, in batches of these."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 1000})
+    for batch in batches:
+        for value in batch:
+            producer.produce(topic, value)
+        assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_behind_a_corrupt_batch_is_given_out(broker: Broker, way: str) -> None:
+    """Whatever is in it would be missing for ever, unseen."""
+    rotten, sound = (new_topic(stem, bootstrap=broker.bootstrap) for stem in ("rotten", "sound"))
+    produced(broker, rotten, *([b"batch %d, row %d" % (n, row) for row in range(5)] for n in range(4)))
+    (log,) = Path(broker.folder).glob(f"**/{rotten}-0/*.log")
+    at = log.read_bytes().index(b"batch 2, row 3")
+    with log.open("r+b") as file:
+        file.seek(at)
+        file.write(b"B")
+    properties = {"bootstrap.servers": broker.bootstrap}
+    reader = PartitionReader(properties, group_id="g", budget_bytes=MIB, new_fetch=WAYS[way])
+    given: list[tuple[str, int]] = []
+    events: list[ReaderEvent] = []
+
+    def came(count: int) -> bool:
+        for records in reader.poll(1000, 0.1):
+            given.extend((records.topic, offset) for offset in records.offsets.tolist())
+        events.extend(reader.drain_events())
+        return len(given) >= count and bool(events)
+
+    with closing(reader):
+        reader.assign({TopicPartition(rotten, 0): 0, TopicPartition(sound, 0): 0})
+        # All of the log waits in one queue then: what is behind the batch comes with what is before it.
+        until_sync(lambda: len(reader.high_watermarks()) == 2)
+        until_sync(lambda: came(10), seconds=30)
+        (event,) = events
+        assert isinstance(event, PartitionFault)
+        assert (event.topic, event.offset, event.reason) == (rotten, 10, FaultReason.BATCH_CORRUPT)
+        assert "at offset 10 has a batch that cannot be decoded" in event.message
+        produced(broker, sound, [b"a row of another topic"])
+        until_sync(lambda: came(11), seconds=30)
+        assert given == [*((rotten, offset) for offset in range(10)), (sound, 0)]
+        assert len(events) == 1
+        assert reader.positions() == {TopicPartition(rotten, 0): 10, TopicPartition(sound, 0): 1}
+
+
+@pytest.mark.parametrize("may_describe", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(
+    broker: Broker, way: str, *, may_describe: bool
+) -> None:
+    """It is a problem of its partition, with the remedy, and no end."""
+    topic = new_topic("denied", bootstrap=broker.bootstrap)
+    produced(broker, topic, [b"row"])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    acls = [
+        AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            operation,
+            permission,
+        )
+        for operation, permission in (
+            (AclOperation.DESCRIBE, AclPermissionType.ALLOW if may_describe else AclPermissionType.DENY),
+            (AclOperation.READ, AclPermissionType.DENY),
+        )
+    ]
+    for answer in admin.create_acls(acls).values():
+        answer.result(10)
+    at = TopicPartition(topic, 0)
+    properties = {"bootstrap.servers": broker.bootstrap}
+    reader = PartitionReader(properties, group_id="g", budget_bytes=MIB, new_fetch=WAYS[way])
+    with closing(reader):
+        reader.assign({at: 0})
+        until_sync(lambda: reader.poll(10, 0.1) == [] and reader.problems(), seconds=30)
+        (part,) = reader.problems()
+        assert "TOPIC_AUTHORIZATION_FAILED" in reader.problems()[part]
+        assert "docs/security.md" in reader.problems()[part]
+        assert reader.drain_events() == []
+        everything = AclBindingFilter(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            None,  # type: ignore[arg-type]  # any
+            None,  # type: ignore[arg-type]  # it is not asked for here
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        for removed in admin.delete_acls([everything]).values():
+            removed.result(10)
+        until_sync(lambda: reader.poll(10, 0.1), seconds=60, what="the record")
+        assert reader.problems() == {}
+        assert reader.positions() == {at: 1}

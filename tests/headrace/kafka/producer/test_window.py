@@ -1,0 +1,162 @@
+"""How far ahead of the broker rows are handed over."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.kafka.producer import SlotRevoked
+from headrace.kafka.producer.window import ProduceWindow
+from headrace.model.positions import BytePosition
+from headrace.model.record_target import RecordTarget
+from headrace.model.rows import Column, RowBatch
+
+MIB = 1 << 20
+LIMIT = 5 * 1_000_000
+"""Five requests of a million bytes, librdkafka's and our defaults."""
+
+
+class Queue:
+    """As a producer counts: what waits for the broker, which answers one step for each time it is polled."""
+
+    def __init__(self) -> None:
+        self.steps: deque[tuple[int, int]] = deque()
+        self.polls = 0
+
+    def __len__(self) -> int:
+        return sum(rows for rows, _ in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """What waits."""
+        return sum(size for _, size in self.steps)
+
+    def poll(self, seconds: float) -> int:
+        """The broker acknowledges the oldest step."""
+        assert seconds > 0
+        self.polls += 1
+        self.steps.popleft()
+        return 1
+
+
+def rows_of(lengths: Sequence[int], *, has_keys: bool = False) -> RowBatch:
+    """Rows of so many bytes each."""
+    sizes = np.array(lengths, np.int64)
+    column = Column(buffer=b"", starts=np.cumsum(sizes) - sizes, lengths=sizes)
+    return RowBatch(
+        values=column, after=BytePosition(0), positions=BytePosition, keys=column if has_keys else None
+    )
+
+
+def window(
+    queue: Queue, properties: dict[str, object] | None = None, *, is_void: bool = False
+) -> ProduceWindow:
+    """The window of a producer with this queue."""
+    return ProduceWindow(queue, properties or {}, lambda: is_void)  # type: ignore[arg-type]  # as much of a producer as it uses
+
+
+def hand_over(
+    queue: Queue, through: ProduceWindow, target: RecordTarget, rows: RowBatch
+) -> list[tuple[int, int]]:
+    """The steps, each in the queue before the next is asked for."""
+    found = []
+    for first, behind in through.steps(target, rows, 0, len(rows)):
+        found.append((first, behind))
+        queue.steps.append((behind - first, int(rows.values.lengths[first:behind].sum())))
+    return found
+
+
+ONE = RecordTarget(topic="topic", partition=3)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3 * MIB), max_size=40), max_size=5),
+    st.sampled_from([ONE, RecordTarget(topic="topic", key=b"key")]),
+)
+def test_every_row_is_given_out_once_and_in_order(batches: list[list[int]], target: RecordTarget) -> None:
+    """Whatever their sizes."""
+    queue = Queue()
+    through = window(queue)
+    for lengths in batches:
+        found = hand_over(queue, through, target, rows_of(lengths))
+        assert [row for first, behind in found for row in range(first, behind)] == list(range(len(lengths)))
+
+
+@given(st.lists(st.integers(1, 30_000), min_size=1, max_size=2000), st.integers(1, 3))
+def test_no_more_is_outstanding_than_the_requests_hold(lengths: list[int], batches: int) -> None:
+    """Before a step is given out: what the broker has not answered is at most the limit and that one step."""
+    queue = Queue()
+    through = window(queue)
+    for _ in range(batches):
+        rows = rows_of(lengths)
+        for first, behind in through.steps(ONE, rows, 0, len(rows)):
+            assert queue.bytes <= LIMIT + MIB
+            queue.steps.append((behind - first, int(rows.values.lengths[first:behind].sum())))
+
+
+def test_one_partition_waits_for_the_broker() -> None:
+    """Twenty MiB, of which the last fifteen are only given out after answers."""
+    queue = Queue()
+    hand_over(queue, window(queue), ONE, rows_of([200] * 100_000))
+    assert queue.polls >= 13
+
+
+@pytest.mark.parametrize(
+    ("target", "has_keys"),
+    [
+        pytest.param(RecordTarget(topic="topic", key=b"key"), True, id="keys of their own"),
+        pytest.param(RecordTarget(topic="topic"), False, id="no key"),
+        pytest.param(RecordTarget(topic="topic", key=b""), False, id="an empty key"),
+    ],
+)
+def test_rows_for_many_partitions_do_not_wait(target: RecordTarget, *, has_keys: bool) -> None:
+    """Each partition fills a batch of its own: waiting for one of them would hold up the others."""
+    queue = Queue()
+    hand_over(queue, window(queue), target, rows_of([200] * 100_000, has_keys=has_keys))
+    assert queue.polls == 0
+
+
+def test_objects_for_other_partitions_do_not_wait_for_each_other() -> None:
+    """Ten objects of 4 MB to ten partitions, which fill ten batches at once."""
+    queue = Queue()
+    through = window(queue)
+    for partition in range(10):
+        hand_over(queue, through, RecordTarget(topic="topic", partition=partition), rows_of([200] * 20_000))
+    assert queue.polls == 0
+
+
+def test_rows_before_it_that_were_larger_or_smaller_do_not_mislead() -> None:
+    """A million bytes in flight are that, however many rows they are in."""
+    queue = Queue()
+    through = window(queue)
+    hand_over(queue, through, ONE, rows_of([1] * 50_000))
+    hand_over(queue, through, ONE, rows_of([1_000_000] * 4))
+    assert queue.polls == 0
+
+
+@pytest.mark.parametrize(
+    ("properties", "waits"),
+    [
+        pytest.param({"batch.size": "100000"}, True, id="smaller batches"),
+        pytest.param({"max.in.flight": 1}, True, id="one request"),
+        pytest.param({"max.in.flight.requests.per.connection": "1"}, True, id="by its long name"),
+        pytest.param({}, False, id="none"),
+    ],
+)
+def test_it_follows_the_producer_s_properties(properties: dict[str, object], *, waits: bool) -> None:
+    """Four MB do not wait with the defaults."""
+    queue = Queue()
+    through = window(queue, properties)
+    for _ in range(10):
+        hand_over(queue, through, ONE, rows_of([2000] * 200))
+    assert (queue.polls > 0) is waits
+
+
+def test_a_slot_that_is_cut_off_does_not_wait() -> None:
+    """It is told where it would have to."""
+    queue = Queue()
+    with pytest.raises(SlotRevoked):
+        hand_over(queue, window(queue, is_void=True), ONE, rows_of([200] * 100_000))

@@ -1,0 +1,65 @@
+"""Who shares an admin client, and when it ends. Nothing is asked of a broker here."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.admin_connection import AdminConnection, shared_admin
+
+# Nobody listens there.
+HERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.fixture(autouse=True)
+def _without_collector() -> Iterator[None]:
+    """A client has to end with its last user: not whenever circles are looked for."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_those_who_connect_alike_share_a_client() -> None:
+    """However they come by their properties."""
+    first = shared_admin(HERE)
+    assert shared_admin(dict(reversed(HERE.items()))) is first
+    assert shared_admin({**HERE, "client.id": "another"}) is not first
+
+
+def test_a_client_ends_with_the_last_who_has_it() -> None:
+    """At once; the next one is made anew."""
+    first, second = KafkaAdmin(HERE), KafkaAdmin(HERE, timeout=1.0)
+    shared = weakref.ref(shared_admin(HERE))
+    del first
+    assert shared() is not None
+    del second
+    assert shared() is None
+
+
+def test_who_starts_after_certificates_were_renewed_uses_them(tmp_path: Path) -> None:
+    """A client reads files once, when it is made; another connector may keep it for ever."""
+    authority = tmp_path / "ca.pem"
+    authority.write_text("one")
+    properties = {**HERE, "security.protocol": "plaintext", "ssl.ca.location": str(authority)}
+    before = shared_admin(properties)
+    assert shared_admin(properties) is before
+    authority.write_text("another, and longer")
+    assert shared_admin(properties) is not before
+
+
+def test_what_failed_before_a_question_is_not_its_trouble() -> None:
+    """Lost brokers stay lost until one answers: librdkafka says so a single time."""
+    connection = AdminConnection(HERE)
+    connection._state.on_error(KafkaError(KafkaError._AUTHENTICATION))  # as librdkafka does
+    connection._state.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))  # as above
+    trouble = connection._state.trouble  # when it was
+    assert trouble is not None
+    assert connection.trouble_since(trouble[0]) is trouble[1]
+    assert connection.trouble_since(trouble[0] + 0.001) is None
+    assert connection.is_alone
+    connection.answered()
+    assert not connection.is_alone

@@ -1,0 +1,195 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Producer
+
+from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.kafka_errors import LedgerEndHidden
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.errors import InvalidLedger, Unavailable
+from headrace.model.ledger_entry import State, encode_key
+from tests.headrace.kafka.ingester import DONE, Ingester, object_id
+from tests.support.kafka import read_committed
+from tests.support.until import until_sync
+
+pytestmark = pytest.mark.parts
+
+ANY = LedgerIdentity(cluster_id="c", topic="t", topic_id="i")
+
+
+class Reading:
+    """A follower with its cache, in memory."""
+
+    def __init__(self, ingester: Ingester, start: int = 0) -> None:
+        self.applied: list[Applied] = []
+        self.cache = LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
+        self.follower = Follower(
+            ingester.clients.consumer,
+            self.cache,
+            topic=ingester.topic,
+            group=f"headrace-{ingester.name}",
+            start=start,
+            on_applied=self.applied.extend,
+        )
+
+    def close(self) -> None:
+        """Stop reading."""
+        self.follower.close()
+        self.cache.close()
+
+
+@pytest.fixture
+def reading(ingester: Ingester) -> Iterator[Reading]:
+    """Reads the ingester's ledger from its start."""
+    made = Reading(ingester)
+    yield made
+    made.close()
+
+
+def true_end(ingester: Ingester) -> int:
+    """Where the log ends, open transactions counted."""
+    return ingester.admin.ends(ingester.topic)[1]
+
+
+def test_an_empty_ledger_is_at_its_end(ingester: Ingester, reading: Reading) -> None:
+    """Nothing to read is read at once."""
+    reading.follower.wait_for_visible_end(10)
+    reading.follower.wait_for(true_end(ingester), 5)
+    assert reading.follower.position == 0
+    assert list(reading.cache.scan("bucket")) == []
+
+
+def test_the_end_lies_beyond_markers_and_aborted_records(ingester: Ingester, reading: Reading) -> None:
+    """The log ends in an aborted record and its marker, which no reader gets: only EOF tells of them.
+
+    Mutation tried: a position from records alone never reaches the end, and `wait_for` raises.
+    """
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.checkpoint(producer, metadata, object_id(1))
+    ingester.write(producer, metadata, object_id(2))
+    producer.abort_transaction(10)
+    # The abort is answered before its marker is in the log.
+    until_sync(lambda: true_end(ingester) == 4, seconds=10, what="a record and a marker, twice")
+    end = 4
+    reading.follower.wait_for(end, 5)
+    assert reading.follower.position == end
+    assert [known.id for known in reading.cache.scan("bucket")] == [object_id(1)]
+
+
+def test_an_open_transaction_hides_commits_that_have_happened(ingester: Ingester, reading: Reading) -> None:
+    """The trap of every other "end": slot 1 has committed, and slot 0's open transaction hides it.
+
+    Reading to EOF and planning then would produce its rows again. Mutation tried: `ends` with READ_COMMITTED
+    returns without the committed entry.
+    """
+    metadata = ingester.lead().metadata()
+    holding, committing = ingester.slot(0), ingester.slot(1)
+    ingester.write(holding, metadata, object_id(0))
+    ingester.checkpoint(committing, metadata, object_id(1))
+    reading.follower.wait_for_visible_end(10)
+    assert reading.cache.get(object_id(1)) is None, "this is the trap"
+    end = true_end(ingester)
+    assert end == 3
+    with pytest.raises(LedgerEndHidden, match="open transaction"):
+        reading.follower.wait_for(end, 0.5)
+    holding.abort_transaction(10)
+    reading.follower.wait_for(end, 10)
+    assert reading.cache.get(object_id(1)) == DONE
+    assert reading.cache.get(object_id(0)) is None
+
+
+def test_following_tells_what_is_committed(ingester: Ingester, reading: Reading) -> None:
+    """After `go_live`, once it is in the cache, in order, controls and tombstones included; aborted never."""
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.checkpoint(producer, metadata, object_id(0))
+    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.go_live()
+    ingester.checkpoint(producer, metadata, object_id(1), object_id(2))
+    ingester.write(producer, metadata, object_id(3))
+    producer.abort_transaction(10)
+    producer.begin_transaction()
+    producer.produce(ingester.topic, key=encode_key(object_id(1)), value=None, partition=0)
+    producer.commit_transaction(10)
+    until_sync(lambda: len(reading.applied) >= 3)
+    assert reading.applied == [
+        Applied(object_id(1), DONE),
+        Applied(object_id(2), DONE),
+        Applied(object_id(1), None),
+    ]
+    assert [known.id for known in reading.cache.scan("bucket")] == [object_id(0), object_id(2)]
+    assert reading.cache.counts()[State.DONE] == 2
+
+
+def test_a_newer_ledger_ends_the_reading(ingester: Ingester, reading: Reading) -> None:
+    """An entry of a format that this version does not know: who waits is told which version is needed."""
+    producer = Producer({"bootstrap.servers": ingester.bootstrap})
+    producer.produce(ingester.topic, key=encode_key(object_id(1)), value=b'{"v":2,"state":"done"}')
+    producer.flush(10)
+    with pytest.raises(InvalidLedger, match="newer"):
+        reading.follower.wait_for(1, 10)
+    with pytest.raises(InvalidLedger, match="newer"):
+        reading.follower.check()
+
+
+def test_an_offset_that_is_gone_is_said_so(ingester: Ingester) -> None:
+    """Beyond the end of a topic that was made again, the reader errs rather than jump."""
+    reading = Reading(ingester, start=100)
+    with pytest.raises(InvalidLedger, match="no offset 100"):
+        reading.follower.wait_for(101, 10)
+    reading.close()
+
+
+def test_a_topic_that_cannot_be_read_is_unusable(ingester: Ingester) -> None:
+    """A broker that is not there: no visible end, in so many seconds."""
+    ingester.bootstrap, there = "127.0.0.1:1", ingester.bootstrap
+    reading = Reading(ingester)
+    ingester.bootstrap = there
+    with pytest.raises(Unavailable):
+        reading.follower.wait_for_visible_end(0.5)
+    reading.close()
+
+
+def test_a_damaged_cache_is_read_again(ingester: Ingester, reading: Reading) -> None:
+    """Who asks meanwhile waits and gets what the ledger says, what came after the damage included."""
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.checkpoint(producer, metadata, object_id(1), object_id(2))
+    reading.follower.wait_for(true_end(ingester), 10)
+    with reading.cache._lock:
+        reading.cache._database.execute("DROP TABLE entries")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(reading.cache.get, object_id(1)).result(10) == DONE
+    ingester.checkpoint(producer, metadata, object_id(3))
+    reading.follower.wait_for(true_end(ingester), 10)
+    assert [known.id for known in reading.cache.scan("bucket")] == [object_id(n) for n in (1, 2, 3)]
+
+
+def test_damage_met_while_writing_is_read_again(ingester: Ingester, reading: Reading) -> None:
+    """The same when the follower finds it first."""
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.checkpoint(producer, metadata, object_id(1))
+    reading.follower.wait_for(true_end(ingester), 10)
+    with reading.cache._lock:
+        reading.cache._database.close()
+    ingester.checkpoint(producer, metadata, object_id(2))
+    reading.follower.wait_for(true_end(ingester), 10)
+    assert [known.id for known in reading.cache.scan("bucket")] == [object_id(1), object_id(2)]
+
+
+def test_an_uncommitted_read_sees_what_is_open(ingester: Ingester) -> None:
+    """And what was aborted: what it finds may count."""
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.write(producer, metadata, object_id(1))
+    found = read_uncommitted(
+        ingester.clients.consumer,
+        topic=ingester.topic,
+        group=f"headrace-{ingester.name}",
+        start=0,
+        end=true_end(ingester),
+        timeout=10,
+    )
+    assert [key for key, _ in found] == [encode_key(object_id(1))]
+    producer.abort_transaction(10)
+    assert read_committed(ingester.topic) == []

@@ -1,0 +1,78 @@
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.kafka.kafka_errors import is_unanswered, translate
+from headrace.model.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    RecordRefused,
+    TopicMissing,
+    TransactionAborted,
+    Unavailable,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(KafkaError(KafkaError._FENCED, fatal=True), Fenced, id="newer-producer"),
+        pytest.param(KafkaError(KafkaError.PRODUCER_FENCED), Fenced, id="newer-producer-by-broker"),
+        pytest.param(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), Fenced, id="older-epoch"),
+        pytest.param(
+            KafkaError(KafkaError.ILLEGAL_GENERATION, txn_requires_abort=True), Fenced, id="old-generation"
+        ),
+        pytest.param(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, txn_requires_abort=True), Fenced, id="gone"),
+        pytest.param(
+            KafkaError(KafkaError.FENCED_INSTANCE_ID, txn_requires_abort=True), Fenced, id="rotated"
+        ),
+        pytest.param(
+            KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, txn_requires_abort=True), TopicMissing, id="no-topic"
+        ),
+        pytest.param(
+            KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, txn_requires_abort=True), RecordRefused, id="too-large"
+        ),
+        pytest.param(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), AccessDenied, id="no-right"),
+        pytest.param(
+            KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, txn_requires_abort=True),
+            TransactionAborted,
+            id="abort",
+        ),
+        pytest.param(
+            KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True), TransactionAborted, id="fatal"
+        ),
+        pytest.param(KafkaError(KafkaError._TRANSPORT, retriable=True), Unavailable, id="broker-away"),
+        pytest.param(KafkaError(KafkaError._TIMED_OUT), Unavailable, id="timeout"),
+    ],
+)
+def test_errors_are_sorted_by_who_must_act(error: KafkaError, kind: type[HeadraceError]) -> None:
+    """The code decides where it is listed, else the flags; bare or in its exception, never the text."""
+    assert type(translate(error, what="topic 't'")) is kind
+    assert type(translate(KafkaException(error), what="topic 't'")) is kind
+
+
+def test_a_translated_error_names_the_thing_and_the_remedy() -> None:
+    """What was tried, what Kafka said, and what to do."""
+    found = translate(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), what="consumer group 'g'")
+    assert str(found) == (
+        "consumer group 'g': Broker: Group authorization failed (GROUP_AUTHORIZATION_FAILED). "
+        "Give this user the ACLs that docs/security.md lists."
+    )
+    assert str(translate(KafkaError(KafkaError._SSL), what="the cluster")).endswith(
+        "Correct security.protocol, sasl.* and ssl.*."
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        pytest.param(KafkaError(KafkaError._TIMED_OUT), True, id="timeout"),
+        pytest.param(KafkaError(KafkaError._TRANSPORT, retriable=True), True, id="retriable"),
+        pytest.param(KafkaError(KafkaError._TIMED_OUT, txn_requires_abort=True), False, id="aborts"),
+        pytest.param(KafkaError(KafkaError._FENCED, fatal=True, retriable=True), False, id="fatal"),
+        pytest.param(KafkaError(KafkaError.ILLEGAL_GENERATION), False, id="refused"),
+    ],
+)
+def test_only_an_unanswered_call_is_made_again(error: KafkaError, expected: bool) -> None:
+    """An error that decides something is never mistaken for silence."""
+    assert is_unanswered(error) is expected

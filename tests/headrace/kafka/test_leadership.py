@@ -1,0 +1,216 @@
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.kafka.cache_directory import claim_cache_directory
+from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.leadership import Leadership, Role, group_id
+from headrace.model.errors import LeadershipLost
+from headrace.model.ledger_entry import State
+from tests.headrace.kafka.ingester import Ingester, object_id
+from tests.support.until import until_sync
+
+pytestmark = pytest.mark.parts
+
+ROOT = Path(__file__).parents[3]
+
+
+def is_refused(ingester: Ingester, metadata: bytes) -> int | None:
+    """The code with which a task's transaction under this metadata is refused; None when it commits."""
+    producer = ingester.slot(90)
+    try:
+        ingester.checkpoint(producer, metadata, object_id(1))
+    except KafkaException as error:
+        code: int = error.args[0].code()
+        return code
+    return None
+
+
+def test_the_second_waits_and_takes_over(ingester: Ingester) -> None:
+    """A standby waits; after a clean stop of the leader it leads within five seconds."""
+    first = ingester.lead()
+    second = ingester.member()
+    until_sync(lambda: second.role is Role.STANDBY, what="the second is a standby")
+    assert not second.wait_for_lead(0.2, ingester.stop)
+    with pytest.raises(LeadershipLost):
+        second.metadata()
+    left = time.monotonic()
+    first.close()
+    assert second.wait_for_lead(10, ingester.stop)
+    assert time.monotonic() - left < 5
+    assert first.role is Role.CLOSED
+    with pytest.raises(LeadershipLost):
+        first.metadata()
+
+
+def test_a_standby_raises_the_generation_and_the_leader_hears_it(ingester: Ingester) -> None:
+    """The assignment that says so is empty; metadata of before is refused, that of after is taken.
+
+    Mutation tried: capturing only when `partitions` is not empty leaves the leader with refused metadata.
+    """
+    leader = ingester.lead()
+    before = leader.metadata()
+    assert is_refused(ingester, before) is None
+    standby = ingester.member()
+    until_sync(lambda: standby.role is Role.STANDBY)
+    until_sync(lambda: leader.metadata() != before, what="the leader has heard of the generation")
+    assert parse_group_metadata(leader.metadata()).generation > parse_group_metadata(before).generation
+    assert leader.is_leader
+    assert is_refused(ingester, before) == KafkaError.ILLEGAL_GENERATION
+    assert is_refused(ingester, leader.metadata()) is None
+
+
+def test_stopping_ends_the_wait(ingester: Ingester) -> None:
+    """A standby that is told to stop does so at once."""
+    ingester.lead()
+    standby, stop = ingester.member(), threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    assert not standby.wait_for_lead(None, stop)
+    assert time.monotonic() - began < 2
+
+
+def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
+    """FENCED_INSTANCE_ID: it hears so, clears its metadata and never joins again."""
+    lost: list[str] = []
+    first = ingester.lead(instance_id="one", on_lost=lost.append)
+    second = ingester.lead(instance_id="one")
+    until_sync(lambda: first.role is Role.LOST)
+    assert len(lost) == 1
+    # Both would take the lead from each other for ever: what ends it has to be in the log.
+    assert "instance.id 'one'" in lost[0]
+    assert "an instance.id of its own" in lost[0]
+    with pytest.raises(LeadershipLost, match="does not lead"):
+        first.metadata()
+    with pytest.raises(LeadershipLost):
+        first.wait_for_lead(1, ingester.stop)
+    assert second.is_leader
+
+
+def test_a_static_member_is_back_at_once(ingester: Ingester) -> None:
+    """After a crash (here: a member that never said it left) its partition is given back without a wait.
+
+    The generation may be the same: what the one before still sends is refused by its member id.
+    """
+    first = ingester.lead(instance_id="one", session_timeout_ms=30_000)
+    old = first.metadata()
+    assert is_refused(ingester, old) is None
+    began = time.monotonic()
+    second = ingester.lead(instance_id="one", session_timeout_ms=30_000)
+    assert time.monotonic() - began < 5
+    assert is_refused(ingester, old) == KafkaError.FENCED_INSTANCE_ID
+    assert is_refused(ingester, second.metadata()) is None
+
+
+def test_a_static_member_that_stops_is_not_missed(ingester: Ingester) -> None:
+    """A clean stop leaves the group, as a member without an id does: nobody waits for its session."""
+    first = ingester.lead(instance_id="one", session_timeout_ms=30_000)
+    standby = ingester.member(session_timeout_ms=30_000)
+    until_sync(lambda: standby.role is Role.STANDBY)
+    began = time.monotonic()
+    first.close()
+    assert standby.wait_for_lead(10, ingester.stop)
+    assert time.monotonic() - began < 5
+
+
+def test_a_process_that_was_killed_is_not_waited_for(ingester: Ingester, tmp_path: Path) -> None:
+    """Who gets the lock of `state.dir` next takes its place in the group, and waits for no session."""
+    with zombie(ingester, 30_000, tmp_path) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().split()
+        assert said[0] == "leads"
+        assert claim_cache_directory(tmp_path, ingester.name) is None
+        process.kill()
+        process.wait(10)
+
+        began = time.monotonic()
+        home = claim_cache_directory(tmp_path, ingester.name)
+        assert home is not None
+        with closing(home):
+            after = ingester.lead(instance_id=home.instance_id(), session_timeout_ms=30_000)
+            assert time.monotonic() - began < 10
+            assert is_refused(ingester, bytes.fromhex(said[1])) == KafkaError.FENCED_INSTANCE_ID
+            assert is_refused(ingester, after.metadata()) is None
+
+
+def test_a_broker_that_is_not_there_is_waited_for(ingester: Ingester) -> None:
+    """Not joining in time is False, with what is wrong said beside."""
+    away = Leadership({"bootstrap.servers": "127.0.0.1:1"}, name=ingester.name, ledger_topic=ingester.topic)
+    ingester.stack.callback(away.close)
+    away.join()
+    assert not away.wait_for_lead(1.0, ingester.stop)
+    assert away.role is Role.JOINING
+    until_sync(lambda: away.problem is not None)
+    assert "bootstrap.servers" in str(away.problem)
+
+
+@contextmanager
+def zombie(
+    ingester: Ingester, session_timeout_ms: int, state_dir: Path | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """The process of zombie.py, killed afterwards in whatever state it is."""
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.headrace.kafka.zombie",
+        ingester.bootstrap,
+        ingester.name,
+        ingester.topic,
+    ]
+    process = subprocess.Popen(
+        [*argv, str(session_timeout_ms), *([] if state_dir is None else [str(state_dir)])],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+    finally:
+        process.wait(10)
+
+
+def test_a_paused_leader_comes_back_to_nothing(ingester: Ingester) -> None:
+    """SIGSTOP beyond the session timeout: a standby takes over; continued, the first can commit nothing more.
+
+    It carries the metadata of its lead as a lingering batch does, and its transactional id was not fenced:
+    the group alone refuses it. Mutation tried: without `send_offsets_to_transaction` it answers `wrote`.
+    """
+    with zombie(ingester, 6000) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        said = process.stdout.readline().split()
+        assert said[0] == "leads"
+        old = bytes.fromhex(said[1])
+        standby = ingester.member(session_timeout_ms=6000)
+        process.send_signal(signal.SIGSTOP)
+        paused = time.monotonic()
+        assert standby.wait_for_lead(20, ingester.stop)
+        assert time.monotonic() - paused < 6 + 5, "session timeout and five seconds"
+        assert is_refused(ingester, old) in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
+        process.send_signal(signal.SIGCONT)
+        process.stdin.write("write\n")
+        process.stdin.flush()
+        lines = {process.stdout.readline().split()[0] for _ in range(2)}
+        assert lines == {"lost", "LeadershipLost"}
+        assert standby.is_leader
+        ledger = ingester.ledger(standby)
+        assert ledger.take_over(timeout=30).counts()[State.DONE] == 0
+
+
+def test_the_group_is_named_after_the_ingester() -> None:
+    """The name that ACLs are written for."""
+    assert group_id("flights") == "headrace-flights"

@@ -1,0 +1,109 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.options.choices import (
+    Compression,
+    CsvType,
+    Envelope,
+    FileNameMatch,
+    InputFormat,
+    JsonFormat,
+    Ordering,
+)
+from headrace.options.options_hash import options_hash
+from headrace.options.record_sources import ObjectKeySource
+from headrace.options.row_settings import CsvSettings, TextSettings
+from headrace.options.settings import RoutingSettings
+from headrace.options.transforms.chain import DropHeaders, RegexRouter, TransformChain, TransformStep
+from tests.headrace.formats.decode_options import decode_options
+
+ROUTING = RoutingSettings(
+    file_name_template=".*",
+    file_name_match=FileNameMatch.SEARCH,
+    topic="orders",
+    ordering=Ordering.OBJECT,
+    partitioner="murmur2_random",
+)
+JSONL = decode_options(InputFormat.JSONL).format
+BYTES = decode_options(InputFormat.BYTES).format
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"topic": None}, {"file_name_template": "{{topic}}"}, {"file_name_match": FileNameMatch.EXACT}],
+)
+def test_another_route_is_another_meaning(change: dict[str, Any]) -> None:
+    """Rows after the position would go elsewhere than those before."""
+    assert options_hash(JSONL, replace(ROUTING, **change)) != options_hash(JSONL, ROUTING)
+
+
+@pytest.mark.parametrize(
+    "change", [{"chunk_bytes": 1}, {"compression": Compression.NONE}, {"input_format": InputFormat.JSONL}]
+)
+def test_another_cut_of_bytes_is_another_meaning(change: dict[str, Any]) -> None:
+    """A position of bytes means a chunk of one size."""
+    assert options_hash(replace(BYTES, **change), ROUTING) != options_hash(BYTES, ROUTING)
+
+
+@pytest.mark.parametrize(
+    ("input_format", "change", "is_other"),
+    [
+        (InputFormat.CSV, {"csv": CsvSettings(delimiter=b";")}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(quote=b"")}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(header=False)}, True),
+        (InputFormat.CSV, {"csv": CsvSettings(types=(("a", CsvType.LONG),))}, False),
+        (InputFormat.CSV, {"text": TextSettings(start="x")}, False),
+        (InputFormat.TEXT, {"text": TextSettings(start="x")}, True),
+        (InputFormat.TEXT, {"text": TextSettings(end="x")}, True),
+        (InputFormat.TEXT, {"csv": CsvSettings(delimiter=b";")}, False),
+        (InputFormat.AUTO, {"csv": CsvSettings(delimiter=b";")}, True),
+        (InputFormat.AUTO, {"text": TextSettings(end="x")}, True),
+        (InputFormat.JSON, {"csv": CsvSettings(delimiter=b";")}, False),
+    ],
+)
+def test_what_bounds_rows_is_meaning(
+    input_format: InputFormat, change: dict[str, Any], *, is_other: bool
+) -> None:
+    """A position means a row of CSV or text by what separates rows, and only of these formats."""
+    plain = decode_options(input_format).format
+    changed = options_hash(replace(plain, **change), ROUTING)
+    assert (changed != options_hash(plain, ROUTING)) is is_other
+
+
+def test_another_envelope_is_another_meaning() -> None:
+    """Rows of an envelope count as other records."""
+    assert options_hash(replace(JSONL, envelope=Envelope.AIVEN), ROUTING) != options_hash(JSONL, ROUTING)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"json_format": JsonFormat.CONNECT},
+        {"key_source": ObjectKeySource()},
+        {"chunk_bytes": 1},
+        {"compression": Compression.GZIP},
+        {"record_max_bytes": 10},
+    ],
+)
+def test_what_leaves_positions_alone_does_not_count(change: dict[str, Any]) -> None:
+    """How rows look may change in the middle of an object."""
+    assert options_hash(replace(JSONL, **change), ROUTING) == options_hash(JSONL, ROUTING)
+
+
+def test_the_hash_is_pinned() -> None:
+    """It stands in ledgers: another value after an upgrade would quarantine every partial object."""
+    assert options_hash(JSONL, ROUTING) == "d5d5facdfce14477"
+
+
+def test_routers_send_records_elsewhere_and_other_transforms_do_not() -> None:
+    """A half-read object whose records would go to another topic is not resumed."""
+    router = TransformStep(alias="a", transform=RegexRouter(pattern="x", replacement="y"))
+    drop = TransformStep(alias="a", transform=DropHeaders(names=frozenset({"h"})))
+    routed = options_hash(JSONL, ROUTING, TransformChain(steps=(router,), text="x to y"))
+    assert routed != options_hash(JSONL, ROUTING)
+    assert routed != options_hash(JSONL, ROUTING, TransformChain(steps=(router,), text="x to z"))
+    assert options_hash(JSONL, ROUTING, TransformChain(steps=(drop,), text="drop")) == options_hash(
+        JSONL, ROUTING
+    )

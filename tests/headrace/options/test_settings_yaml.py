@@ -1,0 +1,59 @@
+"""Configurations in YAML: scalars stay as they are written, and what is none gets a sentence."""
+
+import pytest
+
+from headrace.options import SettingsError
+from headrace.vendors.load import load
+from tests.headrace.options.loading import no_file
+
+SINK = """\
+name: archive
+bootstrap.servers: 127.0.0.1:9092
+aws.s3.bucket.name: bucket
+topics: [orders, payments]   # a list is its texts with commas
+rotate.records: 7
+rotate.age.ms: 0
+output.envelope: true
+"""
+
+
+def test_the_flat_shape() -> None:
+    """Numbers, booleans and lists as people write them."""
+    sink = load(SINK, kind="yaml", environment={}, read_file=no_file).sink
+
+    assert sink is not None
+    assert sink.topics.names == ("orders", "payments")
+    assert (sink.rotation.records, sink.rotation.age_ms, sink.output.envelope) == (7, 0, True)
+
+
+def test_the_shape_of_connect() -> None:
+    """Name and config, as its REST interface has them."""
+    inner = "".join(f"  {line}\n" for line in SINK.splitlines()[1:])
+    settings = load(f"name: archive\nconfig:\n{inner}", kind="yaml", environment={}, read_file=no_file)
+
+    assert settings.name == "archive"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "the text is empty; what is read is", id="empty"),
+        pytest.param("a: [", "the YAML is broken at line 1, column 5: ", id="broken"),
+        pytest.param("- a\n", "the YAML is not a mapping; expected", id="list"),
+        pytest.param("? [a]\n: b\n", "line 1 of the YAML has no name; expected", id="name"),
+        pytest.param("a: b\n---\na: c\n", "the YAML is broken at line 2, column 1: ", id="two"),
+        pytest.param("name: ~\n", "name: is null; expected a text, a number or a boolean", id="null"),
+        pytest.param("topics: [[a]]\n", "topics: is a list; expected a text", id="nested list"),
+        pytest.param("name: {a: b}\n", "name: is an object; expected a text", id="nested"),
+        pytest.param("name: a\nname: b\n", "name: given twice; keep one of them", id="twice"),
+        pytest.param("rotate.records: 1e3\n", "rotate.records = '1e3': expected a whole", id="as written"),
+        pytest.param("a: !!python/object:os.system {}\n", "a: is an object", id="hostile tag"),
+        pytest.param("a: &x {b: *x}\n", "the YAML is", id="circle"),
+    ],
+)
+def test_what_cannot_be_read(text: str, problem: str) -> None:
+    """One sentence each."""
+    with pytest.raises(SettingsError) as caught:
+        load(text, kind="yaml", environment={}, read_file=no_file)
+
+    assert any(str(each).startswith(problem) for each in caught.value.problems), caught.value

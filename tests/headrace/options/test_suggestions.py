@@ -1,0 +1,76 @@
+"""Suggestions for unknown options, measured: misspelled names find theirs, names of other tools find none."""
+
+import random
+from typing import Final
+
+import pytest
+
+from headrace.options.declarations import CANONICAL
+from headrace.options.merge import SPELLINGS
+from headrace.options.suggestions import suggested
+
+# Of other connectors, of Connect's worker, of operators' files.
+_FOREIGN: Final = """
+_comment task.class plugin.discovery connector.plugin.version tasks.max.enforce table.name.format
+internal.value.converter schema.enable schemas.enable aws.auth.mode locale rotate.interval.ms storage.class
+prefix.add.prefix topics.file.name.format format max.request.size partition.field confluent.license
+confluent.topic.bootstrap.servers key.subject.name.strategy s3.object.tagging.enabled s3.force.path.style
+database.hostname database.port database.user slot.name plugin.name table.include.list heartbeat.interval.ms
+insert.mode auto.create auto.evolve pk.mode pk.fields connection.url connection.user connection.password
+key.ignore schema.ignore type.name write.method hadoop.conf.dir hive.integration hive.metastore.uris
+iceberg.tables gcs.bucket.name azblob.container.name batch.size linger.ms client.id auto.offset.reset
+value.deserializer config.providers config.storage.topic status.storage.topic rest.port plugin.path
+value.converter.connect.meta.data value.converter.flatten.unions topic.creation.groups errors.retry.timeout
+errors.log.include.messages errors.deadletterqueue.context.headers.enable config.action.reload data.format
+time.interval kafka.api.key kafka.auth.mode mode topic.partitions s3.poll.interval.ms records.per.file
+compression.codec retention.ms cleanup.policy restart.policy enabled class spec kind metadata unheard.of
+"""
+
+
+def _misspelled(name: str, dice: random.Random) -> str:
+    at, letter = dice.randrange(len(name)), dice.choice("abcdeiorst")
+    return dice.choice(
+        (
+            name[:at] + name[at + 1 :],
+            name[:at] + letter + name[at:],
+            name[:at] + letter + name[at + 1 :],
+            name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+            name.replace(".", "_", 1),
+        )
+    )
+
+
+def test_a_name_with_one_letter_wrong_finds_its_own() -> None:
+    """Of a hundred, ninety-eight at least: what is left is as near to another one."""
+    dice = random.Random(20)
+    tried = [(name, _misspelled(name, dice)) for name in SPELLINGS]
+    wrong = [pair for pair in tried if pair[1] not in SPELLINGS]
+    lost = [
+        pair
+        for pair in wrong
+        if (found := suggested(pair[1], SPELLINGS)) is None
+        or CANONICAL.get(found, found) != CANONICAL.get(pair[0], pair[0])
+    ]
+
+    assert len(wrong) > len(SPELLINGS) * 0.8
+    assert len(lost) <= len(wrong) * 0.02, lost
+
+
+@pytest.mark.parametrize("name", _FOREIGN.split())
+def test_a_name_of_another_tool_finds_none(name: str) -> None:
+    """A suggestion that means something else is worse than none."""
+    assert suggested(name, SPELLINGS) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("aws.secret.key", "aws.secret.access.key"),
+        ("s3.endpoint", "aws.s3.endpoint"),
+        ("group.id", "name"),
+        ("AWS_S3_Bucket_Name", "aws.s3.bucket.name"),
+    ],
+)
+def test_names_close_in_meaning_are_written_down(name: str, meant: str) -> None:
+    """And the case of letters and the kind of separators are of no weight."""
+    assert suggested(name, SPELLINGS) == meant

@@ -1,0 +1,162 @@
+"""What `post.action` does to objects, against a real S3: never to content that was not read."""
+
+import pytest
+
+from headrace.model.errors import InvalidConfiguration
+from headrace.options.secret import Secret
+from headrace.options.settings import BackoffSettings, S3Settings, StaticCredentials
+from headrace.s3.client import new_s3_client
+from headrace.s3.post_action_calls import PostActionCalls
+from headrace.s3.s3_calls import S3Calls
+from tests.support import aws
+from tests.support.proxy import Answer, Proxy
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(60)]
+
+
+def _calls(
+    bucket: str,
+    *,
+    copy_max_bytes: int = 5 * 1024**3,
+    endpoint: str | None = None,
+    is_unconditional: bool = True,
+) -> PostActionCalls:
+    settings = S3Settings(
+        bucket=bucket,
+        prefix="",
+        region="us-east-1",
+        endpoint=endpoint or aws.address(),
+        path_style=True,
+        credentials=StaticCredentials(
+            access_key_id="test", secret_access_key=Secret("test"), session_token=None
+        ),
+        requester_pays=False,
+        backoff=BackoffSettings(delay_ms=10, max_delay_ms=50, max_retries=2),
+        ca_bundle=None,
+    )
+    client = new_s3_client(settings).client
+    calls = S3Calls(client, backoff=settings.backoff, requester_pays=False)
+    return PostActionCalls(
+        client, calls, bucket=bucket, is_unconditional=is_unconditional, copy_max_bytes=copy_max_bytes
+    )
+
+
+def _put(bucket: str, key: str, body: bytes = b"1\n") -> str:
+    answer = aws.s3().put_object(
+        Bucket=bucket, Key=key, Body=body, Metadata={"who": "me"}, Tagging="team=a", ContentType="text/x"
+    )
+    return answer["ETag"].strip('"')
+
+
+def _keys(bucket: str) -> list[str]:
+    return [each["Key"] for each in aws.s3().list_objects_v2(Bucket=bucket).get("Contents", ())]
+
+
+def _tags(bucket: str, key: str) -> dict[str, str]:
+    answer = aws.s3().get_object_tagging(Bucket=bucket, Key=key)
+    return {each["Key"]: each["Value"] for each in answer["TagSet"]}
+
+
+def test_an_object_is_deleted_once(bucket: str) -> None:
+    """A second time there is nothing left to delete, which is no error."""
+    etag = _put(bucket, "in/a")
+    calls = _calls(bucket)
+
+    assert calls.delete("in/a", etag)
+    assert _keys(bucket) == []
+    assert not calls.delete("in/a", etag)
+
+
+@pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 1])
+def test_a_move_overwrites_nothing(bucket: str, copy_max_bytes: int) -> None:
+    """Other content keeps its key; the object goes beside it, once, however often it is tried."""
+    _put(bucket, "done/a", b"other\n")
+    etag = _put(bucket, "in/a")
+    calls = _calls(bucket, copy_max_bytes=copy_max_bytes)
+
+    assert calls.move("in/a", etag, "done/a")
+    assert _put(bucket, "in/a") == etag  # as if the delete had not come through
+    assert calls.move("in/a", etag, "done/a")
+
+    assert _keys(bucket) == ["done/a", f"done/a.{etag}"]
+
+    assert aws.s3().get_object(Bucket=bucket, Key="done/a")["Body"].read() == b"other\n"
+    assert aws.s3().get_object(Bucket=bucket, Key=f"done/a.{etag}")["Body"].read() == b"1\n"
+
+
+@pytest.mark.parametrize("act", ["delete", "move", "tag"])
+def test_content_that_came_since_is_left_alone(bucket: str, act: str) -> None:
+    """The object that was read is not there any more."""
+    etag = _put(bucket, "in/a")
+    _put(bucket, "in/a", b"2\n")
+    calls = _calls(bucket)
+    acts = {
+        "delete": lambda: calls.delete("in/a", etag),
+        "move": lambda: calls.move("in/a", etag, "done/a"),
+        "tag": lambda: calls.tag("in/a", etag, "read", "yes"),
+    }
+
+    assert not acts[act]()
+    assert _keys(bucket) == ["in/a"]
+    assert _tags(bucket, "in/a") == {"team": "a"}
+
+
+@pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 5 * 1024**2], ids=["whole", "in parts"])
+def test_an_object_moves_with_what_it_has(bucket: str, copy_max_bytes: int) -> None:
+    """Content, metadata, type and tags."""
+    body = b"x" * (11 * 1024**2)
+    etag = _put(bucket, "in/a b+c", body)
+    calls = _calls(bucket, copy_max_bytes=copy_max_bytes)
+    assert calls.move("in/a b+c", etag, "done/a b+c")
+    assert _keys(bucket) == ["done/a b+c"]
+    found = aws.s3().get_object(Bucket=bucket, Key="done/a b+c")
+    assert (found["Body"].read() == body, found["Metadata"], found["ContentType"]) == (
+        True,
+        {"who": "me"},
+        "text/x",
+    )
+    assert _tags(bucket, "done/a b+c") == {"team": "a"}
+
+
+def test_a_move_that_was_cut_behind_its_copy_is_finished(bucket: str) -> None:
+    """What has the target's key is the same content: only the delete is left."""
+    etag = _put(bucket, "in/a")
+    _put(bucket, "done/a")
+
+    assert _calls(bucket).move("in/a", etag, "done/a")
+    assert _keys(bucket) == ["done/a"]
+
+
+def test_a_tag_stands_beside_others(bucket: str) -> None:
+    """However often it is put."""
+    etag = _put(bucket, "in/a")
+    calls = _calls(bucket)
+
+    assert calls.tag("in/a", etag, "read", "yes")
+    assert calls.tag("in/a", etag, "read", "yes")
+    assert _tags(bucket, "in/a") == {"team": "a", "read": "yes"}
+
+
+def test_s3_is_asked_to_delete_only_what_was_read(bucket: str) -> None:
+    """Whoever writes between the look and the delete loses nothing: S3 refuses the delete (412)."""
+    etag = _put(bucket, "in/a")
+    with Proxy(aws.address().removeprefix("http://")) as proxy:
+        proxy.on(
+            Answer(status=412, body=b"<Error><Code>PreconditionFailed</Code></Error>"),
+            when=lambda request: (
+                request.method == "DELETE" and request.headers.get("if-match") == f'"{etag}"'
+            ),
+        )
+        calls = _calls(bucket, endpoint=proxy.url, is_unconditional=False)
+
+        assert not calls.delete("in/a", etag)
+    assert _keys(bucket) == ["in/a"]
+
+
+def test_a_store_without_conditional_deletes_is_named(bucket: str) -> None:
+    """And nothing is deleted unless somebody says that keys are never overwritten."""
+    etag = _put(bucket, "in/a")
+
+    with pytest.raises(InvalidConfiguration, match=r"post\.action\.unconditional"):
+        _calls(bucket, is_unconditional=False).delete("in/a", etag)
+    assert _keys(bucket) == ["in/a"]

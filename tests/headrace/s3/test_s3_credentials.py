@@ -1,0 +1,244 @@
+"""Getting credentials is a step of its own: what fails there is nobody's object, and is tried again."""
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import AccessDenied
+from headrace.options.choices import CredentialsProvider
+from headrace.options.settings import Credentials, DefaultCredentials, ProviderCredentials, RoleCredentials
+from headrace.s3 import S3Calls
+from tests.headrace.s3.scripted_s3 import KEYS, Say, ScriptedS3, an_object, calls_by, error, said, settings
+from tests.support.credential_service import CredentialService
+from tests.support.until import until_sync
+
+ROLE = RoleCredentials(
+    arn="arn:aws:iam::000000000000:role/reader",
+    session_name="headrace",
+    external_id=None,
+    duration_seconds=900,
+    endpoint=None,
+    source=KEYS,
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedS3]:
+    """An S3 that has one object in every bucket."""
+    with ScriptedS3(lambda _: Say(said())) as one:
+        yield one
+
+
+@pytest.fixture
+def service() -> Iterator[CredentialService]:
+    """A service that gives credentials, or refuses."""
+    with CredentialService() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No key, profile or metadata service but those of the test."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def web_identity(service: CredentialService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A web identity's token file, and STS at the service."""
+    token = tmp_path / "token"
+    token.write_text("a-web-token")
+    monkeypatch.setenv("AWS_ROLE_ARN", ROLE.arn)
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(token))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", service.url)
+    return token
+
+
+@pytest.fixture(params=["fast", "botocore"])
+def route(request: pytest.FixtureRequest) -> str:
+    """Both routes of a GET."""
+    found: str = request.param
+    return found
+
+
+def calls(route: str, server: ScriptedS3, credentials: Credentials) -> S3Calls:
+    """Calls signed with these credentials."""
+    return calls_by(route, settings(server.url, credentials=credentials))
+
+
+def read(calls: S3Calls) -> bytes:
+    """The object's content."""
+    body = calls.get(an_object(), begin=0, end=None, by_version=False).body
+    try:
+        return body.read(100)
+    finally:
+        body.close()
+
+
+def refusal(calls: S3Calls) -> str:
+    """What a GET is refused with, which has to be nobody's object's; no secret may be in it."""
+    with pytest.raises(AccessDenied) as found:
+        read(calls)
+    told = "".join(traceback.format_exception(found.value))
+    assert [word for word in ("hidden-half", "a-temporary", "a-web-token") if word in told] == []
+    return str(found.value)
+
+
+def is_read(calls: S3Calls) -> bool:
+    """Whether the object can be read now."""
+    try:
+        return read(calls) == b"content"
+    except AccessDenied:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("AccessDenied", 403), ("ExpiredToken", 403), ("Throttling", 400), ("Odd", 418)]
+)
+def test_a_role_that_is_refused_is_no_objects_fault(
+    route: str, server: ScriptedS3, service: CredentialService, code: str, status: int
+) -> None:
+    """The sentence names the option and the role, and STS's own words; granted, it is assumed."""
+    service.refuse(code, status, "User x may not assume it")
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
+
+    sentence = refusal(asked)
+    assert "aws.sts.role.arn" in sentence
+    assert ROLE.arn in sentence
+    assert code in sentence
+    assert "User x may not assume it" in sentence
+
+    service.grant()
+    until_sync(lambda: is_read(asked), what="the object")
+
+
+def test_a_role_that_is_refused_later_stops_reading_and_comes_back(
+    route: str, server: ScriptedS3, service: CredentialService
+) -> None:
+    """As when somebody takes the trust away for a while: the next renewal tells."""
+    service.grant(seconds=2)
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
+    assert read(asked) == b"content"
+
+    service.refuse()
+    assert "aws.sts.role.arn" in refusal(asked)
+
+    service.grant()
+    until_sync(lambda: is_read(asked), what="the object")
+
+
+@pytest.mark.parametrize("code", ["InvalidIdentityToken", "IDPCommunicationError"])
+@pytest.mark.usefixtures("web_identity")
+def test_a_web_identity_that_is_refused(
+    route: str, server: ScriptedS3, service: CredentialService, code: str
+) -> None:
+    """Not even when S3 would have answered 400 with such a code itself."""
+    service.refuse(code, 400)
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.WEB_IDENTITY))
+
+    sentence = refusal(asked)
+    assert "aws.credentials.provider" in sentence
+    assert "web identity" in sentence
+    assert code in sentence
+
+    service.grant()
+    until_sync(lambda: is_read(asked), what="the object")
+
+
+def test_a_web_identity_whose_file_is_missing(
+    route: str, server: ScriptedS3, service: CredentialService, web_identity: Path
+) -> None:
+    """A volume that is mounted late."""
+    service.grant()
+    web_identity.unlink()
+    asked = calls(route, server, DefaultCredentials())
+
+    assert "aws.credentials.provider" in refusal(asked)
+
+    web_identity.write_text("a-web-token")
+    until_sync(lambda: is_read(asked), what="the object")
+
+
+def test_credentials_that_come_expired(route: str, server: ScriptedS3, service: CredentialService) -> None:
+    """Botocore raises a RuntimeError for them, which is no bug of ours."""
+    service.grant(seconds=-10)
+    asked = calls(route, server, replace(ROLE, endpoint=service.url))
+
+    assert "aws.sts.role.arn" in refusal(asked)
+
+    service.grant()
+    until_sync(lambda: is_read(asked), what="the object")
+
+
+def test_a_single_sign_on_that_nobody_logged_in_to(route: str, server: ScriptedS3, tmp_path: Path) -> None:
+    """Its cached token cannot be loaded: an error of botocore's that is none of its refusals."""
+    (tmp_path / "config").write_text(
+        "[default]\nsso_session = one\nsso_account_id = 1\nsso_role_name = reader\n"
+        "[sso-session one]\nsso_region = eu-west-1\nsso_start_url = https://sso.invalid/start\n"
+    )
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+
+    sentence = refusal(asked)
+    assert "aws.credentials.provider" in sentence
+    assert "profile" in sentence
+
+
+def test_no_credentials_at_first(
+    route: str, server: ScriptedS3, service: CredentialService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One failed call of the metadata service: nothing is asked unsigned, and the next time is another."""
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
+    asked = calls(route, server, DefaultCredentials())
+    server.asked.clear()
+
+    assert "aws.credentials.provider" in refusal(asked)
+    assert server.asked == []
+
+    service.grant()
+    until_sync(lambda: is_read(asked), what="the object")
+    assert [one for one in server.asked if "authorization" not in one.headers] == []
+
+
+def test_failures_are_not_asked_for_again_at_once(server: ScriptedS3, service: CredentialService) -> None:
+    """A batch of a thousand objects is not a thousand calls of STS."""
+    asked = calls("fast", server, replace(ROLE, endpoint=service.url))
+    for _ in range(50):
+        refusal(asked)
+
+    assert service.asked["AssumeRole"] <= 5
+
+
+def test_short_sessions_are_not_renewed_with_each_request(
+    server: ScriptedS3, service: CredentialService
+) -> None:
+    """Botocore would renew within 15 minutes of the end, which is all of the shortest session."""
+    service.grant(seconds=900)
+    asked = calls("fast", server, replace(ROLE, endpoint=service.url))
+    for _ in range(20):
+        assert read(asked) == b"content"
+
+    assert service.asked["AssumeRole"] == 1
+
+
+def test_keys_of_a_file_that_are_refused_are_read_again(
+    route: str, server: ScriptedS3, tmp_path: Path
+) -> None:
+    """Somebody renews temporary keys in the profile: S3's refusal of the old ones asks for the new."""
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
+    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+    assert read(asked) == b"content"
+    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
+    server.says(Say(error("ExpiredToken", 400)))
+    refusal(asked)
+    server.asked.clear()
+
+    assert read(asked) == b"content"
+    assert "RENEWED" in server.asked[-1].headers["authorization"]

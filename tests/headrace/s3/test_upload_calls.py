@@ -1,0 +1,307 @@
+"""Uploads call by call: what S3 is given, what its answers mean, and what is tried again."""
+
+import base64
+import gzip
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from headrace.formats.content_digest import TextDigest
+from headrace.formats.stored_content import has_content
+from headrace.model.errors import (
+    AccessDenied,
+    InvalidConfiguration,
+    ObjectForbidden,
+    ResourceMissing,
+    SourceUnavailable,
+)
+from headrace.model.sink_entries import Upload
+from headrace.options.secret import Secret
+from headrace.options.sink_settings import Encryption
+from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.part_text import SentPart, accepted_parts
+from headrace.s3.upload_calls import UploadCalls
+from headrace.s3.upload_errors import UploadEnded
+from tests.spark.sink.upload_settings import upload_calls
+from tests.support import aws
+from tests.support.proxy import Answer, Cut, Proxy, Request, Truncate
+
+pytestmark = pytest.mark.parts
+
+COMPLETED = Completion(CompletionState.COMPLETED)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> str:
+    """One for all: tests have keys of their own."""
+    return aws.new_bucket()
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """LocalStack, as long as nothing else is asked of it."""
+    with Proxy(aws.address()) as made:
+        yield made
+
+
+def sealed(calls: UploadCalls, bucket: str, key: str, *bodies: bytes, object_id: str = "ours") -> Upload:
+    """An upload of these parts, not completed."""
+    upload_id = calls.begin(bucket, key, object_id=object_id)
+    parts = tuple(calls.part(bucket, key, upload_id, at, body) for at, body in enumerate(bodies, 1))
+    return Upload(key=key, upload_id=upload_id, parts=parts)
+
+
+def content(bucket: str, key: str) -> bytes:
+    """What is in the bucket."""
+    return aws.s3().get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def is_completion(request: Request) -> bool:
+    """The call that makes an object visible."""
+    return request.method == "POST" and "uploadId=" in request.path
+
+
+def is_part(request: Request) -> bool:
+    """A part."""
+    return request.method == "PUT" and "partNumber=" in request.path
+
+
+def error(code: str, status: int) -> Answer:
+    """A refusal."""
+    return Answer(status=status, body=f"<Error><Code>{code}</Code><Message>Why.</Message></Error>".encode())
+
+
+def test_what_an_object_is_given_at_its_start(bucket: str) -> None:
+    """Metadata, tags of the options and of the object, storage class, type and encryption."""
+    calls = upload_calls(
+        bucket, storage_class="STANDARD_IA", encryption=Encryption.AES256, tags=(("team", "a b/c=d+e"),)
+    )
+    begun = calls.begin(
+        bucket, "given", object_id="id", content_type="text/csv", metadata={"x": "1"}, tags={"count": "2"}
+    )
+    part = calls.part(bucket, "given", begun, 1, b"content")
+    assert (
+        calls.complete(bucket, Upload(key="given", upload_id=begun, parts=(part,)), object_id="id")
+        == COMPLETED
+    )
+    found = aws.s3().head_object(Bucket=bucket, Key="given")
+    assert found["Metadata"] == {"headrace-object": "id", "x": "1"} == calls.head_metadata(bucket, "given")
+    assert found["StorageClass"] == "STANDARD_IA"
+    assert found["ContentType"] == "text/csv"
+    assert found["ServerSideEncryption"] == "AES256"
+    tags = aws.s3().get_object_tagging(Bucket=bucket, Key="given")["TagSet"]
+    assert {tag["Key"]: tag["Value"] for tag in tags} == {"team": "a b/c=d+e", "count": "2"}
+
+
+def test_a_key_of_the_customer_is_brought_by_every_call(bucket: str) -> None:
+    """SSE-C: without the key S3 gives nothing, not even the metadata."""
+    key = bytes(range(32))
+    calls = upload_calls(bucket, customer_key=Secret(base64.b64encode(key).decode()))
+    upload = sealed(calls, bucket, "secret", b"content")
+    assert calls.list_parts(bucket, "secret", upload.upload_id) is not None
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    found = aws.s3().get_object(
+        Bucket=bucket, Key="secret", SSECustomerAlgorithm="AES256", SSECustomerKey=key.decode("latin-1")
+    )
+    assert found["Body"].read() == b"content"
+
+
+def test_what_is_completed_stays_so(bucket: str) -> None:
+    """A second completion, of a driver that does not know of the first, finds the object by its id."""
+    calls = upload_calls(bucket)
+    upload = sealed(calls, bucket, "twice", b"content")
+    assert calls.head_metadata(bucket, "twice") is None
+    assert [calls.complete(bucket, upload, object_id="ours") for _ in range(2)] == [COMPLETED] * 2
+    assert content(bucket, "twice") == b"content"
+
+
+def test_another_object_of_the_name_is_not_replaced(bucket: str) -> None:
+    """The upload stays, and is good for when the name is free; a name that recurs by design is replaced."""
+    calls = upload_calls(bucket)
+    calls.put(bucket, "name", b"theirs", object_id="other")
+    upload = sealed(calls, bucket, "name", b"ours")
+    taken = Completion(CompletionState.NAME_TAKEN, "other")
+    assert calls.complete(bucket, upload, object_id="ours") == taken
+    assert content(bucket, "name") == b"theirs"
+    assert calls.complete(bucket, upload, object_id="ours", overwrites=True) == COMPLETED
+    assert content(bucket, "name") == b"ours"
+    foreign = sealed(calls, bucket, "foreign", b"ours")
+    aws.s3().put_object(Bucket=bucket, Key="foreign", Body=b"of nobody")
+    assert calls.complete(bucket, foreign, object_id="ours") == Completion(CompletionState.NAME_TAKEN, "")
+
+
+_MIB = 1024 * 1024
+_PART = bytes(range(256)) * (5 * _MIB // 256)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "is_there"),
+    [
+        pytest.param(b"same", (b"same",), True, id="one-part"),
+        pytest.param(_PART + b"end", (_PART, b"end"), True, id="parts"),
+        pytest.param(b"sane", (b"same",), False, id="another-byte"),
+        pytest.param(_PART + b"eng", (_PART, b"end"), False, id="another-byte-at-the-end"),
+        pytest.param(b"same and more", (b"same",), False, id="longer"),
+        pytest.param(b"sam", (b"same",), False, id="shorter"),
+        pytest.param(b"", (b"same",), False, id="empty"),
+    ],
+)
+def test_what_another_sink_wrote_is_told_apart(
+    bucket: str, theirs: bytes, ours: tuple[bytes, ...], *, is_there: bool
+) -> None:
+    """With the bytes that are to be written it is there already; else it keeps its name."""
+    client, calls, key = aws.s3(), upload_calls(bucket), aws.unique("theirs")
+    client.put_object(Bucket=bucket, Key=key, Body=theirs)
+    found = calls.complete(bucket, sealed(calls, bucket, key, *ours), object_id="ours")
+    assert found.state is (CompletionState.COMPLETED if is_there else CompletionState.NAME_TAKEN)
+    assert content(bucket, key) == theirs
+    assert calls.head_metadata(bucket, key) == {}
+
+
+def test_an_object_of_another_headrace_is_not_ours(bucket: str) -> None:
+    """Whatever it holds: two connectors that write the same names are a mistake that has to be seen."""
+    calls, key = upload_calls(bucket), aws.unique("other")
+    other = sealed(calls, bucket, key, b"same", object_id="other")
+    assert calls.complete(bucket, other, object_id="other").state is CompletionState.COMPLETED
+    taken = calls.complete(bucket, sealed(calls, bucket, key, b"same"), object_id="ours")
+    assert taken == Completion(CompletionState.NAME_TAKEN, "other")
+
+
+def test_an_upload_that_is_gone(bucket: str, proxy: Proxy) -> None:
+    """Nothing there, another object there, or forbidden to ask: three answers."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    upload = sealed(calls, bucket, "gone", b"content")
+    assert calls.abort(bucket, "gone", upload.upload_id)
+    assert calls.abort(bucket, "gone", upload.upload_id)
+    with pytest.raises(UploadEnded, match=f"s3://{bucket}/gone is not complete, and its upload is not there"):
+        calls.part(bucket, "gone", upload.upload_id, 2, b"")
+    assert calls.list_parts(bucket, "gone", upload.upload_id) is None
+    assert calls.complete(bucket, upload, object_id="ours") == Completion(CompletionState.UPLOAD_MISSING)
+    proxy.on(Answer(status=403, body=b""), when=lambda request: request.method == "HEAD")
+    assert calls.complete(bucket, upload, object_id="ours") == Completion(CompletionState.UNPROVEN)
+    with pytest.raises(ObjectForbidden):
+        calls.head_metadata(bucket, "gone")
+    proxy.off()
+    calls.put(bucket, "gone", b"later", object_id="later")
+    found = calls.complete(bucket, upload, object_id="ours")
+    assert found == Completion(CompletionState.SUPERSEDED, "later")
+
+
+def test_a_part_sent_again_is_known_by_its_checksum(bucket: str) -> None:
+    """As under KMS, where its ETag is another; other content is never completed."""
+    calls = upload_calls(bucket)
+    upload = sealed(calls, bucket, "again", b"content")
+    etag, _, checksum = upload.parts[0].partition(" ")
+    assert checksum
+    late = Upload(key="again", upload_id=upload.upload_id, parts=(f'"{"0" * 32}" {checksum}',))
+    other = Upload(key="again", upload_id=upload.upload_id, parts=(f'"{"0" * 32}" AAAAAA==',))
+    assert calls.complete(bucket, other, object_id="ours") == Completion(CompletionState.PARTS_DIFFER)
+    assert calls.complete(bucket, late, object_id="ours") == COMPLETED
+    assert etag != late.parts[0]
+
+
+def test_parts_without_checksums_are_known_by_their_etags() -> None:
+    """A store that keeps none: nothing else proves a part."""
+    listed = [SentPart(number=1, etag='"a"', size=1, checksum=None)]
+    assert accepted_parts(['"a"'], listed) == [{"PartNumber": 1, "ETag": '"a"'}]
+    assert accepted_parts(['"b"'], listed) is None
+    assert accepted_parts(['"a"', '"a"'], listed) is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [error("InternalError", 200), error("SlowDown", 503), Cut(), Truncate(after_bytes=20), Answer(body=b"")],
+    ids=["error with 200", "slow down", "cut", "truncated", "500 without document"],
+)
+def test_a_completion_that_fails_is_tried_again(
+    bucket: str, proxy: Proxy, fault: Answer | Cut | Truncate, request: pytest.FixtureRequest
+) -> None:
+    """Whether S3 has done it or not, in the end there is one object, and it is known."""
+    key = request.node.callspec.id.replace(" ", "-")
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    upload = sealed(calls, bucket, key, b"content")
+    proxy.on(fault, when=is_completion, times=2)
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    assert content(bucket, key) == b"content"
+    proxy.on(fault, when=is_completion)
+    second = sealed(calls, bucket, f"{key}-2", b"content")
+    if not isinstance(fault, Cut | Truncate):
+        with pytest.raises(SourceUnavailable, match=f"s3://{bucket}/{key}-2 could not be written for now"):
+            calls.complete(bucket, second, object_id="ours")
+
+
+def test_a_part_is_sent_again_whole(bucket: str, proxy: Proxy) -> None:
+    """After errors and cuts, as often as the retries allow."""
+    calls = upload_calls(bucket, endpoint=proxy.url, retries=2)
+    proxy.on(Cut(), when=is_part, times=1)
+    proxy.on(error("InternalError", 500), when=is_part, times=1)
+    upload = sealed(calls, bucket, "part", b"content")
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    assert content(bucket, "part") == b"content"
+    proxy.on(error("ServiceUnavailable", 503), when=is_part)
+    before = len(proxy.requests)
+    with pytest.raises(SourceUnavailable, match=f"s3://{bucket}/part could not be written for now"):
+        calls.part(bucket, "part", "any", 1, b"content")
+    assert len(proxy.requests) - before == 3
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId"])
+def test_credentials_that_expire_in_between_are_resolved_again(bucket: str, proxy: Proxy, code: str) -> None:
+    """The call is repeated with new ones, without a retry; when they are refused, too, that is said."""
+    calls = upload_calls(bucket, endpoint=proxy.url, retries=0)
+    proxy.on(error(code, 403), when=is_part, times=1)
+    upload = sealed(calls, bucket, code, b"content")
+    proxy.on(error(code, 403), when=is_completion, times=1)
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    proxy.on(error(code, 403), when=is_part)
+    with pytest.raises(AccessDenied, match="as the AWS credentials are not valid"):
+        calls.part(bucket, code, "any", 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind", "words"),
+    [
+        (error("AccessDenied", 403), AccessDenied, "is refused .AccessDenied.. Grant s3:PutObject"),
+        (error("KMS.DisabledException", 400), AccessDenied, "kms:GenerateDataKey"),
+        (error("NoSuchBucket", 404), ResourceMissing, "does not exist .NoSuchBucket.. Create the bucket"),
+        (error("InvalidStorageClass", 400), InvalidConfiguration, "Why. Correct aws.s3.storage.class"),
+        (error("AccessControlListNotSupported", 400), InvalidConfiguration, "Remove aws.s3.acl"),
+    ],
+    ids=lambda value: value.body.decode()[13:30] if isinstance(value, Answer) else "",
+)
+def test_refusals_name_what_helps(
+    bucket: str, proxy: Proxy, refusal: Answer, kind: type[Exception], words: str
+) -> None:
+    """One sentence, with the object, and not repeated."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    proxy.on(refusal)
+    with pytest.raises(kind, match=f"s3://{bucket}/refused .*{words}"):
+        calls.begin(bucket, "refused", object_id="id")
+    assert len(proxy.requests) == 1
+
+
+def test_an_abort_that_is_forbidden_does_not_matter(bucket: str, proxy: Proxy) -> None:
+    """Confluent's policy has no s3:AbortMultipartUpload: the upload is left to the bucket's rule."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    upload = sealed(calls, bucket, "left", b"content")
+    proxy.on(error("AccessDenied", 403), when=lambda request: request.method == "DELETE")
+    assert not calls.abort(bucket, "left", upload.upload_id)
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+
+
+def test_an_object_that_says_the_same_in_other_bytes_is_there(bucket: str) -> None:
+    """Packed by another library, of several parts' size; one more byte of text is another object."""
+    text = b"".join(b"%d\n" % number for number in range(200_000))
+    digest = TextDigest()
+    digest.add(text)
+    calls = upload_calls(bucket, has_content=has_content)
+    for key, there in (("same.gz", text), ("other.gz", text + b"\n")):
+        aws.s3().put_object(Bucket=bucket, Key=key, Body=gzip.compress(there, 1))
+        upload = replace(sealed(calls, bucket, key, gzip.compress(text, 9)), content=str(digest))
+        found = calls.complete(bucket, upload, object_id="ours")
+
+        assert (found == COMPLETED) == (key == "same.gz")
+        assert calls.complete(bucket, replace(upload, content=""), object_id="ours") != COMPLETED
+        assert gzip.decompress(content(bucket, key)) == there

@@ -1,0 +1,142 @@
+"""What is said to come back, held against what did: nothing that is called exact differs in any archive."""
+
+from typing import Final
+
+import pytest
+
+from headrace.formats.row_content import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.names.archive_names import ArchiveName, ObjectKind
+from headrace.options.restoring import NameOptions
+from headrace.vendors.exactness import ContentFacts, Exactness, Grade, Part, exactness, worst
+from headrace.vendors.headrace.names import read_name as headrace
+from tests.headrace.vendors.archive import NAMES, Archive, archive
+from tests.headrace.vendors.decoding import plain, shape_of
+from tests.headrace.vendors.excuses import EXCUSES
+from tests.headrace.vendors.restoring import enveloped, wanted_format
+from tests.headrace.vendors.test_archive_names import name_of
+
+# Of which part each difference is.
+PARTS: Final = {
+    "key": Part.KEY,
+    "null for an empty key": Part.KEY,
+    "dumped_key": Part.KEY,
+    "part_taken_by_value": Part.TIMESTAMP,
+    "headers": Part.HEADERS,
+    "duplicate headers": Part.HEADERS,
+    "order of headers": Part.HEADERS,
+    "timestamp": Part.TIMESTAMP,
+    "offset": Part.OFFSET,
+    "order": Part.ORDER,
+    "order may differ": Part.ORDER,
+    "tombstones held back": Part.TOMBSTONES,
+    "null for the JSON null": Part.VALUE,
+    "null for an empty value": Part.VALUE,
+    "JSON written anew": Part.VALUE,
+    "schema": Part.VALUE,
+    "newlines": Part.VALUE,
+    "types": Part.VALUE,
+    "members that are null": Part.VALUE,
+    "records missing": Part.RECORDS,
+    "rows refused": Part.RECORDS,
+    "rows that are no records": Part.RECORDS,
+    "objects refused": Part.RECORDS,
+}
+# What shows that a part was not stored at all.
+ABSENT: Final = {Part.KEY: "key", Part.HEADERS: "headers", Part.TIMESTAMP: "timestamp"}
+_WRITTEN: Final = [name for name in NAMES if "FAIL" not in name]
+
+
+def _facts(bucket: Archive, name: ArchiveName, sides: frozenset[ObjectKind]) -> ContentFacts:
+    content = plain(bucket.objects[name.key])
+    found = wanted_format(bucket) or row_format(name, content)
+    assert found is not None
+    return ContentFacts(row_format=found, members=_members(bucket, content, found), sides=sides)
+
+
+def _members(bucket: Archive, content: bytes, found: RowFormat) -> frozenset[str] | None:
+    if not enveloped(bucket):
+        return None
+    if found is RowFormat.LINES:
+        return frozenset(bucket.config.get("format.output.fields", "value").split(","))
+    if found is RowFormat.PARQUET:
+        return shape_of(content).members
+    if found is RowFormat.AVRO:
+        return avro_members(content)
+    return members_of((first_row(content.removeprefix(b"[\n")) or b"").removesuffix(b","))
+
+
+def _exactness(bucket: Archive) -> dict[Part, Exactness]:
+    names = [found for key in bucket.objects if (found := name_of(bucket, key)) is not None]
+    kinds: dict[str, set[ObjectKind]] = {}
+    for name in names:
+        kinds.setdefault(name.stem, set()).add(name.kind)
+    mains = [name for name in names if name.kind is ObjectKind.VALUES or name.tombstones]
+    told = worst(
+        exactness(
+            name,
+            _facts(bucket, name, frozenset(kinds[name.stem] - {ObjectKind.VALUES})),
+            ordering="partition",
+        )
+        for name in mains
+    )
+    return {each.part: each for each in told}
+
+
+@pytest.mark.parametrize("name", _WRITTEN)
+def test_nothing_that_is_called_exact_differs(name: str) -> None:
+    """Each difference that an archive shows is one that was told of, with a reason."""
+    told = _exactness(archive(name))
+
+    for excuse in EXCUSES[name]:
+        part = PARTS[excuse.lstrip("0123456789 ")]
+        assert told[part].grade is not Grade.EXACT, (excuse, part)
+        assert told[part].why
+
+
+@pytest.mark.parametrize("name", _WRITTEN)
+def test_nothing_that_is_called_absent_came_back(name: str) -> None:
+    """An archive is not called poorer than it is."""
+    told = _exactness(archive(name))
+
+    for part, excuse in ABSENT.items():
+        assert (told[part].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), part
+
+
+def test_our_own_layout_loses_nothing() -> None:
+    """With all fields, every part is exact."""
+    name = headrace("orders/3/00000000000000000042.headrace.jsonl.gz", NameOptions())
+    assert name is not None
+    fields = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
+
+    found = exactness(name, ContentFacts(row_format=RowFormat.JSONL, members=fields), ordering="partition")
+
+    assert {each.grade for each in found} == {Grade.EXACT}
+    assert [each.part for each in found] == list(Part)
+
+
+def test_the_worst_of_several_objects_counts() -> None:
+    """With every reason once."""
+    found = worst(
+        [
+            (Exactness(Part.KEY, Grade.EXACT), Exactness(Part.VALUE, Grade.PARTLY, ("a",))),
+            (Exactness(Part.KEY, Grade.ABSENT, ("k",)), Exactness(Part.VALUE, Grade.PARTLY, ("a", "b"))),
+        ]
+    )
+
+    assert found == (
+        Exactness(Part.KEY, Grade.ABSENT, ("k",)),
+        Exactness(Part.VALUE, Grade.PARTLY, ("a", "b")),
+    )
+
+
+@pytest.mark.parametrize("ordering", ["object", "none"])
+def test_no_order_is_exact_but_that_of_partitions(ordering: str) -> None:
+    """Objects that slots read side by side come back in any order."""
+    name = headrace("orders/3/00000000000000000042.headrace.jsonl.gz", NameOptions())
+    assert name is not None
+    facts = ContentFacts(row_format=RowFormat.JSONL, members=frozenset({"value"}))
+
+    found = {each.part: each for each in exactness(name, facts, ordering=ordering)}
+
+    assert found[Part.ORDER].grade is Grade.PARTLY
+    assert "set ordering=partition" in found[Part.ORDER].why[0]

@@ -1,0 +1,99 @@
+"""What every translation of another maker's configuration does, with a maker of the tests' own."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from headrace.options import SettingsError
+from headrace.options.vendor import Fate
+from tests.headrace.vendors.vendor_example import load_example
+
+
+def _problems(changes: Mapping[str, str | None]) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_example(changes)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_makers_configuration_becomes_ours() -> None:
+    """What is kept is renamed, what its sink always does is set."""
+    settings = load_example()
+    sink = settings.sink
+
+    assert sink is not None
+    assert (settings.s3.bucket, sink.rotation.records, sink.rotation.age_ms) == ("bucket", 7, 0)
+    assert sink.topics.names == ("orders",)
+
+
+def test_offsets_are_those_of_the_connect_connector() -> None:
+    """The group is the one that Connect made for the connector."""
+    sink = load_example().sink
+
+    assert sink is not None
+    assert sink.group_id == "connect-archive"
+
+
+def test_secrets_are_replaced_and_not_shown() -> None:
+    """References are passed on as references."""
+    settings = load_example()
+
+    assert settings.translated is not None
+    assert settings.translated.options["aws.secret.access.key"] == "${env:SECRET}"
+    assert "hunter2" not in repr(settings)
+
+
+def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
+    """Whoever writes ours means it."""
+    settings = load_example({"rotate.records": "9"})
+
+    assert settings.sink is not None
+    assert settings.sink.rotation.records == 9
+    assert any("rotate.records wins over example.count" in warning for warning in settings.warnings)
+
+
+def test_needless_options_are_one_warning() -> None:
+    """Nothing is ignored in silence, and nothing fills the log."""
+    settings = load_example({"example.pool.size": "5", "example.pool.age": "6"})
+
+    (warning,) = [each for each in settings.warnings if "example.pool" in each]
+    assert "example.pool.age, example.pool.size" in warning
+
+
+def test_each_option_has_a_line() -> None:
+    """What `headrace translate` prints."""
+    translated = load_example({"example.size": "large"}).translated
+
+    assert translated is not None
+    lines = {line.option: (line.fate, line.note) for line in translated.lines}
+    assert lines["example.size"] == (Fate.CHANGED, "rotate.bytes, in two sizes")
+    assert "connector.class" not in lines
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"example.count": "0"}, "example.count = '0': expected a whole number from 1 to"),
+        ({"example.count": "many"}, "example.count = 'many': expected a whole number from 1 to"),
+        ({"example.size": "huge"}, "example.size = 'huge': expected one of none, large"),
+        ({"example.small": "yes"}, "example.small = 'yes': expected one of true, false"),
+        ({"example.lossy": "true"}, "example.lossy: loses records; remove it"),
+        ({"example.bucket": "s3://no"}, "example.bucket = 's3://no': expected the bare name of a bucket"),
+        ({"example.key": None}, "aws.access.key.id: is missing beside aws.secret.access.key"),
+        ({"example.secret": "${env:NONE}"}, "example.secret: the environment variable NONE is not set"),
+        (
+            {"example.buckets": "1"},
+            "example.buckets: is no option of the example's sink, and none of Headrace",
+        ),
+    ],
+)
+def test_problems_name_the_makers_option(changes: Mapping[str, str | None], problem: str) -> None:
+    """A problem is told in the words of the configuration."""
+    assert any(found.startswith(problem) for found in _problems(changes)), _problems(changes)
+
+
+def test_what_a_worker_says_fills_gaps() -> None:
+    """A worker's file gives what connectors leave out."""
+    sink = load_example(worker="offset.flush.interval.ms=5000\nkey.converter=x\n").sink
+
+    assert sink is not None
+    assert sink.rotation.schedule_ms == 5000

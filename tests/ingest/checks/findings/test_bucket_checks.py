@@ -1,0 +1,195 @@
+from typing import Any
+
+import pytest
+
+from headrace.model.exits import Exit
+from headrace.model.objects import ObjectId, S3Object
+from headrace.options import Settings
+from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
+from ingest.source.object_selection import object_filter_of
+from tests.ingest.checks.findings.configured import configured
+
+SETTINGS = configured({"file.name.template": "{{topic}}-{{partition}}", "topic": None})
+
+
+def _object(key: str, *, size: int = 1, storage_class: str | None = None) -> S3Object:
+    return S3Object(
+        id=ObjectId("bucket", key, "e"), size=size, last_modified_ms=1, storage_class=storage_class
+    )
+
+
+def _survey(*objects: S3Object, settings: Settings = SETTINGS) -> Survey:
+    survey = Survey()
+    survey.add(objects, object_filter_of(settings))
+    return survey
+
+
+def _facts(**changes: Any) -> BucketFacts:
+    facts: dict[str, Any] = {
+        "region": "us-east-1",
+        "survey": _survey(_object("orders-3"), _object("orders-7"), _object("orders-0")),
+        "skew_ms": 300,
+        "get": True,
+        "get_version": True,
+    }
+    return BucketFacts(**{**facts, **changes})
+
+
+def _found(facts: BucketFacts) -> dict[str, Finding]:
+    found = [check(SETTINGS.s3, facts) for check in BUCKET_CHECKS]
+    return {finding.name: finding for finding in found if finding is not None}
+
+
+def test_all_is_well() -> None:
+    """Each finding says so, and nothing needs a remedy."""
+    found = _found(_facts())
+
+    assert {finding.verdict for finding in found.values()} == {Verdict.OK}
+    assert set(found) == {"bucket", "region", "list", "get", "get by version", "keys", "clock"}
+    assert exit_of(found.values()) is Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "verdict", "exit_code", "remedy"),
+    [
+        pytest.param(
+            {"survey": Refused(Cause.MISSING, "NoSuchBucket"), "region": None, "get": None},
+            "bucket",
+            Verdict.FAIL,
+            Exit.CONFIGURATION,
+            "aws.s3.bucket.name",
+            id="wrong bucket",
+        ),
+        pytest.param(
+            {"survey": Refused(Cause.CREDENTIALS, "ExpiredToken"), "get": None},
+            "bucket",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "aws.access.key.id",
+            id="refused credentials",
+        ),
+        pytest.param(
+            {"survey": Refused(Cause.UNREACHED, "refused"), "region": None, "skew_ms": None, "get": None},
+            "bucket",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "aws.s3.endpoint",
+            id="no answer",
+        ),
+        pytest.param(
+            {"region": "eu-west-1"},
+            "region",
+            Verdict.FAIL,
+            Exit.CONFIGURATION,
+            "aws.s3.region=eu-west-1",
+            id="wrong region, told",
+        ),
+        pytest.param(
+            {"region": None, "survey": Refused(Cause.ELSEWHERE, "301"), "get": None},
+            "region",
+            Verdict.FAIL,
+            Exit.CONFIGURATION,
+            "get-bucket-location",
+            id="wrong region, not told which",
+        ),
+        pytest.param(
+            {"survey": Refused(Cause.DENIED, "AccessDenied"), "get": None},
+            "list",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "s3:ListBucket",
+            id="no list permission",
+        ),
+        pytest.param(
+            {"get": Refused(Cause.DENIED, "AccessDenied"), "get_version": None},
+            "get",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "s3:GetObject",
+            id="no get permission",
+        ),
+        pytest.param(
+            {"get": Refused(Cause.OTHER, "InternalError"), "get_version": None},
+            "get",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "this object",
+            id="an object that cannot be read",
+        ),
+        pytest.param(
+            {"get_version": Refused(Cause.DENIED, "AccessDenied")},
+            "get by version",
+            Verdict.WARN,
+            Exit.DONE,
+            "s3:GetObjectVersion",
+            id="no version permission",
+        ),
+        pytest.param(
+            {"survey": _survey(_object("a-1", storage_class="GLACIER"), _object("a-2"))},
+            "archives",
+            Verdict.WARN,
+            Exit.DONE,
+            "Restore",
+            id="archived objects",
+        ),
+        pytest.param(
+            {"survey": _survey(_object("nothing"))},
+            "keys",
+            Verdict.FAIL,
+            Exit.CONFIGURATION,
+            "headrace explain CONFIG 'nothing'",
+            id="no key matches",
+        ),
+        pytest.param(
+            {"survey": _survey(_object("nothing"), _object("a-1"))},
+            "keys",
+            Verdict.WARN,
+            Exit.DONE,
+            "headrace plan",
+            id="some keys do not match",
+        ),
+        pytest.param(
+            {"survey": _survey(_object("folder/"))},
+            "keys",
+            Verdict.WARN,
+            Exit.DONE,
+            "object.include",
+            id="all keys left out",
+        ),
+        pytest.param({"skew_ms": 61_000}, "clock", Verdict.WARN, Exit.DONE, "NTP", id="a minute ahead"),
+        pytest.param(
+            {"skew_ms": -901_000}, "clock", Verdict.FAIL, Exit.UNUSABLE, "NTP", id="a quarter behind"
+        ),
+    ],
+)
+def test_what_is_wrong_is_found_with_its_remedy(
+    changes: dict[str, Any], name: str, verdict: Verdict, exit_code: Exit, remedy: str
+) -> None:
+    """One finding each, and no other turns bad with it."""
+    found = _found(_facts(**changes))
+
+    assert found[name].verdict is verdict
+    assert remedy in (found[name].remedy or "")
+    assert exit_of(found.values()) is exit_code
+    assert [one.name for one in found.values() if one.verdict is not Verdict.OK] == [name]
+
+
+def test_an_empty_bucket_is_no_fault() -> None:
+    """Nothing can be tried to be read, and nothing is said of it."""
+    found = _found(_facts(survey=_survey(), get=None, get_version=None))
+
+    assert found["keys"].verdict is Verdict.OK
+    assert "get" not in found
+
+
+def test_a_survey_keeps_the_highest_partition_and_an_object_that_can_be_tried() -> None:
+    """Partition 0 is one too, and neither an empty object nor an archived one can be read."""
+    survey = _survey(
+        _object("a-0", size=0), _object("a-2", storage_class="GLACIER"), _object("a-1"), _object("b-0")
+    )
+
+    assert {topic: seen.partition for topic, seen in survey.topics.items()} == {"a": 2, "b": 0}
+    assert survey.topics["a"].key == "a-2"
+    assert survey.sample is not None
+    assert survey.sample.id.key == "a-1"

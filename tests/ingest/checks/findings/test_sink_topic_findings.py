@@ -1,0 +1,91 @@
+"""What `check` says of a sink's topics, each with what to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.model.exits import Exit
+from headrace.options import Settings
+from ingest.checks.findings.finding import Cause, Refused, Verdict
+from ingest.checks.findings.sink_topic_findings import ReadFacts, TopicsFacts, topics_findings
+from tests.ingest.checks.findings.configured import configured
+
+_DENIED = Refused(Cause.DENIED, "no")
+
+
+def _settings(**changes: str | None) -> Settings:
+    sink: dict[str, str | None] = {"topic": None, "sqs.queue.url": None, "file.name.template": None}
+    return configured({**sink, "topics": "orders,lost", **changes})
+
+
+def _topics(**changes: Any) -> list[tuple[str, Verdict, str]]:
+    facts = TopicsFacts(
+        missing=(),
+        partitions=[ReadFacts(topic="orders", partition=0, begin=5, end=9, archived=6)],
+        members=(),
+    )
+    findings = topics_findings(_settings(), replace(facts, **changes))
+    return [(finding.name, finding.verdict, finding.sentence) for finding in findings]
+
+
+def test_topics_that_are_there_are_well() -> None:
+    """One line for all."""
+    assert _topics() == [("topic", Verdict.OK, "1 topic with 1 partition to read: orders")]
+
+
+def test_a_topic_that_is_not_there_yet_is_a_warning() -> None:
+    """New topics are found while running."""
+    assert _topics(missing=["lost"])[0][:2] == ("topic", Verdict.WARN)
+
+
+def test_another_consumer_in_the_group_is_an_error() -> None:
+    """Both would commit offsets."""
+    (finding,) = [
+        finding
+        for finding in topics_findings(_settings(), TopicsFacts(missing=(), partitions=(), members=["m"]))
+        if finding.name == "group"
+    ]
+
+    assert (finding.verdict, finding.exit) == (Verdict.FAIL, Exit.CONFIGURATION)
+    assert "'uploads'" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("archived", "verdict"), [(4, Verdict.WARN), (5, None), (9, None), (10, Verdict.FAIL), (None, None)]
+)
+def test_offsets_that_kafka_does_not_have(archived: int | None, verdict: Verdict | None) -> None:
+    """Deleted ones are lost, ones above the end are of another cluster."""
+    found = _topics(partitions=[ReadFacts(topic="orders", partition=0, begin=5, end=9, archived=archived)])
+
+    assert [each[1] for each in found if each[0] == "offsets"] == ([] if verdict is None else [verdict])
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_foreign"),
+    [("", False), ("headrace uploads-offsets id", False), ("headrace other id", True), ("else", False)],
+)
+def test_offsets_of_another_headrace_are_an_error(mark: str, *, is_foreign: bool) -> None:
+    """`run` would stop at them; those of another tool are where it goes on."""
+    part = ReadFacts(topic="orders", partition=0, begin=0, end=9, archived=6, mark=mark)
+
+    found = [each[1] for each in _topics(partitions=[part]) if each[0] == "offsets"]
+
+    assert found == ([Verdict.FAIL] if is_foreign else [])
+
+
+def test_topics_that_cannot_be_described_are_unusable() -> None:
+    """With what to allow."""
+    (finding,) = topics_findings(_settings(), _DENIED)
+
+    assert (finding.verdict, finding.exit) == (Verdict.FAIL, Exit.UNUSABLE)
+
+
+def test_a_pattern_that_matches_nothing_is_a_warning() -> None:
+    """It may later."""
+    settings = _settings(**{"topics": None, "topics.regex": "x.*"})
+
+    (finding,) = topics_findings(settings, TopicsFacts(missing=(), partitions=(), members=()))
+
+    assert finding.verdict is Verdict.WARN
+    assert "x.*" in finding.sentence

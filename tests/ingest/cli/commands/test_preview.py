@@ -1,0 +1,90 @@
+import pytest
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.text_formatting import bytes_text
+from ingest.checks.probes.preview import Preview
+from ingest.cli.plan import REASONS
+from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
+
+NOW_MS = 10_000_000
+
+
+def _route(key: str) -> Route | None:
+    return None if key.startswith("x") else Route(topic="t", partition=int(key[-1]))
+
+
+def _object(key: str, *, size: int = 7, storage_class: str | None = None) -> S3Object:
+    return S3Object(
+        id=ObjectId("bucket", key, "e"), size=size, last_modified_ms=1000, storage_class=storage_class
+    )
+
+
+def _entry(state: State, reason: str | None = None) -> LedgerEntry:
+    return LedgerEntry(state=state, reason=reason, size=7, last_modified_ms=1000)
+
+
+@pytest.mark.parametrize(
+    ("seen", "entry", "counted"),
+    [
+        pytest.param(_object("a0"), None, {"pending"}, id="unknown"),
+        pytest.param(_object("a0"), _entry(State.DONE), {"done"}, id="done"),
+        pytest.param(_object("a0"), _entry(State.PARTIAL), {"pending", "begun"}, id="partial"),
+        pytest.param(_object("a0"), _entry(State.FAILED), {"pending", "begun"}, id="failed"),
+        pytest.param(_object("a0"), _entry(State.NEW), {"pending", "begun"}, id="asked for again"),
+        pytest.param(_object("a0"), _entry(State.QUARANTINED), {"quarantined"}, id="quarantined"),
+        pytest.param(_object("a0"), _entry(State.SKIPPED, "empty"), {"skipped"}, id="skipped for good"),
+        pytest.param(_object("a0"), _entry(State.SKIPPED, "missing"), {"pending"}, id="there again"),
+        pytest.param(_object("a0", size=0), None, {"skipped"}, id="empty"),
+        pytest.param(_object("a0", storage_class="GLACIER"), None, {"skipped"}, id="archived"),
+    ],
+)
+def test_where_an_object_counts(seen: S3Object, entry: LedgerEntry | None, counted: set[str]) -> None:
+    """As `run` would decide on the next listing."""
+    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
+
+    forecast.add([(seen, entry)])
+
+    [share] = forecast.as_dict()["partitions"]
+    assert {
+        name for name, amount in share.items() if isinstance(amount, dict) and amount["objects"]
+    } == counted
+
+
+def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
+    """An object that the ledger knows was begun before, and goes on."""
+    intake = ObjectFilter(route=_route, baseline=Baseline(existing_before_ms=2000))
+    forecast = Preview(intake, now_ms=NOW_MS)
+
+    forecast.add([(_object("a0"), None), (_object("a1"), _entry(State.PARTIAL))])
+
+    assert forecast.left_out["existing"].examples == ["a0"]
+    assert forecast.total().pending.objects == 1
+
+
+def test_sums_and_examples() -> None:
+    """Every listed object is counted once; examples are few."""
+    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
+
+    forecast.add((_object(f"x{number}"), None) for number in range(9))
+    forecast.add((_object(f"a{number % 3}-{number % 3}"), None) for number in range(30))
+
+    assert forecast.listed.as_dict() == {"objects": 39, "bytes": 39 * 7}
+    assert forecast.places() == [("t", 0), ("t", 1), ("t", 2)]
+    assert forecast.total().pending.objects == 30
+    assert forecast.left_out["unmatched"].objects == 9
+    assert len(forecast.left_out["unmatched"].examples) == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_949, "99.9 kB"), (250e6, "250 MB"), (3e18, "3000 PB")],
+)
+def test_bytes(count: float, text: str) -> None:
+    """Decimal units."""
+    assert bytes_text(count) == text
+
+
+def test_each_reason_to_leave_a_key_out_has_words() -> None:
+    """`plan` shows them to people."""
+    assert set(REASONS) == {reason.value for reason in ExclusionReason}

@@ -1,0 +1,120 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_rows import collect_rows
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
+from headrace.model.objects import ObjectId
+from ingest.cli.selection import moment_ms, objects_to_replay, states_of
+from ingest.source.catalogue import Selection
+
+OLD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+NEW_MS = 1_800_000_000_000
+
+
+def _id(key: str) -> ObjectId:
+    return ObjectId("bucket", key, "e")
+
+
+SPLIT = _id("split")
+ENTRIES: dict[LedgerKey, LedgerEntry] = {
+    _id("in/bad"): LedgerEntry(state=State.QUARANTINED, records=3, last_modified_ms=OLD_MS),
+    _id("in/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
+    _id("in/new"): LedgerEntry(state=State.NEW, last_modified_ms=NEW_MS),
+    _id("out/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
+    _id("out/failed"): LedgerEntry(state=State.FAILED, last_modified_ms=NEW_MS),
+    _id("out/skipped"): LedgerEntry(state=State.SKIPPED, reason="missing", last_modified_ms=NEW_MS),
+    SPLIT: LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9), last_modified_ms=NEW_MS),
+    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4),
+    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1),
+    ObjectId("other", "in/bad", "e"): LedgerEntry(state=State.QUARANTINED, last_modified_ms=OLD_MS),
+}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[LedgerCache]:
+    """A ledger's cache with the entries above."""
+    home = CacheDirectory(path=tmp_path / "cache", is_shared=False)
+    with LedgerCache(home, LedgerIdentity(cluster_id="c", topic="t", topic_id="i")) as made:
+        records = [(encode_key(key), encode_entry(entry)) for key, entry in ENTRIES.items()]
+        made.apply(collect_rows(records), len(records))
+        yield made
+
+
+def _keys(cache: LedgerCache, selection: Selection, *, from_start: bool) -> list[str]:
+    found = objects_to_replay(cache, "bucket", selection, from_start=from_start)
+    return sorted(one.object.id.key for one in found)
+
+
+@pytest.mark.parametrize(
+    ("selection", "keys"),
+    [
+        pytest.param(Selection(), ["in/bad", "out/failed"], id="nothing said: what waits for a person"),
+        pytest.param(Selection(prefix="in/"), ["in/bad"], id="prefix"),
+        pytest.param(Selection(key="in/done"), [], id="done is never repeated by itself"),
+        pytest.param(Selection(states=frozenset({State.SKIPPED})), ["out/skipped"], id="skipped if named"),
+        pytest.param(Selection(states=frozenset({State.PARTIAL})), [], id="partial goes on anyway"),
+        pytest.param(Selection(states=frozenset({State.NEW})), [], id="asked for already"),
+    ],
+)
+def test_a_replay_from_where_it_stopped(cache: LedgerCache, selection: Selection, keys: list[str]) -> None:
+    """Only what goes on without repeating anything, and would not go on by itself."""
+    assert _keys(cache, selection, from_start=False) == keys
+
+
+@pytest.mark.parametrize(
+    ("selection", "keys"),
+    [
+        pytest.param(Selection(key="in/done"), ["in/done"], id="key"),
+        pytest.param(Selection(prefix="in/"), ["in/bad", "in/done"], id="prefix, without what is new"),
+        pytest.param(Selection(prefix="out/d"), ["out/done"], id="prefix inside a name"),
+        pytest.param(Selection(states=frozenset({State.DONE})), ["in/done", "out/done"], id="state"),
+        pytest.param(Selection(until_ms=OLD_MS), ["in/bad"], id="until, inclusive"),
+        pytest.param(Selection(until_ms=OLD_MS - 1), [], id="until a millisecond before"),
+        pytest.param(
+            Selection(since_ms=NEW_MS, states=frozenset({State.DONE, State.QUARANTINED})),
+            ["in/done", "out/done"],
+            id="since and states",
+        ),
+    ],
+)
+def test_a_replay_from_the_start(cache: LedgerCache, selection: Selection, keys: list[str]) -> None:
+    """Everything that fits, in whatever state, of this bucket."""
+    assert _keys(cache, selection, from_start=True) == keys
+
+
+def test_records_of_a_split_object_are_those_of_its_slices(cache: LedgerCache) -> None:
+    """Its own entry counts them only in the end; a person is told what will repeat."""
+    [found] = objects_to_replay(cache, "bucket", Selection(key="split"), from_start=True)
+
+    assert found.records == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "is_end", "expected"),
+    [
+        ("2023-11-14T22:13:20Z", False, OLD_MS),
+        ("2023-11-14T22:13:20", True, OLD_MS),
+        ("2023-11-15T00:13:20+02:00", False, OLD_MS),
+        ("2023-11-14", False, 1_699_920_000_000),
+        ("2023-11-14", True, 1_700_006_399_999),
+        ("2023-11-14T00:00:00Z", True, 1_699_920_000_000),
+    ],
+)
+def test_moments(text: str, *, is_end: bool, expected: int) -> None:
+    """UTC unless it says otherwise; a date alone as an end is its whole day."""
+    assert moment_ms(text, "--until", is_end=is_end) == expected
+
+
+def test_what_is_no_moment_or_no_state_is_refused_with_the_form_expected() -> None:
+    """Exit code 2."""
+    with pytest.raises(InvalidConfiguration, match=r"--since 'yesterday': expected a date"):
+        moment_ms("yesterday", "--since")
+    with pytest.raises(InvalidConfiguration, match="expected one of partial, done"):
+        states_of(["finished"])
+    assert states_of(["DONE "]) == {State.DONE}

@@ -1,0 +1,105 @@
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from headrace.options.value_types import HostPort
+from ingest.checks.probes.running_service import NoAnswer, read_running_status
+from ingest.cli.status import lines_of
+from ingest.http.http_server import Response, StatusEndpoints
+from ingest.http.snapshot import Snapshot
+
+SNAPSHOT = Snapshot(
+    name="uploads",
+    version="1.0.0",
+    role="leader",
+    ready=True,
+    mode="fallback",
+    mode_reason="the queue \x1b[31mfails",
+    objects={"done": 1200, "quarantined": 1, "pending": 0},
+    pending_objects=1,
+    pending_bytes=1500,
+    oldest_pending_seconds=12.3,
+    records_total=1,
+    records_per_second=2000.5,
+    problems={"queue": "it answers 503"},
+    last_error="bad",
+)
+
+
+@contextmanager
+def _listening(answer: Response) -> Iterator[HostPort]:
+    endpoints = StatusEndpoints("127.0.0.1", 0, {"/status": lambda: answer})
+    endpoints.start()
+    try:
+        yield HostPort("127.0.0.1", endpoints.port)
+    finally:
+        endpoints.close()
+
+
+def test_the_service_is_asked_where_it_listens() -> None:
+    """Its answer is passed on as it is."""
+    with _listening(Response.of_json(SNAPSHOT.as_dict())) as listen:
+        assert read_running_status(listen, name="uploads") == json.loads(json.dumps(SNAPSHOT.as_dict()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param(
+            Response.of_json({"name": "other", "role": "leader"}), "is the ingester 'other'", id="other"
+        ),
+        pytest.param(Response.of_text("hello"), "not as Headrace does", id="no json"),
+        pytest.param(Response.of_json([1]), "not as Headrace does", id="another shape"),
+        pytest.param(Response.of_text("no", HTTPStatus.FORBIDDEN), "answers 403", id="refused"),
+    ],
+)
+def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) -> None:
+    """Something else may listen there."""
+    with _listening(answer) as listen:
+        found = read_running_status(listen, name="uploads")
+
+    assert isinstance(found, NoAnswer)
+    assert why in found.why
+
+
+def test_nobody_listens() -> None:
+    """Off, or down."""
+    with _listening(Response.of_text("")) as listen:
+        pass
+
+    found = read_running_status(listen, name="uploads", seconds=1)
+
+    assert isinstance(found, NoAnswer)
+    assert "does not answer" in found.why
+    assert read_running_status(None, name="uploads") == NoAnswer("http.listen is off")
+
+
+def test_what_people_read_of_a_service() -> None:
+    """What is zero is left out, and nothing from outside reaches the terminal raw."""
+    text = "\n".join(lines_of({"source": "service", **SNAPSHOT.as_dict()}))
+
+    assert text == (
+        "uploads: leader\n"
+        "mode      fallback (the queue \\x1b[31mfails)\n"
+        "objects   1 quarantined, 1,200 done\n"
+        "backlog   1 object, 1.5 kB, the oldest waits for 12 s\n"
+        "rates     2,000 records/s, 0 B/s\n"
+        "produced  1 record of 0 B in 0 transactions since the start\n"
+        "listed    not yet\n"
+        "problem   queue: it answers 503\n"
+        "error     bad"
+    )
+
+
+def test_what_people_read_of_a_ledger() -> None:
+    """It says that it is one, and claims no rates."""
+    shape = {"source": "ledger", "why": "http.listen is off", **SNAPSHOT.as_dict(), "entries": []}
+
+    lines = list(lines_of(shape))
+
+    assert lines[0] == "uploads: leader (read from the ledger: http.listen is off)"
+    assert not any(line.startswith("rates") for line in lines)
+    assert lines[-1] == "no such object in the ledger"

@@ -1,0 +1,72 @@
+"""Connectors as files: taken up as they come, change and go; a broken one is a connector with a problem."""
+
+from pathlib import Path
+
+from ingest.connect.connector_files import ConnectorFiles
+
+
+def test_files_are_connectors_by_their_name(tmp_path: Path) -> None:
+    """Both kinds; what is no configuration is passed over; a file without a name has that of the file."""
+    (tmp_path / "a.json").write_text('{"name": "orders", "config": {"topic": "t"}}')
+    (tmp_path / "b.properties").write_text("topics=t\n")
+    (tmp_path / "notes.txt").write_text("no connector")
+    files = ConnectorFiles(tmp_path)
+    found = files.records()
+
+    assert {name: record.config for name, record in found.items()} == {
+        "orders": {"name": "orders", "topic": "t"},
+        "b": {"name": "b", "topics": "t"},
+    }
+    assert files.records() is found
+    (tmp_path / "b.properties").unlink()
+    (tmp_path / "a.json").write_text('{"name": "orders", "topic": "other"}')
+    assert {name: record.config["topic"] for name, record in files.records().items()} == {"orders": "other"}
+
+
+def test_what_is_wrong_with_a_file_is_its_connectors_problem(tmp_path: Path) -> None:
+    """The others run; two files of one name are a problem of both."""
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "one.json").write_text('{"name": "same"}')
+    (tmp_path / "two.json").write_text('{"name": "same"}')
+    (tmp_path / "good.json").write_text('{"name": "good"}')
+    found = ConnectorFiles(tmp_path).records()
+
+    assert sorted(found) == ["broken", "good", "same"]
+    assert found["good"].problem is None
+    assert "broken.json cannot be read" in str(found["broken"].problem)
+    assert "several files" in str(found["same"].problem)
+
+
+def test_a_folder_that_is_away_changes_nothing(tmp_path: Path) -> None:
+    """As a mount may be for a moment."""
+    folder = tmp_path / "connectors"
+    folder.mkdir()
+    (folder / "a.json").write_text("{}")
+    files = ConnectorFiles(folder)
+    assert sorted(files.records()) == ["a"]
+    (folder / "a.json").unlink()
+    folder.rmdir()
+
+    assert sorted(files.records()) == ["a"]
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_is_what_it_was(tmp_path: Path) -> None:
+    """Its connector goes on; one that was never read says so, and is read as soon as it can be."""
+    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text('{"name": "orders", "topic": "t"}')
+    files = ConnectorFiles(tmp_path)
+    before = files.records()
+    for path in (file, other):
+        path.unlink(missing_ok=True)
+        # Read by nobody, whatever the rights of who runs the test.
+        path.mkdir()
+
+    found = files.records()
+    assert found["orders"] == before["orders"]
+    assert "b.json cannot be read" in str(found["b"].problem)
+
+    for path in (file, other):
+        path.rmdir()
+        path.write_text(f'{{"name": "{path.stem}"}}')
+    assert sorted(files.records()) == ["a", "b"]
+    assert files.records()["b"].problem is None

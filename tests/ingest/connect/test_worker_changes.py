@@ -1,0 +1,363 @@
+"""Connectors are created, changed and deleted as Connect's clients do it: codes, words, secrets."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from headrace.model.connector_records import ConnectorRecord, connector_records
+from headrace.model.ledger_entry import ControlKey
+from headrace.options import Settings
+from headrace.process.log_levels import LoggerLevels
+from headrace.vendors.load import load
+from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
+from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.worker_directory import WorkerDirectory
+from ingest.connect.worker_routes import changing_acts
+from ingest.http.http_server import Request
+from ingest.http.rest.loggers import Loggers
+from ingest.http.rest.rest_routes import RestRoutes
+
+WORKER = "bootstrap.servers=127.0.0.1:9092"
+SOURCE = {
+    "connector.class": "HeadraceSource",
+    "aws.s3.bucket.name": "bucket",
+    "aws.access.key.id": "AKIA",
+    "aws.secret.access.key": "s3cret",
+    "topic": "events",
+    "file.name.template": ".*",
+}
+SINK = {"connector.class": "HeadraceSink", "topics": "events", "aws.s3.bucket.name": "bucket"}
+
+
+_SMALL = [({"initial_state": "paused"}, "PAUSED")]
+
+
+@dataclass(slots=True)
+class Store:
+    """A configuration topic in memory."""
+
+    records: dict[ControlKey, bytes] = field(default_factory=dict)
+    writes: int = 0
+    most: int = 1_000_000
+
+    def controls(self) -> Mapping[ControlKey, bytes]:
+        """What was written."""
+        return dict(self.records)
+
+    def write(self, changes: list[tuple[ControlKey, bytes | None]]) -> None:
+        """Take it, unless it is too large."""
+        for _, raw in changes:
+            if len(raw or b"") > self.most:
+                raise RecordTooLarge(size=len(raw or b""), limit=self.most, name="max.message.bytes")
+        self.writes += 1
+        for key, raw in changes:
+            if raw is None:
+                del self.records[key]
+            else:
+                self.records[key] = raw
+
+
+class Worker:
+    """The routes of a worker that leads, runs nothing, and keeps configurations in memory."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        directory = WorkerDirectory(
+            self.records,
+            HostedConnectors(none_runs),
+            worker_id="127.0.0.1:8083",
+            version="9.9",
+            worker_config=WORKER,
+            cluster_id=lambda: "cluster",
+        )
+        self.in_hand: list[str] = []
+        self.asked_for = 0
+        changes = ConnectorChanges(
+            self.store, load_record, reserved="worker-group", in_hand=self._keys_in_hand
+        )
+        self._routes = RestRoutes(
+            directory,
+            Loggers(LoggerLevels()),
+            version="9.9",
+            changing=changing_acts(changes, directory),
+            refused={},
+        )
+
+    def _keys_in_hand(self, _settings: Settings, _meaning: str) -> list[str]:
+        self.asked_for += 1
+        return self.in_hand
+
+    def records(self) -> Mapping[str, ConnectorRecord]:
+        """The connectors that there are."""
+        return connector_records(self.store.controls())
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON of a request; a text is sent as it is."""
+        raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
+        headers = Message()
+        headers["Content-Type"] = "application/json; charset=utf-8"
+        response = self._routes.answer(Request(method=method, path=path, query="", headers=headers, body=raw))
+        self.headers = dict(response.headers)
+        return int(response.status), json.loads(response.body) if response.body else None
+
+
+def none_runs(record: ConnectorRecord) -> Any:
+    """Nothing is run."""
+    raise AssertionError(f"nothing runs here: {record.name}")
+
+
+def load_record(record: ConnectorRecord) -> Settings:
+    """The settings of a connector."""
+    return load(
+        json.dumps({**record.config, "name": record.name}),
+        kind="json",
+        environment={"KEY": "value"},
+        read_file=str,
+        worker_config=WORKER,
+    )
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """One with the connector `uploads`."""
+    made = Worker()
+    assert made.ask("POST", "/connectors", {"name": "uploads", "config": SOURCE})[0] == 201
+    return made
+
+
+def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
+    """201 with its place, 200, 204, then 404."""
+    status, shown = worker.ask("POST", "/connectors", {"name": "a.b", "config": SINK})
+    assert status == 201
+    assert worker.headers["Location"] == "/connectors/a.b"
+    assert shown == {"name": "a.b", "config": {**SINK, "name": "a.b"}, "tasks": [], "type": "sink"}
+    assert worker.ask("GET", "/connectors") == (200, ["a.b", "uploads"])
+    assert worker.ask("GET", "/connectors/a.b")[1] == shown
+    assert worker.ask("GET", "/connectors/a.b/status")[1]["connector"]["state"] == "UNASSIGNED"
+
+    assert worker.ask("DELETE", "/connectors/a.b") == (204, None)
+    assert worker.ask("DELETE", "/connectors/a.b") == (
+        404,
+        {"error_code": 404, "message": "Connector a.b not found"},
+    )
+    assert worker.ask("GET", "/connectors/a.b")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        (
+            "POST",
+            "/connectors",
+            {"name": "uploads", "config": SOURCE},
+            409,
+            "Connector uploads already exists",
+        ),
+        ("POST", "/connectors", {"config": SOURCE}, 400, "name of the connector is missing"),
+        ("POST", "/connectors", {"name": "x"}, 400, "The body has to be"),
+        ("POST", "/connectors", "{", 400, "not JSON"),
+        ("POST", "/connectors", {"name": "x", "config": {**SOURCE, "name": "y"}}, 400, "doesn't match"),
+        ("POST", "/connectors", {"name": "x", "config": {"a": {}}}, 400, "JSON object of option names"),
+        ("POST", "/connectors", {"name": "worker-group", "config": SINK}, 400, "the workers' own group"),
+        (
+            "POST",
+            "/connectors",
+            {"name": "x", "config": SINK, "initial_state": "ASLEEP"},
+            400,
+            "initial_state = 'ASLEEP': expected one of RUNNING, PAUSED, STOPPED",
+        ),
+        ("POST", "/connectors", {"name": "x", "config": SINK, "colour": "blue"}, 400, "Unrecognized field"),
+        ("POST", "/connectors", {"config": {**SINK, "name": "x"}}, 400, "doesn't match connector name"),
+        ("POST", "/connectors", "", 400, "has no body"),
+        ("PUT", "/connectors/x/config", {**SINK, "tasks.max": None}, 400, "tasks.max: Null value"),
+        ("PUT", "/connectors/x/config", {**SINK, "http.listen": ":1"}, 400, "http.listen is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, "spark.ui.enabled": "true"}, 400, "is the worker's"),
+        (
+            "PUT",
+            "/connectors/x/config",
+            {**SOURCE, "aws.secret.access.key": "[hidden]"},
+            400,
+            "no value to keep",
+        ),
+        ("PUT", "/connectors/uploads/config", SINK, 400, "would turn a source into a sink"),
+        ("PUT", "/connectors/uploads/config", {**SOURCE, "offsets.storage.topic": "t"}, 400, "ledger is"),
+        ("PATCH", "/connectors/x/config", {"topic": "t"}, 404, "Connector x not found"),
+        ("PATCH", "/connectors/uploads/config", [], 400, "JSON object"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    worker: Worker, method: str, path: str, body: Any, status: int, said: str
+) -> None:
+    """With Connect's codes, and a sentence."""
+    before = worker.store.controls()
+    answered, shown = worker.ask(method, path, body)
+
+    assert (answered, shown["error_code"]) == (status, status)
+    assert said in shown["message"]
+    assert worker.store.controls() == before
+
+
+def test_all_problems_are_told_in_connects_words(worker: Worker) -> None:
+    """Each on a line, and where to have them as a list."""
+    config = {"connector.class": "HeadraceSource", "tasks.max": "many", "nonsense": "1"}
+    status, shown = worker.ask("POST", "/connectors", {"name": "x", "config": config})
+
+    assert status == 400
+    first, *lines, last = shown["message"].splitlines()
+    count = int(first.split("following ")[1].split()[0])
+    assert count == len(lines) >= 4
+    assert last.endswith("`/connector-plugins/HeadraceSource/config/validate`")
+    assert any(line.startswith("tasks.max") for line in lines)
+    assert any(line.startswith("aws.s3.bucket.name") for line in lines)
+
+
+def test_a_put_of_what_is_shown_changes_nothing_and_keeps_secrets(worker: Worker) -> None:
+    """Neither the one that has them nor the topic notices; another option beside is a change."""
+    shown = worker.ask("GET", "/connectors/uploads/config")[1]
+    assert shown["aws.secret.access.key"] == "[hidden]"
+    writes = worker.store.writes
+
+    assert worker.ask("PUT", "/connectors/uploads/config", shown)[0] == 200
+    assert worker.store.writes == writes
+    assert worker.ask("PUT", "/connectors/uploads/config", {**shown, "topic": "other"})[0] == 200
+    config = worker.records()["uploads"].config
+    assert (config["topic"], config["aws.secret.access.key"]) == ("other", "s3cret")
+
+
+_SHOWN = [
+    ("aws.access.key.id", "AKIA", "AKIA"),
+    ("aws.s3.proxy.url", "http://proxy:3128", "http://proxy:3128"),
+    ("aws.s3.proxy.url", "http://me:s3cret@proxy:3128", "http://***@proxy:3128"),
+    ("connect.s3.aws.access.key", "AKIA", "AKIA"),
+    ("connect.s3.aws.secret.key", "s3cret", "[hidden]"),
+    ("s3.credentials.provider.sts.aws.access.key.id", "AKIA", "AKIA"),
+    ("producer.override.sasl.oauthbearer.client.credentials.client.id", "me", "me"),
+    ("producer.override.sasl.oauthbearer.client.credentials.client.secret", "s3cret", "[hidden]"),
+    ("producer.override.sasl.jaas.config", 'x password="s3cret";', "[hidden]"),
+    ("aws.session.token", "s3cret", "[hidden]"),
+    ("aws.session.token", "${file:/run/token:text}", "${file:/run/token:text}"),
+    ("schema.registry.basic.auth.user.info", "me:s3cret", "[hidden]"),
+    ("spark.hadoop.fs.s3a.access.key", "AKIA", "[hidden]"),
+    ("file.name.template", "x" * 300, "x" * 300),
+]
+
+
+@pytest.mark.parametrize(("option", "text", "shown"), _SHOWN)
+def test_only_what_is_secret_is_hidden(option: str, text: str, shown: str) -> None:
+    """Clients that wait until a GET shows what they have sent wait for ever for anything else."""
+    record = ConnectorRecord(name="uploads", config={option: text}, at_ms=0)
+
+    assert shown_config(record) == {option: shown}
+    assert kept_secrets({option: shown}, record) == {option: text}
+
+
+def test_a_put_creates_what_there_is_not(worker: Worker) -> None:
+    """201, and numbers become texts."""
+    status, shown = worker.ask("PUT", "/connectors/new/config", {**SINK, "tasks.max": 2})
+
+    assert (status, shown["name"], shown["config"]["tasks.max"]) == (201, "new", "2")
+
+
+def test_a_patch_merges_and_null_removes(worker: Worker) -> None:
+    """What is not named stays."""
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": 3, "topic": "t"})[0] == 200
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": None})[0] == 200
+
+    assert worker.records()["uploads"].config == {**SOURCE, "topic": "t", "name": "uploads"}
+
+
+@pytest.mark.parametrize(
+    ("given", "state"), [({}, "RUNNING"), ({"initial_state": "STOPPED"}, "STOPPED"), *_SMALL]
+)
+def test_a_connector_is_created_in_the_state_that_was_asked_for(
+    worker: Worker, given: dict[str, str], state: str
+) -> None:
+    """It is in its record, and a changed configuration keeps it, so that the connector stays the same."""
+    assert worker.ask("POST", "/connectors", {"name": "x", "config": SINK, **given})[0] == 201
+    created = worker.records()["x"]
+    assert created.initial_state == state
+    assert worker.ask("PUT", "/connectors/x/config", {**SINK, "tasks.max": 2})[0] == 200
+
+    after = worker.records()["x"]
+    assert (after.initial_state, after.created_ms) == (state, created.created_ms)
+
+
+def test_references_are_shown_as_they_were_written(worker: Worker) -> None:
+    """The secret itself stays where it is."""
+    config = {**SOURCE, "aws.secret.access.key": "${env:KEY}"}
+    assert worker.ask("PUT", "/connectors/uploads/config", config)[0] == 200
+
+    assert worker.ask("GET", "/connectors/uploads/config")[1]["aws.secret.access.key"] == "${env:KEY}"
+
+
+def test_what_a_connector_cannot_answer_before_anybody_runs_it_is_409(worker: Worker) -> None:
+    """Clients of Connect try again."""
+    for method, path in (("PUT", "pause"), ("GET", "offsets"), ("GET", "topics"), ("POST", "restart")):
+        assert worker.ask(method, f"/connectors/uploads/{path}")[0] == 409
+
+
+def test_a_configuration_that_the_broker_would_not_take_is_413_with_the_remedy(worker: Worker) -> None:
+    """Not librdkafka's words, and nothing is changed."""
+    status, shown = worker.ask(
+        "PUT", "/connectors/uploads/config", {**SOURCE, "aws.secret.access.key": "t" * 1_000_000}
+    )
+
+    assert status == 413
+    assert "The configuration of connector uploads is too large" in shown["message"]
+    assert "1,000,000 is the most by max.message.bytes" in shown["message"]
+    assert worker.records()["uploads"].config == {**SOURCE, "name": "uploads"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input.format": "csv"},
+        {"topic": "other"},
+        {"file.name.template": "{{topic}}/.*"},
+        {"transforms": "r", "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter"}
+        | {"transforms.r.regex": "(.*)", "transforms.r.replacement": "x-$1"},
+    ],
+    ids=["format", "topic", "template", "router"],
+)
+def test_what_gives_positions_another_meaning_is_refused_while_objects_are_begun(
+    worker: Worker, changes: dict[str, str]
+) -> None:
+    """With the objects, and how to decide about them; with none it is a change like another."""
+    before = worker.records()
+    worker.in_hand = ["orders/a.jsonl", "orders/b.jsonl", "c", "d\n", "e"]
+    for method, config in (("PUT", {**SOURCE, **changes}), ("PATCH", changes)):
+        status, shown = worker.ask(method, "/connectors/uploads/config", config)
+
+        assert status == 400
+        assert f"{', '.join(sorted(changes))} would give the position" in shown["message"]
+        assert "'orders/a.jsonl', 'orders/b.jsonl', 'c' and 2 more" in shown["message"]
+        assert "PATCH /connectors/uploads/offsets" in shown["message"]
+    assert worker.records() == before
+
+    worker.in_hand = []
+    assert worker.ask("PUT", "/connectors/uploads/config", {**SOURCE, **changes})[0] == 200
+
+
+def test_what_leaves_positions_their_meaning_is_not_asked_about(worker: Worker) -> None:
+    """Reading a ledger takes its time."""
+    worker.in_hand = ["a"]
+
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"poll.interval.ms": "1000"})[0] == 200
+    assert worker.asked_for == 0
+
+
+def test_converters_of_a_sink_are_not_changed_below_objects_that_a_stop_leaves_open(worker: Worker) -> None:
+    """Where a stop closes what is open, and with the setting that does, they are."""
+    config = {**SINK, "rotate.on.stop": "false"}
+    change = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert worker.ask("PUT", "/connectors/s/config", config)[0] == 201
+    status, shown = worker.ask("PATCH", "/connectors/s/config", change)
+
+    assert (status, "value.converter would change how records are read" in shown["message"]) == (400, True)
+    assert worker.ask("PATCH", "/connectors/s/config", {"rotate.records": "5"})[0] == 200
+    assert worker.ask("PATCH", "/connectors/s/config", {"rotate.on.stop": None})[0] == 200
+    assert worker.ask("PATCH", "/connectors/s/config", change)[0] == 200

@@ -1,0 +1,139 @@
+"""Who lives, who is gone, and what is joined for before a gone leader is replaced."""
+
+import socket
+from dataclasses import dataclass, field
+
+from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from ingest.connect.liveness import Liveness, refuses_connections
+
+SESSION = 10.0
+
+
+@dataclass
+class Group:
+    """A clock, and addresses that refuse."""
+
+    now: float = 100.0
+    refusing: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+
+    def refuses(self, url: str) -> bool:
+        """As the machine of the address answers."""
+        self.asked.append(url)
+        return url in self.refusing
+
+    def liveness(self, own_id: str = "me") -> Liveness:
+        """Of a worker in this group."""
+        return Liveness(own_id, session_seconds=SESSION, clock=lambda: self.now, refuses=self.refuses)
+
+
+def workers(leader: str, **connectors: tuple[str, ...]) -> WorkersRecord:
+    """Workers at addresses of their names."""
+    return WorkersRecord(
+        leader=leader,
+        workers={
+            name: WorkerRecord(url=f"http://{name}", connectors=mine) for name, mine in connectors.items()
+        },
+    )
+
+
+def test_a_silent_worker_is_missed_after_its_session() -> None:
+    """Not before, as long as its address does not refuse."""
+    group = Group()
+    liveness = group.liveness()
+    liveness.on_heartbeat("a", "http://a")
+
+    group.now += SESSION - 0.1
+    liveness.probe()
+    assert liveness.others() == {"a": "http://a"}
+    group.now += 0.2
+    assert liveness.others() == {}
+
+
+def test_a_worker_whose_address_refuses_is_missed_at_once() -> None:
+    """Once its heartbeat is late: one that is heard of lives, whatever its address says."""
+    group = Group(refusing={"http://a"})
+    liveness = group.liveness()
+    liveness.on_heartbeat("a", "http://a")
+    liveness.on_heartbeat("b", "http://b")
+
+    liveness.probe()
+    assert group.asked == []
+    group.now += 2
+    liveness.probe()
+
+    assert liveness.others() == {"b": "http://b"}
+
+
+def test_a_new_worker_at_an_address_takes_the_place_of_the_one_before() -> None:
+    """A process that was restarted at once is another worker."""
+    group = Group()
+    liveness = group.liveness()
+    liveness.on_heartbeat("a", "http://same")
+    liveness.on_heartbeat("b", "http://same")
+
+    assert liveness.others() == {"b": "http://same"}
+
+
+def test_workers_without_an_address_do_not_take_each_others_place() -> None:
+    """They have no REST interface."""
+    liveness = Group().liveness()
+    liveness.on_heartbeat("a", None)
+    liveness.on_heartbeat("b", None)
+
+    assert set(liveness.others()) == {"a", "b"}
+
+
+def test_a_new_leader_waits_for_the_others_but_shortly_for_the_one_before() -> None:
+    """And not at all for one that it has seen go."""
+    group = Group()
+    liveness = group.liveness()
+    liveness.on_refused("gone")
+    liveness.expect(workers("old", me=(), old=(), other=(), gone=()))
+
+    assert set(liveness.others()) == {"old", "other"}
+    group.now += 3.1
+    assert set(liveness.others()) == {"other"}
+    group.now += SESSION
+    assert liveness.others() == {}
+
+
+def test_what_a_gone_leader_had_is_joined_for_before_there_is_a_new_one() -> None:
+    """By each worker what will be its own: all of it together, nothing twice, what each has among it."""
+    group = Group()
+    before = workers("l", l=("a", "b", "c"), m=("d", "e"), n=("f", "g"))
+    records = set("abcdefg")
+    found = {}
+    for name in ("m", "n"):
+        liveness = group.liveness(name)
+        assert liveness.adopted(before, records) == ()
+        liveness.on_refused("l")
+        found[name] = set(liveness.adopted(before, records))
+
+    assert found["m"] | found["n"] == records
+    assert not found["m"] & found["n"]
+    assert found["m"] >= {"d", "e"}
+    assert found["n"] >= {"f", "g"}
+
+
+def test_nothing_is_joined_for_once_the_leader_answers_or_another_leads() -> None:
+    """What was refused once may have been a mistake."""
+    liveness = Group().liveness("m")
+    before = workers("l", l=("a",), m=("b",))
+    liveness.on_refused("l")
+    assert liveness.adopted(before, {"a", "b"}) == ("a", "b")
+
+    assert liveness.adopted(workers("m", m=("b",)), {"a", "b"}) == ()
+    liveness.on_answered("l")
+    assert liveness.adopted(before, {"a", "b"}) == ()
+    assert liveness.adopted(None, {"a"}) == ()
+
+
+def test_only_a_refused_connection_says_that_nobody_is_there() -> None:
+    """A listener does not."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        assert not refuses_connections(f"http://127.0.0.1:{port}")
+    assert refuses_connections(f"http://127.0.0.1:{port}")

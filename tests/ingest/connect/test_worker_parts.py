@@ -1,0 +1,73 @@
+"""Workers on real parts: connectors of both kinds by REST, side by side, taken over after kill -9."""
+
+import json
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headrace.model.exits import Exit
+from tests.ingest.connect.both_ways import BothWays
+from tests.support import aws, kafka
+from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess, source_config
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+
+
+def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
+    workers: list[WorkerProcess], tmp_path: Path
+) -> None:
+    """Objects to Kafka to objects: none lost, none twice, though the worker that leads is killed."""
+    first, second = workers
+    source, sink, broken = aws.unique("source"), aws.unique("sink"), aws.unique("broken")
+    way = BothWays(tmp_path)
+    first.start()
+    until_sync(first.answers, seconds=60, what="an address that answers")
+    # Before anybody leads the group: it is waited for, as in Connect.
+    status, shown = first.ask("POST", "/connectors", {"name": source, "config": way.source})
+    assert (status, shown["name"], shown["type"]) == (201, source, "source")
+    assert shown["config"]["aws.secret.access.key"] == "[hidden]"
+    assert first.ask("PUT", f"/connectors/{sink}/config", way.sink)[0] == 201
+    # It cannot work, which is found out later, and touches no other.
+    missing = source_config("no-such-bucket-here", way.topic)
+    assert first.ask("POST", "/connectors", {"name": broken, "config": missing})[0] == 201
+    way.upload("a")
+    way.await_archived()
+    until_sync(lambda: first.state(broken) == "FAILED", seconds=30, what="a FAILED connector")
+    assert "no-such-bucket-here" in first.ask("GET", f"/connectors/{broken}/status")[1]["connector"]["trace"]
+    assert f'headrace_connector_failed{{connector="{broken}"}} 1.0' in first.metrics()
+    assert f'headrace_leader{{connector="{source}"}} 1.0' in first.metrics()
+
+    second.start()
+    second.await_ready()
+    until_sync(lambda: len(_running_on(first)) < 3, seconds=30, what="connectors that are spread")
+    assert set(second.ask("GET", "/connectors")[1]) == {source, sink, broken}
+    expanded = second.ask("GET", "/connectors?expand=status")[1]
+    assert {name: found["status"]["type"] for name, found in expanded.items()}[sink] == "sink"
+    way.upload("b")
+    way.await_archived(60)
+
+    first.kill()
+    way.upload("c")
+    until_sync(lambda: set(_running_on(second)) == {source, sink, broken}, seconds=60, what="a takeover")
+    until_sync(lambda: second.state(sink) == second.state(source) == "RUNNING", seconds=60, what="leads")
+    way.await_archived(90)
+    assert Counter(record.value or b"" for record in kafka.committed(way.topic)) == way.uploaded
+    assert way.archive.account() == (0, 0)
+
+    config = second.ask("GET", f"/connectors/{sink}/config")[1]
+    assert second.ask("PUT", f"/connectors/{sink}/config", config)[0] == 200
+    assert second.ask("PUT", f"/connectors/{sink}/stop")[0] == 204
+    assert second.state(sink) == "STOPPED"
+    for name in (source, sink, broken):
+        assert second.ask("DELETE", f"/connectors/{name}") == (204, None)
+    assert second.ask("GET", "/connectors") == (200, [])
+    assert second.stop() == Exit.DONE
+
+
+def _running_on(worker: WorkerProcess) -> list[str]:
+    """The connectors that a worker runs, as it shows them itself."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=10) as answer:
+        return list(json.loads(answer.read())["connectors"])

@@ -1,0 +1,138 @@
+"""Whom a worker asks for what it does not answer itself, and what it waits for."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.message import Message
+
+import pytest
+
+from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.process.log_levels import LoggerLevels
+from ingest.connect.changes import ConnectorChanges
+from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.worker_directory import WorkerDirectory
+from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
+from ingest.http.http_server import Request, Response
+from ingest.http.rest.loggers import Loggers
+from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.server import FORWARDED, patiently
+from ingest.http.rest.shapes import conflict
+from localstack.ports import free_port
+from tests.ingest.connect.test_worker_changes import SINK, WORKER, Store, load_record, none_runs
+
+
+@dataclass(slots=True)
+class Time:
+    """A clock that goes on by the pauses that are asked for; `then` is done after so many."""
+
+    now: float = 0.0
+    pauses: int = 0
+    then: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    def clock(self) -> float:
+        """The time."""
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        """It passes."""
+        self.now += seconds
+        self.pauses += 1
+        self.then.pop(self.pauses, lambda: None)()
+
+
+class Group:
+    """One worker, `own`, of a group in which nobody leads yet."""
+
+    def __init__(self) -> None:
+        self.workers: WorkersRecord | None = None
+        self.time = Time()
+        store = Store()
+        directory = WorkerDirectory(
+            dict,
+            HostedConnectors(none_runs),
+            worker_id="a:1",
+            version="9.9",
+            worker_config=WORKER,
+            cluster_id=lambda: None,
+        )
+        changes = ConnectorChanges(
+            store, load_record, reserved="worker-group", in_hand=lambda _settings, _meaning: []
+        )
+        routes = RestRoutes(
+            directory,
+            Loggers(LoggerLevels()),
+            version="9.9",
+            changing=changing_acts(changes, directory),
+            refused={},
+        )
+        membership = Membership(
+            own_id="own",
+            workers=lambda: self.workers,
+            is_leading=lambda: self.workers is not None and self.workers.leader == "own",
+            on_heartbeat=lambda _name, _url: None,
+            on_leaving=lambda _name: None,
+            authorizations=list,
+            reading=lambda _name: [],
+        )
+        worker = WorkerRoutes(routes, membership)
+        self._answer = patiently(worker.answer, clock=self.time.clock, pause=self.time.pause)
+
+    def lead(self, leader: str, url: str = "http://a:1") -> None:
+        """It is known who leads."""
+        self.workers = WorkersRecord(leader=leader, workers={leader: WorkerRecord(url=url, connectors=())})
+
+    def create(self) -> Response:
+        """What becomes of a connector that is created."""
+        message = Message()
+        message["Content-Type"] = "application/json"
+        body = json.dumps({"name": "x", "config": SINK}).encode()
+        return self._answer(Request(method="POST", path="/connectors", query="", headers=message, body=body))
+
+
+def test_a_change_right_after_the_start_waits_for_who_leads() -> None:
+    """As in Connect, where it would be 409 only after 90 s."""
+    group = Group()
+    group.time.then[3] = lambda: group.lead("own")
+
+    assert group.create().status == 201
+    assert group.time.pauses == 3
+
+
+def test_a_change_waits_for_the_successor_of_a_leader_that_is_gone() -> None:
+    """Where nobody listens nothing was carried out."""
+    group = Group()
+    group.lead("gone", f"http://127.0.0.1:{free_port()}")
+    group.time.then[2] = lambda: group.lead("own")
+
+    assert group.create().status == 201
+
+
+def test_nobody_waits_for_ever() -> None:
+    """409 with the reason after 90 s."""
+    group = Group()
+    answer = group.create()
+
+    assert (answer.status, dict(answer.headers)["Retry-After"]) == (409, "1")
+    assert b"no worker leads this group yet" in answer.body
+    assert 90 <= group.time.now < 91
+
+
+@pytest.mark.parametrize(
+    ("method", "passes", "headers"),
+    [
+        pytest.param("PUT", False, {}, id="a name that is taken stays taken"),
+        pytest.param("GET", True, {}, id="who only reads is not kept"),
+        pytest.param("PUT", True, {FORWARDED: "1"}, id="who passes it on waits, and looks again whom to ask"),
+    ],
+)
+def test_only_what_passes_by_itself_is_waited_for(method: str, passes: bool, headers: dict[str, str]) -> None:
+    """The others are answered at once."""
+    time, message = Time(), Message()
+    for name, value in headers.items():
+        message[name] = value
+    request = Request(method=method, path="/", query="", headers=message, body=b"")
+    answer = patiently(lambda _request: conflict("no", passes=passes), clock=time.clock, pause=time.pause)
+
+    assert answer(request).status == 409
+    assert time.pauses == 0

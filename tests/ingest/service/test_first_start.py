@@ -1,0 +1,133 @@
+"""What the first start leaves to the past: it belongs to a bucket, and what was moved stays moved."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.control_records import (
+    FIRST_START,
+    FirstStart,
+    decode_control,
+    encode_control,
+    first_start_key,
+)
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_rows import LedgerRows, collect_rows
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
+from headrace.model.objects import ObjectId
+from ingest.source.catalogue import ExclusionReason
+from ingest.source.object_selection import (
+    baseline_from,
+    baseline_of,
+    begun_again,
+    first_start_of,
+    object_filter_of,
+    other_buckets,
+)
+from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import listed
+
+_FIRST = FirstStart(at_ms=5, start_key="c")
+
+
+@pytest.fixture
+def cache() -> Iterator[LedgerCache]:
+    """A ledger's cache, in memory."""
+    identity = LedgerIdentity(cluster_id="cluster", topic="ledger", topic_id="one")
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), identity) as made:
+        yield made
+
+
+def _remember(cache: LedgerCache, name: str, first: FirstStart) -> None:
+    cache.apply(LedgerRows({}, {name: encode_control(first)}), (cache.position or 0) + 1)
+
+
+def _ingested(cache: LedgerCache, bucket: str) -> None:
+    record = encode_key(ObjectId(bucket, "k", "1")), encode_entry(LedgerEntry(state=State.DONE))
+    cache.apply(collect_rows([record]), (cache.position or 0) + 1)
+
+
+def test_another_bucket_has_another_first_start(cache: LedgerCache) -> None:
+    """Its keys up to the start key of the first one's are new; and back there, it is remembered."""
+    _remember(cache, first_start_key("one").name, _FIRST)
+
+    assert first_start_of(cache, "one") == _FIRST
+    assert first_start_of(cache, "two") is None
+    assert other_buckets(cache, "two") == ("one",)
+    assert other_buckets(cache, "one") == ()
+    settings = load_with({"aws.s3.bucket.name": "two", "include.existing": "false"})
+    baseline = baseline_of(settings, cache, 9)
+    assert (baseline.start_key, baseline.existing_before_ms) == (None, 9)
+
+
+@pytest.mark.parametrize(("ingested", "is_ours"), [((), True), (("one",), True), (("two",), False)])
+def test_a_record_without_a_bucket_is_of_the_bucket_that_the_ledger_knows(
+    cache: LedgerCache, ingested: tuple[str, ...], *, is_ours: bool
+) -> None:
+    """Versions before this one wrote none."""
+    _remember(cache, FIRST_START.name, _FIRST)
+    for bucket in ingested:
+        _ingested(cache, bucket)
+
+    assert first_start_of(cache, "one") == (_FIRST if is_ours else None)
+    assert other_buckets(cache, "one") == (() if is_ours else ingested)
+
+
+def test_what_was_moved_is_not_read_again_without_the_option() -> None:
+    """Moved below the source's own prefix, it would come once more as soon as the option changes."""
+    first = FirstStart(at_ms=5, moved_to=("in/done/", "in/old/"))
+    for action in ({}, {"post.action": "move:in/else/"}, {"post.action": "delete"}):
+        settings = load_with({"aws.s3.prefix": "in/", **action})
+        found = object_filter_of(settings, baseline_from(settings, first))
+        for key in ("in/done/a", "in/old/a"):
+            assert found.route_or_reason(key) is ExclusionReason.MOVED
+        assert found.route_or_reason("in/new/a") is not ExclusionReason.MOVED
+
+
+def test_a_prefix_that_lies_where_objects_were_moved_is_read() -> None:
+    """Whoever says so wants them again."""
+    settings = load_with({"aws.s3.prefix": "in/done/"})
+    found = object_filter_of(settings, baseline_from(settings, FirstStart(at_ms=5, moved_to=("in/done/",))))
+
+    assert found.route_or_reason("in/done/a") is not ExclusionReason.MOVED
+
+
+def test_another_prefix_is_another_first_start_of_the_keys_outside_the_first_one() -> None:
+    """The start key of the first prefix left out all keys of one that comes before it in the alphabet."""
+    first = begun_again(FirstStart(at_ms=5_000, start_key="z/5"), None, "z/")
+    assert first.covers("z/")
+    assert first.covers("z/y/")
+    assert not first.covers("a/")
+    then = begun_again(FirstStart(at_ms=90_000), first, "")
+    assert then.covers("")
+    assert decode_control(first_start_key("one"), encode_control(then)) == then
+
+    settings = load_with({"include.existing": "false"})
+    found = object_filter_of(settings, baseline_from(settings, then))
+
+    def reason(key: str, at_ms: int) -> object:
+        return found.listed_route_or_reason(listed(key, last_modified_ms=at_ms))
+
+    assert reason("z/4", 99_000) is ExclusionReason.START_KEY
+    assert reason("z/6", 4_000) is ExclusionReason.EXISTING
+    assert not isinstance(reason("z/6", 6_000), ExclusionReason), "uploaded while the change was made"
+    assert reason("a/1", 6_000) is ExclusionReason.EXISTING
+    assert not isinstance(reason("a/1", 99_000), ExclusionReason)
+
+
+def test_back_at_a_prefix_its_own_first_start_counts() -> None:
+    """And what was moved away stays moved, whatever the prefix is."""
+    first = begun_again(FirstStart(at_ms=5, start_key="a/5", moved_to=("done/",)), None, "a/")
+    then = begun_again(FirstStart(at_ms=9, start_key="b/5"), first, "b/")
+
+    assert then.covers("a/x/")
+    assert then.moved_to == ("done/",)
+    assert [one.below for one in then.all] == ["b/", "a/"]
+    settings = load_with({})
+    found = object_filter_of(settings, baseline_from(settings, then))
+    for key in ("a/4", "b/4"):
+        assert found.listed_route_or_reason(listed(key)) is ExclusionReason.START_KEY
+    for key in ("a/6", "b/6", "c/1"):
+        assert not isinstance(found.listed_route_or_reason(listed(key)), ExclusionReason)

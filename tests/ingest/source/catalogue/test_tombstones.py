@@ -1,0 +1,283 @@
+"""Tombstones in objects of their own: who waits for what, what is merged, and what is held back."""
+
+from typing import Final
+
+import pytest
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.positions import BytePosition, JoinedPosition
+from headrace.model.side_objects import RowPlace, SideObject
+from headrace.options.choices import Ordering
+from ingest.source.catalogue.object_commands import Replay, Selection
+from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
+from ingest.source.object_selection import object_filter_of
+from ingest.source.planner import BatchLimits
+from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
+from tests.ingest.source.catalogue.fake_ledger import FakeLedger
+
+_FOLDER: Final = "topics/t/"
+_OLD: Final = NOW - 1_000_000
+
+
+def _value(start: int, side: str = "") -> str:
+    return f"{_FOLDER}partition=0/t+0+{start:010}{side}.json"
+
+
+def _gone(start: int) -> str:
+    return f"{_FOLDER}tombstone/t+0+{start:010}.keys.json"
+
+
+def _desk(ledger: FakeLedger | None = None, mode: str = "proven") -> "_Desk":
+    loaded = load_with(
+        {
+            "topic": None,
+            "file.name.template": None,
+            "input.layout": "confluent",
+            "restore.tombstones": mode,
+            "restore.sidecars.wait.ms": "1000",
+        }
+    )
+    limits = BatchLimits(slots=2, ordering=Ordering.PARTITION)
+    return _Desk(ledger=ledger, intake=object_filter_of(loaded), joining=loaded.joining, limits=limits)
+
+
+class _Desk(Desk):
+    """Gathers what was asked to be searched."""
+
+    searches: tuple[str, ...] = ()
+
+    def show(self, *keys: str, listing_id: int = 1) -> None:
+        """A listing of an old archive."""
+        self.observe(
+            page(*(listed(key, last_modified_ms=_OLD) for key in sorted(keys)), listing_id=listing_id)
+        )
+        self.turn()
+
+    def turn(self, after_ms: int = 0) -> None:
+        """One turn of the service's loop."""
+        self.searches += self.tick(after_ms).searches
+
+    def answer(self, *found: TombstonePlaces) -> None:
+        """The search is over."""
+        assert self.searches == (_FOLDER,)
+        self.searches = ()
+        self.catalogue.on_tombstones(FolderPlaces(folder=_FOLDER, tombstones=found))
+        self.turn()
+
+    def read(self) -> list[tuple[str, int, tuple[tuple[str, tuple[RowPlace, ...]], ...]]]:
+        """What a slot gets now, with what is merged; it ends at once."""
+        plan = self.plan()
+        found = []
+        for work in self.works[plan]:
+            merged = tuple((each.keys.key, each.places) for each in work.tombstones)
+            found.append((work.object.id.key, work.first_row, merged))
+            done = LedgerEntry(
+                state=State.DONE, records=3, sides=work.sides, tombstones=work.tombstones, size=10
+            )
+            self.commit(plan, work.object.id, done)
+        self.finish(plan)
+        self.turn()
+        return found
+
+    def reason(self, key: str) -> str | None:
+        """How the object ended."""
+        entry = self.entry(key)
+        return None if entry is None else entry.reason or entry.state.value
+
+
+def _places(
+    start: int, inserts: dict[str, tuple[RowPlace, ...]], *values: int, rows: int = 1, own_from: int = 1
+) -> TombstonePlaces:
+    return TombstonePlaces(
+        object=listed(_gone(start), last_modified_ms=_OLD),
+        headers=None,
+        rows=rows,
+        own_from=own_from,
+        inserts=inserts,
+        values=tuple(listed(_value(each), last_modified_ms=_OLD) for each in values),
+    )
+
+
+def _two(*starts: int) -> list[str]:
+    return [_value(start, side) for start in starts for side in ("", ".keys")]
+
+
+def test_a_tombstone_between_two_values_does_not_delete_the_live_key() -> None:
+    """v1, delete, v2: the tombstone object is merged into the value object and ends with it."""
+    desk = _desk()
+    desk.show(*_two(0), _gone(1))
+    assert desk.read() == []  # values must not go out before it is known what is between them
+
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0))
+    assert desk.read() == [(_value(0), 0, ((_gone(1), (RowPlace(1, 0, 1),)),))]
+    assert desk.reason(_gone(1)) == "joined"
+    assert desk.catalogue.is_idle
+
+
+def test_what_is_behind_all_values_waits_for_them() -> None:
+    """The rows before are merged; the rest is a work of its own, after the last value."""
+    desk = _desk()
+    desk.show(*_two(0, 4), _gone(1))
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 2),)}, 0, 4, rows=5, own_from=2))
+
+    assert [key for key, _, _ in desk.read()] == [_value(0), _value(4)]
+    assert desk.read() == [(_gone(1), 2, ())]
+    assert desk.reason(_gone(1)) == "done"
+    assert desk.catalogue.is_idle
+
+
+def test_after_puts_all_of_them_behind() -> None:
+    """Values wait for nothing, and tombstones for the values."""
+    desk = _desk(mode="after")
+    desk.show(*_two(0, 4), _gone(1), _gone(2))
+    assert [key for key, _, _ in desk.read()] == [_value(0), _value(4)]
+    assert desk.read() == []
+
+    desk.answer(*(_places(start, {}, 0, 4, own_from=0) for start in (1, 2)))
+    assert desk.read() == [(_gone(1), 0, ()), (_gone(2), 0, ())]
+    assert desk.catalogue.is_idle
+
+
+def test_after_waits_for_values_that_are_not_yet_listed() -> None:
+    """The search knows of them before the listing has come so far."""
+    desk = _desk(mode="after")
+    desk.announce("m", event(_gone(1), event_time_ms=desk.now_ms))
+    desk.turn(1000)
+    desk.answer(_places(1, {}, 0, own_from=0))
+    assert desk.read() == []
+
+    desk.show(*_two(0), _gone(1))
+    assert [key for key, _, _ in desk.read()] == [_value(0)]
+    assert [key for key, _, _ in desk.read()] == [_gone(1)]
+
+
+def test_what_is_not_proven_is_held_back_in_sight() -> None:
+    """Quarantined with the sentence; values go on. A replay has it searched again."""
+    desk = _desk()
+    desk.show(*_two(0), _gone(1))
+    unknown = TombstonePlaces(
+        object=listed(_gone(1)),
+        headers=None,
+        rows=1,
+        own_from=1,
+        inserts={},
+        values=(listed(_value(0)),),
+        unknown="not proven",
+    )
+    desk.answer(unknown)
+    assert [key for key, _, _ in desk.read()] == [_value(0)]
+
+    entry = desk.entry(_gone(1))
+    assert entry is not None
+    assert (entry.state, entry.reason, entry.error) == (
+        State.QUARANTINED,
+        "tombstone_order_unknown",
+        "not proven",
+    )
+    assert desk.catalogue.is_idle
+
+    replay = Replay(selection=Selection(key=_gone(1)))
+    desk.do(desk.catalogue.apply_command(replay, [listed(_gone(1))], desk.now))
+    desk.turn()
+    desk.turn(1000)
+    desk.answer(_places(1, {}, 0, own_from=0))
+    assert [key for key, _, _ in desk.read()] == [_gone(1)]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:
+    """The rows that it stands between are in Kafka already: as a whole, or as far as they were read."""
+    ledger = FakeLedger()
+    state = State.DONE if is_done else State.PARTIAL
+    sides = (SideObject(_value(0, ".keys"), "1", 10),)
+    entry = LedgerEntry(state=state, position=JoinedPosition(BytePosition(4), 1), sides=sides, size=10)
+    ledger.commit(listed(_value(0)).id, entry)
+    desk = _desk(ledger)
+    desk.show(*_two(0), _gone(1))
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0))
+    desk.turn()
+
+    assert desk.reason(_gone(1)) == "tombstone_order_unknown"
+    assert [merged for _, _, merged in desk.read()] == ([] if is_done else [()])
+
+
+def test_a_restart_goes_on_with_what_was_merged() -> None:
+    """The entry of the value object names the tombstones; the tombstone object ends with it, or after it."""
+    ledger = FakeLedger()
+    desk = _desk(ledger)
+    desk.show(*_two(0), _gone(1))
+    places = _places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0)
+    desk.answer(places)
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    position = JoinedPosition(BytePosition(4), 1, 1)
+    entry = LedgerEntry(
+        state=State.PARTIAL, position=position, sides=work.sides, tombstones=work.tombstones, size=10
+    )
+    desk.commit(plan, work.object.id, entry)
+
+    again = _desk(ledger)
+    again.show(*_two(0), _gone(1))
+    again.answer(places)
+    assert again.read() == [(_value(0), 0, ((_gone(1), (RowPlace(1, 0, 1),)),))]
+    assert again.reason(_gone(1)) == "joined"
+    # And where the value object had ended before its tombstones were written off.
+    ledger.commit(listed(_gone(1)).id, None)
+    last = _desk(ledger)
+    last.show(*_two(0), _gone(1))
+    last.answer(places)
+    last.turn()
+    assert last.reason(_gone(1)) == "joined"
+
+
+def test_a_tombstone_of_an_event_is_searched_for_and_merged() -> None:
+    """It is announced while the value object waits for its turn: that is decided again."""
+    desk = _desk()
+    desk.show(*_two(0))
+    desk.answer()
+    desk.planner.ready(desk.now)
+    desk.announce("m", event(_gone(1), event_time_ms=desk.now_ms))
+    desk.turn()
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0))
+
+    assert desk.read() == [(_value(0), 0, ((_gone(1), (RowPlace(1, 0, 1),)),))]
+    assert desk.settled == ["m"]
+
+
+def test_values_without_keys_are_not_searched() -> None:
+    """The sink writes tombstones only where it writes keys: an archive of values costs no request more."""
+    desk = _desk()
+    desk.show(_value(0), _value(3))
+
+    assert desk.searches == ()
+    assert [key for key, _, _ in desk.read()] == [_value(0), _value(3)]
+
+
+def test_a_tombstone_object_that_is_gone_is_skipped() -> None:
+    """The search does not find it any more; a listing that shows it again brings it back."""
+    desk = _desk()
+    desk.show(_gone(1))
+    desk.turn(1000)
+    desk.answer()
+
+    assert desk.reason(_gone(1)) == "missing"
+    assert desk.catalogue.is_idle
+
+
+def test_a_thousand_values_wait_for_one_search() -> None:
+    """Whatever is known when it begins is answered by it; what comes meanwhile by the next."""
+    desk = _desk()
+    starts = range(0, 3000, 3)
+    desk.show(*_two(*starts))
+    assert desk.searches == (_FOLDER,)
+    desk.announce("m", event(_value(9001)), event(_value(9001, ".keys")))
+    desk.turn()
+    assert desk.searches == (_FOLDER,)
+
+    desk.answer()
+    # The listing was established without headers, so that the new object waits for the search alone.
+    assert desk.searches == (_FOLDER,)
+    desk.answer()
+    # A batch has a thousand at most.
+    assert [len(desk.read()), len(desk.read())] == [1000, 1]

@@ -1,0 +1,276 @@
+"""A 403 of one object and a 403 of everything: told apart by whether anything else can be read."""
+
+from typing import Any
+
+import pytest
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from ingest.source.planner import BatchLimits
+from tests.ingest.source.catalogue.desk import Desk, event, listed
+from tests.ingest.source.catalogue.fake_ledger import FakeLedger
+
+READ = LedgerEntry(state=State.DONE, records=1, size=10)
+
+
+def desk_with(max_attempts: int = 3, **fields: Any) -> Desk:
+    """A desk of one slot."""
+    return Desk(limits=BatchLimits(slots=1, max_attempts=max_attempts), **fields)
+
+
+def read(desk: Desk, key: str) -> None:
+    """Announce one more object, and have it read, if it is its turn."""
+    desk.announce(f"of-{key}", event(key))
+    plan = desk.plan()
+    for work in desk.works[plan]:
+        if work.object.id.key == key:
+            desk.commit(plan, work.object.id, READ)
+    desk.finish(plan)
+
+
+def attempts(desk: Desk, key: str = "forbidden") -> int:
+    """What the ledger counts against it."""
+    entry = desk.entry(key)
+    return 0 if entry is None else entry.attempts
+
+
+def test_while_others_read_every_attempt_counts() -> None:
+    """Then it is the object's own policy, and a person has to look at it."""
+    desk = desk_with()
+    desk.announce("m", event("forbidden"))
+    for number in range(3):
+        plan = desk.plan()
+        assert desk.keys(plan) == ["forbidden"]
+        # Another slot reads in the meantime.
+        desk.planner.access.has_read()
+        desk.fail(plan, "ObjectForbidden")
+        assert attempts(desk) == number + 1
+        desk.now_ms += 60_000
+    entry = desk.entry("forbidden")
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+    assert desk.catalogue.access_problem is None
+
+
+def test_a_batch_in_which_others_read_tells_enough() -> None:
+    """Their commits come before the end of the batch."""
+    desk = desk_with()
+    desk.announce("m", event("forbidden"), event("good"))
+    plan = desk.plan()
+    good = desk.works[plan][1].object.id
+    desk.commit(plan, good, READ)
+    desk.fail(plan, "ObjectForbidden")
+    assert attempts(desk) == 1
+
+
+@pytest.mark.parametrize("kind", ["ObjectForbidden", "ObjectError"])
+def test_a_refusal_that_is_true_of_all_gives_nothing_up(kind: str) -> None:
+    """One that is not known as well: a proxy that answers 400 to everything, a new code."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("one"), event("two"))
+    for _ in range(9):
+        for head in desk.fail(desk.plan(), kind).heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now, is_forbidden=True))
+        desk.now_ms += 60_000
+    assert (attempts(desk, "one"), attempts(desk, "two")) == (0, 0)
+    assert desk.catalogue.access_problem is not None
+
+
+def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
+    """However often: it is not the objects' fault, and the service says that it is not ready."""
+    desk = desk_with()
+    desk.announce("m", event("forbidden"), event("also"))
+    for _ in range(20):
+        desk.fail(desk.plan(), "ObjectForbidden")
+        desk.now_ms += 60_000
+    assert (desk.entry("forbidden"), desk.entry("also")) == (None, None)
+    assert desk.catalogue.access_problem is not None
+    assert "ObjectForbidden said why" in desk.catalogue.access_problem
+
+
+def test_the_first_read_after_it_ends_it() -> None:
+    """The service is ready again, and counting begins."""
+    desk = desk_with()
+    desk.announce("m", event("forbidden"))
+    desk.fail(desk.plan(), "ObjectForbidden")
+    assert desk.catalogue.access_problem is not None
+    read(desk, "good")
+    assert desk.catalogue.access_problem is None
+    desk.now_ms += 60_000
+    desk.fail(desk.plan(), "ObjectForbidden")
+    assert attempts(desk) == 1
+    assert desk.catalogue.access_problem is None
+
+
+def test_one_read_counts_one_attempt() -> None:
+    """Rights that are lost after it must not use up the attempts of all objects."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    for _ in range(9):
+        plan = desk.plan()
+        desk.fail(plan, "ObjectForbidden")
+        # What was read before is looked at again: it is forbidden now as well.
+        desk.now_ms += 60_000
+    assert attempts(desk) == 0
+
+
+def test_in_a_quiet_bucket_a_head_of_what_was_read_tells() -> None:
+    """200: the others can be read, so it is the one object."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+    assert (asked.key, asked.reads) == ("good", True), "a HEAD needs no right to decrypt"
+    assert desk.catalogue.access_problem is None, "it is not known yet"
+    assert attempts(desk) == 0
+    desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
+    assert desk.catalogue.access_problem is None
+    assert attempts(desk) == 1, "no attempt is made in vain"
+    for number in (2, 3):
+        desk.now_ms += 60_000
+        (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+        desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
+        assert attempts(desk) == number
+    entry = desk.entry("forbidden")
+    assert entry is not None
+    assert (entry.state, entry.reason, entry.error) == (
+        State.QUARANTINED,
+        "forbidden",
+        "ObjectForbidden said why",
+    )
+    assert desk.settled[-1] == "m"
+
+
+def test_an_answer_that_comes_after_the_next_attempt_has_begun_counts_nothing() -> None:
+    """That attempt's own end will tell: no driver write names an object that a plan holds."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+    desk.now_ms += 60_000
+    plan = desk.plan()
+    assert desk.keys(plan) == ["forbidden"]
+    desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
+    assert attempts(desk) == 0
+    desk.fail(plan, "ObjectForbidden")
+    assert attempts(desk) == 1
+
+
+def test_a_head_that_is_never_answered_says_something_too() -> None:
+    """S3 does not even answer that: after some attempts the service says what it sees."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    for _ in range(20):
+        desk.fail(desk.plan(), "ObjectForbidden")
+        desk.now_ms += 60_000
+    assert desk.catalogue.access_problem is not None
+    assert attempts(desk) == 0
+
+
+def test_a_head_that_is_forbidden_too_says_that_all_are() -> None:
+    """Only one is asked at a time."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"), event("also"))
+    plan = desk.plan()
+    (asked,) = desk.fail(plan, "ObjectForbidden").heads
+    assert desk.fail(desk.plan(), "ObjectForbidden").heads == ()
+    desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now, is_forbidden=True))
+    assert desk.catalogue.access_problem is not None
+    assert attempts(desk) == 0
+
+
+def test_of_what_was_read_and_is_gone_the_404_counts() -> None:
+    """The one read before it is asked for, until there is none left."""
+    desk = desk_with()
+    read(desk, "first")
+    read(desk, "second")
+    desk.announce("m", event("forbidden"))
+    (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+    assert asked.key == "second"
+    (asked,) = desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads
+    assert asked.key == "first"
+    assert desk.catalogue.access_problem is None
+    assert desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads == ()
+    assert (desk.catalogue.access_problem, attempts(desk)) == (None, 1)
+
+
+def test_refused_credentials_are_said_until_something_is_read() -> None:
+    """AccessDenied is true of all objects, whatever is asked."""
+    desk = desk_with()
+    desk.announce("m", event("a"))
+    desk.fail(desk.plan(), "AccessDenied")
+    assert desk.catalogue.access_problem == "AccessDenied said why"
+    desk.now_ms += 60_000
+    desk.complete_with(desk.plan(), READ)
+    assert desk.catalogue.access_problem is None
+
+
+@pytest.mark.parametrize("kind", ["ObjectMissing", "ObjectSuperseded", "ObjectArchived", "ObjectCorrupt"])
+def test_an_answer_about_the_object_ends_it_as_well(kind: str) -> None:
+    """S3 speaks to us again."""
+    desk = desk_with()
+    desk.announce("m", event("a"))
+    desk.fail(desk.plan(), "AccessDenied")
+    desk.now_ms += 60_000
+    desk.fail(desk.plan(), kind)
+    assert desk.catalogue.access_problem is None
+
+
+def test_a_missing_topic_is_named_until_something_is_written_to_it() -> None:
+    """Objects of other topics go on meanwhile, and say nothing about it."""
+    desk = desk_with()
+    desk.announce("m", event("a"))
+    desk.fail(desk.plan(), "TopicMissing")
+    assert desk.catalogue.missing_topics == {"topic": "TopicMissing said why"}
+    desk.now_ms += 60_000
+    desk.complete_with(desk.plan(), LedgerEntry(state=State.DONE, records=1, size=10, topic="other"))
+    assert desk.catalogue.missing_topics == {}, "nothing is pending that wants it"
+
+    desk.announce("n", event("b"), event("c"))
+    desk.fail(desk.plan(), "TopicMissing")
+    assert desk.catalogue.missing_topics != {}
+    plan = desk.plan()
+    desk.commit(plan, desk.works[plan][0].object.id, LedgerEntry(state=State.DONE, size=10, topic="topic"))
+    assert desk.catalogue.missing_topics == {}
+
+
+def test_one_forbidden_object_is_its_own_where_all_others_are_deleted() -> None:
+    """`post.action=delete` leaves nothing to read once more: a 404 says that reading is allowed."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    for _ in range(3):
+        for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
+        assert desk.catalogue.access_problem is None
+        desk.now_ms += 60_000
+    entry = desk.entry("forbidden")
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+
+
+def test_a_restart_has_the_ledger_for_a_witness() -> None:
+    """Nothing has ended in this process yet."""
+    ledger = FakeLedger()
+    ledger.commit(listed("good").id, READ)
+    desk = desk_with(ledger=ledger)
+    desk.announce("m", event("forbidden"))
+    (head,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+
+    assert (head.key, head.reads) == ("good", True)
+
+
+def test_many_forbidden_objects_are_not_given_up_on_the_word_of_a_404() -> None:
+    """A key that nobody may use any more forbids all, and shows only where something is decrypted."""
+    desk = desk_with(max_attempts=9)
+    read(desk, "good")
+    for number in range(12):
+        desk.announce(f"m{number}", event(f"forbidden{number:02}"))
+    for _ in range(12):
+        for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
+            desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
+        desk.now_ms += 1
+    assert desk.catalogue.access_problem is not None

@@ -1,0 +1,167 @@
+"""Keys of archives as routes: topic, partition, order, and what of an archive is no data."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.model.objects import ArchivePlace, Route
+from headrace.options.options_hash import options_hash
+from ingest.source.catalogue import ObjectFilter
+from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.object_selection import object_filter_of
+from tests.headrace.options.loading import load_with, problems_with
+
+BARE = {"topic": None, "file.name.template": None}
+_PLACE = ArchivePlace("topics/events/partition=1/events+1+0000000007", "topics/events/")
+
+
+def _filter(layout: str, **more: str) -> ObjectFilter:
+    changes = {name.replace("__", "."): value for name, value in more.items()}
+    return object_filter_of(load_with({**BARE, "input.layout": layout, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "expected"),
+    [
+        (
+            "aiven",
+            "my-topic-12-42",
+            Route(topic="my-topic", partition=12, start_offset=42, may_be_empty=True),
+        ),
+        (
+            "confluent",
+            "topics/events/partition=1/events+1+0000000007.avro",
+            Route(topic="events", partition=1, start_offset=7, archive=_PLACE),
+        ),
+        # The offset of the last record orders the objects of this sink, and the time breaks ties.
+        (
+            "lenses",
+            "backups/events/1/000000000099_100_200.json",
+            Route(topic="events", partition=1, start_offset=99, timestamp_ms=100),
+        ),
+        (
+            "quix",
+            "data/sink_topic/0/0000000000000000123.jsonl",
+            Route(topic="sink-topic", partition=0, start_offset=123),
+        ),
+        ("lenses", ".indexes/connector/events/0/00000000000000000010", ExclusionReason.INTERNAL),
+        ("confluent", "other/readme.txt", ExclusionReason.UNMATCHED),
+        (
+            "auto",
+            "topics/events/partition=1/events+1+0000000007.avro",
+            Route(topic="events", partition=1, start_offset=7, archive=_PLACE),
+        ),
+        # Quix and Lenses would both write this key, and mean the same place by it.
+        (
+            "auto",
+            "d/events/0/0000000000000000123.parquet",
+            Route(topic="events", partition=0, start_offset=123),
+        ),
+    ],
+)
+def test_a_key_of_an_archive_has_its_route(layout: str, key: str, expected: Route | ExclusionReason) -> None:
+    """As the layout names it, with the map of topics applied."""
+    found = _filter(layout, restore__topic__map="sink_topic:sink-topic").route_or_reason(key)
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "is_tombstone"),
+    [
+        ("partition=1/events+1+7.keys.json", "keys", False),
+        ("region=x/y=z/events+1+7.headers.snappy.parquet", "headers", False),
+        # The keys of tombstones are rows of their own.
+        ("gone/events+1+7.keys.avro", None, True),
+        ("gone/events+1+7.headers.avro", "headers", True),
+    ],
+)
+def test_what_belongs_together_has_a_stem_in_common(name: str, side: str | None, is_tombstone: bool) -> None:
+    """And is of one topic's folder, whatever directories are below it."""
+    chosen = _filter("confluent", tombstone__encoded__partition="gone")
+    found = chosen.route_or_reason(f"backup/topics/events/{name}")
+
+    assert isinstance(found, Route)
+    stem = f"backup/topics/events/{name[: name.index('7') + 1]}"
+    assert found.archive == ArchivePlace(stem, "backup/topics/events/", side, is_tombstone)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("restore.sidecars", "partition=0/events+0+{}.keys.avro"),
+        ("restore.tombstones", "tombstone/events+0+{}.keys.avro"),
+    ],
+)
+def test_side_objects_are_left_out_aloud(option: str, name: str) -> None:
+    """One warning for a kind of key that an option leaves out, not one an object."""
+    chosen = _filter("confluent", **{option: "ignore"})
+    keys = [f"topics/events/{name.format(number)}" for number in range(3)]
+    with capture_logs() as logs:
+        found = {chosen.route_or_reason(key) for key in keys}
+
+    assert found == {ExclusionReason.INTERNAL}
+    (line,) = [line for line in logs if line["event"] == "archive_objects_not_restored"]
+    assert f"{option}=ignore" in line["warning"]
+
+
+def test_tombstones_without_keys_are_refused() -> None:
+    """A deletion is nothing but its key, which the other option leaves out."""
+    wrong = {"input.layout": "confluent", "restore.sidecars": "ignore", "restore.tombstones": "after"}
+
+    (problem,) = problems_with({**BARE, **wrong})
+    assert problem.option == "restore.tombstones"
+
+
+def test_ten_thousand_index_objects_are_no_data() -> None:
+    """Where the sink was told another place for them, too."""
+    chosen = _filter("lenses", layout__indexes=".indexes/,logs/indexes/")
+
+    assert {
+        chosen.route_or_reason(f"logs/indexes/events/0/{number}_1_2.json") for number in range(10_000)
+    } == {ExclusionReason.INTERNAL}
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"restore.value": "base64"}, "restore.value"),
+        ({"input.layout": "aiven", "key.source": "object_key"}, "key.source"),
+        ({"input.layout": "aiven", "record.headers": "fields:h"}, "record.headers"),
+        ({"input.layout": "auto"}, "file.name.template"),
+        ({"input.layout": "aiven", "format.output.fields": "value,value"}, "format.output.fields"),
+        ({"input.layout": "aiven", "file.name.match": "search"}, "file.name.match"),
+        ({"input.layout": "quix", "restore.topic.map": "a"}, "restore.topic.map"),
+    ],
+)
+def test_options_of_a_restore_are_held_against_the_others(changes: dict[str, str], option: str) -> None:
+    """What would be ignored is a problem at start."""
+    assert option in [problem.option for problem in problems_with(changes)]
+
+
+def test_the_restore_gives_positions_their_meaning() -> None:
+    """Another form of values is another meaning; without a layout the hash is what it always was."""
+    plain, layout, other = (
+        load_with({**BARE, **changes})
+        for changes in (
+            {"topic": "events", "file.name.template": ".*"},
+            {"input.layout": "aiven"},
+            {"input.layout": "aiven", "restore.value": "base64"},
+        )
+    )
+
+    assert options_hash(plain.format, plain.routing) == "086f8b67e056436b"
+    assert len({options_hash(each.format, each.routing) for each in (plain, layout, other)}) == 3
+
+
+def test_what_is_read_together_gives_positions_no_meaning() -> None:
+    """The ledger's entry names it, so that an object begun goes on under any of these options."""
+    joined = [
+        load_with({**BARE, "input.layout": "confluent", **changes})
+        for changes in (
+            {},
+            {"restore.sidecars": "required", "restore.sidecars.wait.ms": "1"},
+            {"restore.tombstones": "after"},
+        )
+    ]
+
+    assert len({options_hash(each.format, each.routing) for each in joined}) == 1

@@ -1,0 +1,190 @@
+"""What an operator does to connectors: other options, replays, marks, offsets, topics that are made again.
+
+Each runs as a process of its own, as a command of a person does, and may be refused: a sentence is an answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from headrace.kafka.control_records import TargetState
+from headrace.model.errors import HeadraceError
+from headrace.model.sink_entries import TopicPartition
+from headrace.options import Settings
+from ingest.checks.probes.ledger_reader import LedgerReader, open_ledger_reader
+from ingest.cli.object_command import CommandRequest, commands_for
+from ingest.cli.selection import SelectedObject, objects_to_mark, objects_to_replay
+from ingest.cli.submit import submit
+from ingest.source.catalogue import Selection
+from ingest.source.command_records import Action
+from tests.simulation.course import Course
+from tests.simulation.s3 import SimulatedS3
+
+_COMMAND_SECONDS: Final = 40.0
+
+
+class Operations:
+    """The operations of one run. `repeats` counts what may bring records once more."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._made = course.made
+        self.repeats = 0
+        self.marks = 0
+        self.said: list[str] = []
+        """How operations were refused."""
+
+    def acts(self) -> dict[str, Callable[..., None]]:
+        """What each step does."""
+        return {
+            "change": self._change,
+            "topic again": self._topic_again,
+            "grow": self._grow,
+            "forbidden": self._forbidden,
+            "starts hang": self._starts_hang,
+            "replay": self._replay,
+            "mark": self._mark,
+            "rewind": self._rewind,
+            "reset": self._reset,
+            "pause connector": self._pause,
+            "uploads ended": self._uploads_ended,
+        }
+
+    # -- other configurations --------------------------------------------------------------------------------
+
+    def _change(self, options: Mapping[str, str | None]) -> None:
+        """What is started from now on has these options; None: not that one."""
+        course = self._course
+        for name, value in options.items():
+            course.options.pop(name, None)
+            if value is not None:
+                course.options[name] = value
+
+    def _topic_again(self, topic: str) -> None:
+        broker = self._made.broker
+        if topic in broker.topics:
+            partitions = len(broker.topics[topic].logs)
+            broker.delete(topic)
+            self._made.kernel.sleep(0.5 * self._made.kernel.rng.random())
+            broker.create(topic, partitions)
+
+    def _grow(self, topic: str) -> None:
+        self._made.broker.grow(topic, 1)
+
+    # -- what is refused for a while -------------------------------------------------------------------------
+
+    def _forbidden(self, operation: str, seconds: float) -> None:
+        weather, kernel = self._made.bucket.weather, self._made.kernel
+        weather.forbidden.add(operation)
+
+        def allow() -> None:
+            kernel.sleep(seconds)
+            weather.forbidden.discard(operation)
+
+        kernel.spawn(kernel.process("operator"), allow, "allow")
+
+    def _starts_hang(self, count: int) -> None:
+        self._made.hanging_starts += count
+
+    def _uploads_ended(self) -> None:
+        """A rule of the bucket ends multipart uploads that are under way."""
+        uploads = self._made.bucket.uploads
+        for upload_id in list(uploads)[:1]:
+            del uploads[upload_id]
+
+    # -- commands --------------------------------------------------------------------------------------------
+
+    def _command(self, body: Callable[[], None]) -> None:
+        """Run it in a process of its own, which may outlast the step."""
+        kernel = self._made.kernel
+
+        def run() -> None:
+            try:
+                body()
+            except HeadraceError as error:
+                self.said.append(f"{type(error).__name__}: {error}")
+
+        kernel.spawn(kernel.process("command"), run, "command")
+
+    def _replay(self, from_start: bool) -> None:  # a scenario's own word
+        self.repeats += from_start
+        settings = self._made.settings(self._course.options)
+
+        def body() -> None:
+            reading = open_ledger_reader(settings, timeout=_COMMAND_SECONDS)
+            if reading is None:
+                return
+            with reading:
+                bucket = settings.s3.bucket
+                found = objects_to_replay(reading.cache, bucket, Selection(), from_start=from_start)
+                _submit(settings, reading, "replay", list(found), from_start=from_start)
+
+        self._command(body)
+
+    def _mark(self, prefix: str) -> None:
+        self.marks += 1
+        settings = self._made.settings(self._course.options)
+
+        def body() -> None:
+            reading = open_ledger_reader(settings, timeout=_COMMAND_SECONDS)
+            if reading is None:
+                return
+            with reading:
+                chosen = objects_to_mark(
+                    SimulatedS3(self._made.bucket), reading.cache, settings, Selection(prefix=prefix)
+                )
+                _submit(settings, reading, "mark", list(chosen))
+
+        self._command(body)
+
+    # -- as the REST interface asks --------------------------------------------------------------------------
+
+    def _steered(self, body: Callable[[Any], object]) -> None:
+        """Stop a connector, do something with it, and let it run again."""
+        connectors = (one.connector for one in self._course.alive)
+        port: Any = next((each.port for each in connectors if each is not None), None)
+        if port is None:
+            return
+
+        def run() -> None:
+            port.steer(TargetState.STOPPED)
+            try:
+                body(port)
+            finally:
+                port.steer(TargetState.RUNNING)
+
+        self._command(run)
+
+    def _pause(self) -> None:
+        self._steered(lambda _: self._made.kernel.sleep(3.0))
+
+    def _rewind(self, topic: str, partition: int, offset: int) -> None:
+        self.repeats += 1
+        self._steered(lambda port: port.alter({TopicPartition(topic, partition): offset}))
+
+    def _reset(self) -> None:
+        self.repeats += 1
+        self._steered(lambda port: port.reset())
+
+
+def _submit(
+    settings: Settings,
+    reading: LedgerReader,
+    action: Action,
+    chosen: Sequence[SelectedObject],
+    *,
+    from_start: bool = False,
+) -> None:
+    if not chosen:
+        return
+    request = CommandRequest(
+        settings=settings,
+        action=action,
+        chosen=chosen,
+        from_start=from_start,
+        dry_run=False,
+        yes=True,
+        as_json=True,
+        timeout=_COMMAND_SECONDS,
+    )
+    messages = commands_for(request)
+    submit(settings, reading, messages, report_progress=lambda *_: None, timeout=_COMMAND_SECONDS)
