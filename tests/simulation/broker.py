@@ -176,6 +176,11 @@ class Broker:
                 del group.offsets[place]
         self.changed.give()
 
+    def grow(self, name: str, count: int) -> None:
+        """More partitions."""
+        self.topics[name].logs.extend(Log() for _ in range(count))
+        self.changed.give()
+
     def truncate(self, name: str, partition: int, begin: int) -> None:
         """Let retention take what lies below an offset."""
         log = self.topics[name].logs[partition]

@@ -99,7 +99,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             if begin + size <= len(scenario.records):
                 yield _without_records(scenario, begin, begin + size)
     for name in scenario.options:
-        if name not in _FIXED[scenario.direction] and name not in ("topics", "output.format"):
+        if name not in _FIXED[scenario.direction] and name not in ("topics", "output.format", "input.format"):
             dropped = {
                 key: value
                 for key, value in scenario.options.items()

@@ -26,6 +26,10 @@ class Ended:
     turns: int = 0
     seconds: float = 0.0
     is_stuck: bool = False
+    silent: float = 0.0
+    """The longest time in which nothing moved at the end, and nothing was said."""
+    said: list[str] = field(default_factory=list)
+    """How operations were refused."""
 
 
 class Course:
@@ -176,6 +180,7 @@ class Course:
         made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()
+        made.bucket.weather.forbidden.clear()
         if not self.calm:
             kernel.sleep(4.0)
         for one in self.alive:
@@ -193,10 +198,15 @@ class Course:
         kernel, ended = self.made.kernel, self.ended
         last = Instance(self.made, self.options | dict(self.last_options), until_idle=True)
         deadline = kernel.now + _END_SECONDS
+        moved, ends = kernel.now, 0
         while not last.is_over and kernel.now < deadline:
             kernel.sleep(1.0)
             if last.connector is not None:
                 ended.problems = tuple(last.connector.snapshot_holder.snapshot.problems.values())
+            found = sum(log.end for topic in self.made.broker.topics.values() for log in topic.logs)
+            if found != ends or ended.problems:
+                moved, ends = kernel.now, found
+            ended.silent = max(ended.silent, kernel.now - moved)
         ended.ending = last.ending
 
 

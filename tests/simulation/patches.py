@@ -9,10 +9,12 @@ import os
 import queue
 import random
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from tests.simulation import sockets
@@ -240,16 +242,65 @@ def _pid() -> int:
     return 1 if process is None else process.pid
 
 
+_CLOCKS: Final[Mapping[str, Callable[..., Any]]] = {
+    "monotonic": lambda: kernel().read_clock(),
+    "perf_counter": lambda: kernel().now,
+    "monotonic_ns": lambda: int(kernel().now * 1e9),
+    "time": lambda: _wall_ns() / 1e9,
+    "time_ns": _wall_ns,
+    "sleep": lambda seconds: kernel().sleep(seconds),
+}
+_PRODUCT: Final = ("headrace", "ingest", "archive", "layouts", "listeners", "spark")
+
+
+def _simulated_in_runs(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        return ours(*arguments) if _kernels else real(*arguments)
+
+    return call
+
+
+def _lead_clocks() -> None:
+    """Have the clocks be those of a run while there is one, those that are defaults of parameters among them.
+
+    Once and for all: a module that is loaded in the middle of a run keeps what it finds then.
+    """
+    ours: dict[Any, Callable[..., Any]] = {}
+    for name, simulated_clock in _CLOCKS.items():
+        real = getattr(time, name)
+        ours[real] = _simulated_in_runs(real, simulated_clock)
+        setattr(time, name, ours[real])
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _PRODUCT:
+            for function in _functions(module):
+                function.__defaults__ = _replaced(function.__defaults__, ours)
+                defaults = function.__kwdefaults__ or {}
+                for option, default in defaults.items():
+                    defaults[option] = _replaced((default,), ours)[0]
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions of a module, and of its classes."""
+    for found in list(vars(module).values()):
+        if isinstance(found, FunctionType):
+            yield found
+        elif isinstance(found, type):
+            yield from (each for each in vars(found).values() if isinstance(each, FunctionType))
+
+
+def _replaced(defaults: Any, ours: Mapping[Any, Any]) -> Any:
+    if defaults is None:
+        return None
+    return tuple(ours.get(each, each) if isinstance(each, BuiltinFunctionType) else each for each in defaults)
+
+
+_lead_clocks()
+
+
 @contextmanager
 def simulated(now: Kernel) -> Iterator[None]:
     """Have everything in the block run in the kernel's time and turns."""
     replaced: list[tuple[Any, str, Any]] = [
-        (time, "monotonic", now.read_clock),
-        (time, "perf_counter", lambda: now.now),
-        (time, "monotonic_ns", lambda: int(now.now * 1e9)),
-        (time, "time", lambda: _wall_ns() / 1e9),
-        (time, "time_ns", _wall_ns),
-        (time, "sleep", now.sleep),
         (threading, "Lock", SimulatedLock),
         (threading, "RLock", SimulatedRLock),
         (threading, "_allocate_lock", SimulatedLock),

@@ -19,11 +19,14 @@ FIXED: Final = {
     "aws.s3.region": "us-east-1",
     "http.listen": "",
     "topic": TOPIC,
-    "input.format": "jsonl",
     "file.name.template": ".*",
     "poll.interval.ms": "2000",
 }
+SECOND: Final = "second"
+"""The bucket to which some connectors are moved."""
+
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
+    "input.format": ("jsonl", "csv", "json", "avro", "parquet"),
     "ordering": (None, "partition", "none"),
     "distribution.type": (None, "partition"),
     "errors.tolerance": ("all", None),
@@ -55,12 +58,39 @@ SOURCE_FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     **FAULTS,
     "queue away": {"seconds": 40.0},
 }
+OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "replay": {"from_start": False},
+    "replay whole": {"from_start": True},
+    "mark": {"prefix": "in/"},
+    "reset": {},
+    "pause connector": {},
+    "forbidden": {"operation": "GetObject", "seconds": 20.0},
+    "starts hang": {"count": 3},
+    "topic again": {"topic": TOPIC},
+    "grow": {"topic": TOPIC},
+    "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
+}
+# What a connector may be given while objects are half read.
+_CHANGING: Final = (
+    "tasks.max",
+    "ordering",
+    "transaction.boundary.records",
+    "errors.tolerance",
+    "post.action",
+    "poll.listing",
+    "sqs.queue.url",
+    "record.headers",
+    "job.max.objects",
+    "decode.unit.max.bytes",
+    "input.format",
+)
 _NAMES: Final = (
     "in/a.jsonl",
     "in/b.jsonl",
     "in/c.jsonl",
     "in/d/e.jsonl",
     "in/f.jsonl.gz",
+    "in/g.jsonl.zst",
     "z.jsonl",
     "in/\u00e9 x.jsonl",
 )
@@ -86,8 +116,11 @@ def source_scenario(seed: int) -> Scenario:
         options=options,
         topics={TOPIC: rng.choice((1, 2, 3))},
         records=objects,
-        steps=tuple(_steps(rng, len(objects))),
+        steps=tuple(_steps(rng, len(objects), options)),
     )
+
+
+_SIZES: Final = (0, 0, 50, 50, 900)
 
 
 def _objects(rng: random.Random) -> Iterator[Given]:
@@ -102,15 +135,17 @@ def _objects(rng: random.Random) -> Iterator[Given]:
             lines.append(
                 rng.choice((b"no JSON", b"{", b"\xff"))
                 if bad
-                else json.dumps({"n": f"{number}-{row}", "x": "y" * rng.choice((0, 0, 50))}).encode()
+                else json.dumps({"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES)}).encode()
             )
         body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))
         yield Given(name, 0, None, body, 0)
 
 
-def _steps(rng: random.Random, objects: int) -> Iterator[Step]:
-    """Objects come in portions, with faults between them."""
+def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iterator[Step]:
+    """Objects come in portions, with faults and operations between them."""
     started = rng.random() < 0.7
+    if rng.random() < 0.2:
+        yield Step(0.0, "limit", {"topic": rng.choice((TOPIC, LETTERS)), "size": 700})
     if started:
         yield Step(0.0, "start", {})
     done = 0
@@ -134,5 +169,31 @@ def _steps(rng: random.Random, objects: int) -> Iterator[Step]:
             )
             if fault in ("kill", "stop"):
                 yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+        if rng.random() < 0.3:
+            yield from _operation(rng, options)
         if rng.random() < 0.15:
             yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
+
+
+def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]:
+    """What an operator does; other options come with a restart."""
+    after = rng.choice((0.0, 0.1, 1.0, 4.0))
+    if rng.random() < 0.5:
+        name = rng.choice(list(OPERATIONS))
+        act = {"replay whole": "replay", "other bucket": "change"}.get(name, name)
+        yield Step(after, act, dict(OPERATIONS[name]))
+    else:
+        name, act = "change", "change"
+        changed = rng.choice(_CHANGING)
+        other = {**options, changed: rng.choice(DIMENSIONS[changed])}
+        kept = valid_options(other, FIXED, _WITH)
+        yield Step(after, act, {"options": changes(options, kept)})
+    if act == "change":
+        yield Step(0.0, rng.choice(("stop", "kill")), {})
+        yield Step(rng.choice((0.1, 12.0)), "start", {})
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    """What is not the same, by name; None for what is gone."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return {name: after.get(name) for name in names}

@@ -2,16 +2,25 @@
 
 import gzip
 import hashlib
+import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Final
+
+import cramjam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
+from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import LETTERS
-from tests.simulation.source_generator import INCOMING, TOPIC
+from tests.simulation.source_generator import INCOMING, SECOND, TOPIC
 
 
 @dataclass
@@ -25,7 +34,8 @@ class SourceOutcome(Ended):
     """Numbers of the objects that nobody has replaced or deleted before they could be read."""
     too_early: list[str] = field(default_factory=list)
     """What was taken from the bucket while rows of it were missing in Kafka."""
-    left: dict[str, bytes] = field(default_factory=dict)
+    repeats: int = 0
+    """How often an operator has asked for everything again."""
 
 
 def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> SourceOutcome:
@@ -36,57 +46,137 @@ def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = Non
     return outcome
 
 
-def rows_of_object(given: Given) -> tuple[list[bytes], int]:
+Row = tuple[str, str]
+"""What a row says: its number, and its text."""
+
+
+def rows_of_object(given: Given) -> tuple[list[Row], int]:
     """The good rows of an object, and how many bad ones it has."""
     lines = [line.rstrip(b"\r") for line in (given.value or b"").split(b"\n")]
-    good = [line for line in lines if line.startswith(b'{"n"')]
-    return good, sum(1 for line in lines if line.strip() and not line.startswith(b'{"n"'))
+    good = [row for line in lines if (row := row_of(line)) is not None]
+    return good, sum(1 for line in lines if line.strip()) - len(good)
+
+
+def row_of(value: bytes | None) -> Row | None:
+    """What a record or a line says; None for what is no row."""
+    try:
+        found = json.loads(value or b"null")
+        return str(found["n"]), str(found["x"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def encoded(given: Given, form: str) -> bytes:
+    """The bytes of an object: lines as they are, of other formats the good rows."""
+    body = given.value or b""
+    rows = [{"n": number, "x": text} for number, text in rows_of_object(given)[0]]
+    if form != "jsonl":
+        body = _FORMS[form](rows)
+    if given.topic.endswith(".gz"):
+        return gzip.compress(body, mtime=0)
+    return bytes(cramjam.zstd.compress(body)) if given.topic.endswith(".zst") else body
+
+
+def _avro(rows: list[dict[str, str]]) -> bytes:
+    out = io.BytesIO()
+    fields = [{"name": "n", "type": "string"}, {"name": "x", "type": "string"}]
+    schema: Any = {"type": "record", "name": "row", "fields": fields}
+    fastavro.writer(out, schema, rows, sync_interval=100, sync_marker=b"0123456789abcdef")
+    return out.getvalue()
+
+
+def _parquet(rows: list[dict[str, str]]) -> bytes:
+    out = io.BytesIO()
+    schema = pa.schema([("n", pa.string()), ("x", pa.string())])
+    pq.write_table(pa.Table.from_pylist(rows, schema), out, row_group_size=3)
+    return out.getvalue()
+
+
+def _csv(rows: list[dict[str, str]]) -> bytes:
+    lines = ["n,x", *(f"{row['n']},{row['x']}" for row in rows)]
+    return "\r\n".join(lines).encode()
+
+
+_FORMS: Final[dict[str, Callable[[list[dict[str, str]]], bytes]]] = {
+    "avro": _avro,
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": lambda rows: json.dumps(rows).encode(),
+}
 
 
 class _SourceCourse(Course):
     """Objects come, and are ingested."""
 
-    data = ("put", "delete")
+    data = ("put", "delete", "limit")
 
     def __init__(self, made: Environment, scenario: Scenario, outcome: SourceOutcome, *, calm: bool) -> None:
         super().__init__(made, scenario, outcome, calm=calm)
         self._outcome = outcome
         self._put: dict[str, int] = {}
         self._touched: set[int] = set()
+        self._stored: dict[int, bytes] = {}
+        self._bucket = INCOMING
+        self._operations = Operations(self)
         made.bucket.on_taken = self._taken
 
     def prepare(self) -> None:
         """See Course."""
         self.made.bucket.make(INCOMING)
+        self.made.bucket.make(SECOND)
         for name, partitions in self.scenario.topics.items():
             self.made.broker.create(name, partitions)
         self.made.broker.create(LETTERS, 1)
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
-        return {**super().acts(), "put": self._upload, "delete": self._delete, "queue away": self._queue_away}
+        own: dict[str, Callable[..., None]] = {
+            "put": self._upload,
+            "delete": self._delete,
+            "queue away": self._queue_away,
+            "limit": self._limit,
+        }
+        operations = self._operations.acts()
+        return {**super().acts(), **operations, **own, "topic again": self._topic_again}
+
+    def _topic_again(self, topic: str) -> None:
+        # What was in it is gone, and what was on its way may be.
+        self._touched.update(self._put.values())
+        self._operations.acts()["topic again"](topic)
+
+    def _limit(self, topic: str, size: int) -> None:
+        self.made.broker.topics[topic].configuration["max.message.bytes"] = str(size)
+
+    def _move_house(self) -> None:
+        """Another bucket has been given to the connector: what is in the one of before is not for it."""
+        if self._bucket != self.options["aws.s3.bucket.name"]:
+            self._bucket = self.options["aws.s3.bucket.name"]
+            self._touched.update(self._put.values())
+            self._put.clear()
 
     def _upload(self, begin: int, end: int, late: float) -> None:
         made = self.made
+        self._move_house()
+        form = self.options.get("input.format", "jsonl")
         for number in range(begin, min(end, len(self.scenario.records))):
             given = self.scenario.records[number]
             if given.topic in self._put:
                 self._touched.add(self._put[given.topic])
             self._put[given.topic] = number
-            body = given.value or b""
-            body = gzip.compress(body, mtime=0) if given.topic.endswith(".gz") else body
+            body = self._stored[number] = encoded(given, form)
             etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
             stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
-            made.bucket.put(INCOMING, given.topic, stored, "put")
+            made.bucket.put(self._bucket, given.topic, stored, "put")
             made.queue.announce(
-                INCOMING, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
+                self._bucket, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
             )
 
     def _delete(self, number: int) -> None:
+        self._move_house()
         key = self.scenario.records[number].topic
         if self._put.get(key) is not None:
             self._touched.add(self._put.pop(key))
-        self.made.bucket.objects[INCOMING].pop(key, None)
+        self.made.bucket.objects[self._bucket].pop(key, None)
 
     def _queue_away(self, seconds: float) -> None:
         self.made.queue.down_until = self.made.kernel.now + seconds
@@ -94,13 +184,11 @@ class _SourceCourse(Course):
     def _taken(self, bucket: str, key: str, stored: StoredObject) -> None:
         """Somebody takes an object away: what it held must be in Kafka by then."""
         number = self._put.get(key)
-        if bucket != INCOMING or number is None:
+        is_marked = self._operations.marks or number in self._touched
+        if bucket != self._bucket or number is None or is_marked or self._stored[number] != stored.body:
             return
-        body = self.scenario.records[number].value or b""
-        packed = gzip.compress(body, mtime=0) if key.endswith(".gz") else body
-        if packed != stored.body:
-            return
-        seen = {record.value for partition in self._partitions() for record in partition}
+        seen = {row_of(record.value) for partition in self._partitions() for record in partition}
+        seen |= {row_of(record.value) for record in self.made.broker.visible(LETTERS, 0)}
         good, _ = rows_of_object(self.scenario.records[number])
         missing = [row for row in good if row not in seen]
         if missing:
@@ -108,13 +196,16 @@ class _SourceCourse(Course):
 
     def _partitions(self) -> list[list[Record]]:
         return [
-            self.made.broker.visible(TOPIC, partition) for partition in range(self.scenario.topics[TOPIC])
+            self.made.broker.visible(TOPIC, partition)
+            for partition in range(len(self.made.broker.topics[TOPIC].logs))
         ]
 
     def collect(self) -> None:
         """See Course."""
         super().collect()
+        self._move_house()
+        outcome = self._outcome
+        outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)
         self._outcome.whole = [number for number in sorted(self._put.values()) if number not in self._touched]
-        self._outcome.left = {key: one.body for key, one in self.made.bucket.objects[INCOMING].items()}
