@@ -136,9 +136,9 @@ class SlotDeaths:
         if not self._up and began is not None and self._now() - began > _LATE_SECONDS:
             late = f"{self._now() - began:.0f} s ago"
             found["slots"] = (
-                f"Spark was asked for the tasks of {len(self._starting)} slots {late}, and none has begun: look "
-                "for free cores in the cluster (tasks.max is how many are asked for) and at the logs of its "
-                "executors."
+                f"Spark was asked for the tasks of {len(self._starting)} slots {late}, and none has begun: "
+                "look for free cores in the cluster (tasks.max is how many are asked for) and at the logs of "
+                "its executors."
             )
         return found
 
