@@ -45,6 +45,10 @@ _ENDING: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES, LayoutName.
 _MAY_LOOK_WHOLE: Final = frozenset({RowFormat.JSONL, RowFormat.CSV})
 
 
+# By the ending of a name of our own sink, the format that reads such objects as rows.
+_BARE: Final = {"csv": "csv", "txt": "text", "bin": "text"}
+
+
 class ArchiveDecoder:
     """Decodes objects of one archive; `key` is that of the object, whose name says how."""
 
@@ -124,8 +128,11 @@ class ArchiveDecoder:
         self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
     ) -> RowFormat:
         found = row_format(name, head)
-        if self._restore.is_format_given:
+        is_given = self._restore.is_format_given
+        if is_given:
             found = _told(options.format.input_format, name)
+        if name.layout is LayoutName.HEADRACE:
+            _refuse_bare(source, name, is_given=is_given and found is not RowFormat.CSV)
         if found is None:
             raise InvalidObject(
                 f"{source.name}: its first row may be a line of JSON as well as one of csv. Set input.format "
@@ -179,6 +186,18 @@ class ArchiveDecoder:
                 f"{source.name}: its last row is cut short: {name.layout.value} ends each row with a line "
                 "feed, and there is none behind the last one. Upload the object again."
             )
+
+
+def _refuse_bare(source: ByteSource, name: ArchiveName, *, is_given: bool) -> None:
+    """Of our own formats those that hold no whole record are read as rows, and not as an archive."""
+    part = next((each for each in name.extension.split(".") if each in _BARE), None)
+    if part is not None and not is_given:
+        raise InvalidObject(
+            f"{source.name}: .{part} of Headrace's own sink holds no whole records, so an archive of it is not "
+            f"restored. Read it as rows: input.format={_BARE[part]} and file.name.template, without "
+            "input.layout; output.format=jsonl, json, avro or parquet can be restored.",
+            reason="unsupported",
+        )
 
 
 def _as_csv(options: DecodeOptions) -> DecodeOptions:

@@ -62,7 +62,7 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
 
 _REMEDY: Final[dict[type[HeadraceError], str]] = {
     AccessDenied: "Give this user the ACLs that docs/security.md lists.",
-    TopicMissing: "Create the topic or partition, or set topic.creation.default.*.",
+    TopicMissing: "Create the topic or partition.",
     Unavailable: "Check bootstrap.servers and that the brokers answer.",
 }
 

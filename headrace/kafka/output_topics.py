@@ -53,10 +53,14 @@ class TopicCreation:
 class OutputTopics:
     """What is known of the output topics, for half a minute each. Thread-safe; every question may block.
 
-    With `creation` a missing topic is made when it is first asked for; without, it is TopicMissing.
+    With `creation` a missing topic is made when it is first asked for; without, it is TopicMissing, with the
+    options that would have it made where they are for the connector (`may_create`).
     """
 
-    def __init__(self, properties: Properties, *, creation: TopicCreation | None = None) -> None:
+    def __init__(
+        self, properties: Properties, *, creation: TopicCreation | None = None, may_create: bool = True
+    ) -> None:
+        self._may_create = may_create
         self._admin = KafkaAdmin(properties)
         self._marks = LedgerMarks(properties)
         self._creation = creation
@@ -84,7 +88,7 @@ class OutputTopics:
             except TopicMissing:
                 missing.append(name)
         if missing:
-            raise TopicMissing(_sentence(missing))
+            raise TopicMissing(_sentence(missing, may_create=self._may_create))
         for topic in found:
             if topic.is_ledger:
                 raise InvalidConfiguration(topic.ledger_sentence)
@@ -100,7 +104,7 @@ class OutputTopics:
             return self._described(name)
         except TopicMissing:
             if self._creation is None:
-                return TopicMissing(_sentence([name]))
+                return TopicMissing(_sentence([name], may_create=self._may_create))
         made = self._admin.create_topic(
             name,
             partitions=self._creation.partitions,
@@ -140,13 +144,15 @@ class OutputTopics:
         return found[name] is Holds.LEDGER
 
 
-def _sentence(names: list[str]) -> str:
+def _sentence(names: list[str], *, may_create: bool) -> str:
     quoted = ", ".join(repr(name) for name in sorted(names))
     if len(names) == 1:
         what, object_ = f"Topic {quoted} does not exist.", "it"
     else:
         what, object_ = f"Topics {quoted} do not exist.", "them"
-    return (
-        f"{what} Create {object_} (`headrace setup CONFIG` makes those that the configuration names), or set "
-        "topic.creation.default.partitions and topic.creation.default.replication.factor."
+    by_option = (
+        ", or set topic.creation.default.partitions and topic.creation.default.replication.factor"
+        if may_create
+        else ""
     )
+    return f"{what} Create {object_} (`headrace setup CONFIG` makes those that the configuration names){by_option}."

@@ -10,6 +10,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
 from headrace.options.properties import PropertiesError, parse_properties
 from headrace.options.references import ReferenceMissing, References
+from headrace.options.value_types import LISTEN, FormError
 from headrace.vendors.load import load
 
 DEFAULT_GROUP: Final = "headrace-workers"
@@ -67,7 +68,7 @@ def read_worker(
         name: _resolved(references, name, value) if name in WORKER_OPTIONS else value
         for name, value in written.items()
     }
-    listen = given.get("rest.listen") or _listener(given.get("listeners")) or _DEFAULT_REST
+    listen = _rest_listen(given)
     options: dict[str, str] = {name: given[name] for name in _OF_THE_PROCESS if name in given}
     options |= {name: value for name, value in given.items() if name.startswith("spark.")}
     file = _properties(written)
@@ -122,6 +123,23 @@ def _properties(given: Mapping[str, str]) -> str:
         key = escaped[0].replace("=", "\\=").replace(":", "\\:").replace(" ", "\\ ")
         lines.append(f"{key}={escaped[1]}")
     return "\n".join(lines)
+
+
+def _rest_listen(given: Mapping[str, str]) -> str:
+    """Where the worker answers, which it cannot be without: other workers and clients ask it there."""
+    told = given.get("rest.listen")
+    if told is None:
+        return _listener(given.get("listeners")) or _DEFAULT_REST
+    try:
+        found = LISTEN.parse(told)
+    except FormError:
+        found = None
+    if found is None:
+        raise InvalidConfiguration(
+            f"rest.listen = {told!r}: expected HOST:PORT, such as 0.0.0.0:8083; a worker answers there, so "
+            f"leave it out for {_DEFAULT_REST}, or set listeners."
+        )
+    return told
 
 
 def _listener(text: str | None) -> str | None:

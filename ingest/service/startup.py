@@ -40,7 +40,7 @@ def output_topics(settings: Settings, properties: Properties) -> OutputTopics:
     """The output topics, made by `topic.creation.default.*` where they are missing and it is set."""
     creation = settings.kafka.topic_creation
     if creation is None:
-        return OutputTopics(properties)
+        return OutputTopics(properties, may_create=settings.sink is None)
     made = TopicCreation(partitions=creation.partitions, replication_factor=creation.replication_factor)
     return OutputTopics(properties, creation=made)
 

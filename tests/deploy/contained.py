@@ -16,7 +16,8 @@ from typing import IO
 FOLDER = Path("/mnt")
 """Where the writable folder is seen from inside."""
 
-_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""What a container is apart from the machine in."""
 _INSIDE = r"""
 mount --make-rprivate /
 mkdir -p "$folder/python"
@@ -48,7 +49,7 @@ def missing() -> str | None:
     lacking = [tool for tool in ("unshare", "setpriv", "mount") if shutil.which(tool) is None]
     if lacking:
         return ", ".join(lacking)
-    tried = subprocess.run([*_NAMESPACES, "true"], capture_output=True, check=False)
+    tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False)
     return None if tried.returncode == 0 else "the right to make namespaces"
 
 
@@ -67,7 +68,7 @@ class Contained:
             "closed": _closed_above(python),
         }
         self._outer = subprocess.Popen(
-            [*_NAMESPACES, "bash", "-euo", "pipefail", "-c", _INSIDE, "contained", *argv],
+            [*NAMESPACES, "bash", "-euo", "pipefail", "-c", _INSIDE, "contained", *argv],
             env=environment,
             stdout=log,
             stderr=log,

@@ -10,7 +10,7 @@ from tests.protocol.model.protections import without
 from tests.protocol.model.world import Budget, Scenario
 
 # More worlds than `make test` has time for; it walks through these at random instead.
-LARGE = {"leads again", "old plans", "unarrived", "together", "slices", "cache of two"}
+LARGE = {"leads again", "returns", "old plans", "unarrived", "together", "slices", "cache of two"}
 
 # Protection -> where its absence shows. A pair: each covers for the other, so both have to be off.
 NEEDED: dict[str, Scenario] = {
@@ -90,6 +90,13 @@ def test_what_another_protection_covers(name: str) -> None:
     found = search(replace(COVERED[name], on=without(name)), limit=100_000)
     assert found.wrong is None, f"\n{found}"
     assert found.complete
+
+
+@pytest.mark.parametrize("name", ["offset_commit", "fence"])
+def test_a_member_that_returns_needs_the_same_protections(name: str) -> None:
+    """The generation stays when a static member comes back: its new id and the fence keep zombies out."""
+    found = search(replace(small.RESTARTED_UNANSWERED, on=without(name)), limit=100_000)
+    assert found.wrong is not None, f"{found.worlds} worlds without {name} keep the promise"
 
 
 class TestWhatTheCoveredOnesAreFor:

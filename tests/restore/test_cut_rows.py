@@ -149,3 +149,24 @@ def test_a_row_without_its_end_is_damage(key: str, content: bytes, before: list[
         found.extend(batches_of({"input.layout": layout, **more}, key, content))  # keeps what came before
 
     assert values_of(found) == before
+
+
+@pytest.mark.parametrize(
+    ("extension", "told"), [("csv.gz", "input.format=csv"), ("txt", "input.format=text"), ("bin", "text")]
+)
+def test_what_our_own_sink_wrote_without_whole_records_is_not_restored(extension: str, told: str) -> None:
+    """It would come back as something else: the sentence says how its rows are read."""
+    key = f"orders/0/{0:020}.headrace.{extension}"
+    content = b"topic,partition,offset,key,value\r\norders,0,0,k,v\r\n"
+    for more in ({}, {"csv.header": "true"}):
+        with pytest.raises(InvalidObject, match="holds no whole records") as raised:
+            decoded({"input.layout": "headrace", **more}, key, content)
+        assert raised.value.reason == "unsupported"
+        assert told in str(raised.value)
+
+
+def test_lines_of_text_of_our_own_sink_are_values_where_they_are_said_to_be() -> None:
+    """Each is one, without a key."""
+    key = f"orders/0/{0:020}.headrace.txt"
+    found = decoded({"input.layout": "headrace", "input.format": "text"}, key, b"a\nb\n")
+    assert values_of(found) == [b"a", b"b"]

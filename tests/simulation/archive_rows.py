@@ -32,24 +32,23 @@ class Row(NamedTuple):
     fields: dict[str, Any]
 
 
-def rows_of(bucket: Bucket, name: str, output: str) -> list[Row]:
+def rows_of(bucket: Bucket, name: str) -> list[Row]:
     """All rows of an archive whose rows have topic, partition and offset."""
     return [
         Row(key, str(fields["topic"]), int(fields["partition"]), int(fields["offset"]), fields)
         for key, stored in sorted(bucket.objects[name].items())
-        for fields in _decoded(_plain(stored.body, output), output)
+        for fields in _decoded(stored.body)
     ]
 
 
-def _plain(body: bytes, output: str) -> bytes:
+def _plain(body: bytes) -> bytes:
     """The bytes without the compression that their beginning shows."""
-    if output in ("parquet", "avro"):
-        return body
     begins = (unpack for magic, unpack in _UNPACK.items() if body.startswith(magic))
     unpack = next(begins, None)
     return body if unpack is None else bytes(unpack(body))
 
 
+_FORMS: Final = {b"PAR1": "parquet", b"Obj\x01": "avro", b"[": "json", b"{": "jsonl"}
 _UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"\x1f\x8b": gzip.decompress,
     b"\x28\xb5\x2f\xfd": cramjam.zstd.decompress,
@@ -60,8 +59,11 @@ _UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
 }
 
 
-def _decoded(data: bytes, output: str) -> list[dict[str, Any]]:
-    match output:
+def _decoded(body: bytes) -> list[dict[str, Any]]:
+    """The rows of an object, by what its first bytes show; CSV is what nothing else is."""
+    data = _plain(body)
+    form = next((form for begin, form in _FORMS.items() if data.startswith(begin)), "csv")
+    match form:
         case "jsonl":
             return [_json(line) for line in data.decode().split("\n") if line]
         case "json":
@@ -74,7 +76,7 @@ def _decoded(data: bytes, output: str) -> list[dict[str, Any]]:
         case "parquet":
             return list(pq.read_table(io.BytesIO(data)).to_pylist())
         case _:
-            raise AssertionError(f"rows of {output} say nothing of their offsets")
+            raise AssertionError(f"{form} is no format")
 
 
 def _zstandard(source: Any) -> Any:

@@ -30,6 +30,7 @@ class Operations:
         self._made = course.made
         self.repeats = 0
         self.marks = 0
+        self.ended_uploads = False
         self.said: list[str] = []
         """How operations were refused."""
 
@@ -62,6 +63,7 @@ class Operations:
     def _topic_again(self, topic: str) -> None:
         broker = self._made.broker
         if topic in broker.topics:
+            # Transactions of load that is under way end with it.
             partitions = len(broker.topics[topic].logs)
             broker.delete(topic)
             self._made.kernel.sleep(0.5 * self._made.kernel.rng.random())
@@ -89,6 +91,7 @@ class Operations:
         """A rule of the bucket ends multipart uploads that are under way."""
         uploads = self._made.bucket.uploads
         for upload_id in list(uploads)[:1]:
+            self.ended_uploads = True
             del uploads[upload_id]
 
     # -- commands --------------------------------------------------------------------------------------------

@@ -76,3 +76,9 @@ def _refused(error: SettingsError, options: Mapping[str, str], fixed: Mapping[st
     if found is None and not may_go:
         raise error
     return may_go[-1] if found is None else found
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    """What is not the same, by name; None for what is gone."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return {name: after.get(name) for name in names}

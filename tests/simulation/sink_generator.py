@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -13,6 +13,8 @@ STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LETTERS: Final = "letters"
 BUCKET: Final = "archive"
+SECOND: Final = "second"
+"""The bucket to which some connectors are moved."""
 
 FIXED: Final = {
     "name": "sink",
@@ -88,7 +90,7 @@ def sink_scenario(seed: int) -> Scenario:
         options=options,
         topics=topics,
         records=records,
-        steps=tuple(_steps(rng, len(records))),
+        steps=tuple(_steps(rng, len(records), options, topics)),
     )
 
 
@@ -119,6 +121,14 @@ _SCALARS: Final = (
     '""',
     '"\\u00e9/\\\\"',
     '"2024-01-01"',
+    '"+10000-01-01T00:00:00Z"',
+    '"9999-12-31T23:59:59.999999999Z"',
+    "1.7976931348623157e308",
+    "1e400",
+    "-0.0",
+    "0.1000000000000000055511151231257827",
+    '"\\u0000"',
+    '"\\ud83d\\ude00"',
 )
 _TIMES: Final = (
     "1700000000000",
@@ -131,7 +141,17 @@ _TIMES: Final = (
     '"x"',
     "253402300800000",
 )
-_BAD: Final = (b"no JSON", b"{", b"\xff\xfe", b'{"a":1} x', b"", b'{"a":NaN}')
+_BAD: Final = (
+    b"no JSON",
+    b"{",
+    b"\xff\xfe",
+    b'{"a":1} x',
+    b"",
+    b'{"a":NaN}',
+    b'{"a":1,"a":2}',
+    b"[1,2]",
+    b"7",
+)
 
 
 def _records(rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str]) -> Any:
@@ -168,7 +188,15 @@ def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], nu
         members.append(f'"b":{{"c":{rng.choice(kinds)}}}')
     if rng.random() < 0.2:
         members.append(
-            rng.choice(('"l":[1,2]', '"l":[]', '"l":[{"x":1},{"x":1.5}]', '"deep":' + "[" * 20 + "]" * 20))
+            rng.choice(
+                (
+                    '"l":[1,2]',
+                    '"l":[]',
+                    '"l":[{"x":1},{"x":1.5}]',
+                    '"deep":' + "[" * 20 + "]" * 20,
+                    '"deep":' + '{"d":' * 120 + "1" + "}" * 120,
+                )
+            )
         )
     rng.shuffle(members)
     return ("{" + ",".join(members) + "}").encode()
@@ -193,8 +221,56 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def _steps(rng: random.Random, records: int) -> Any:
-    """Records in portions, and faults between them; at the end everything is made well again."""
+OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "reset": {},
+    "pause connector": {},
+    "forbidden": {"operation": "CreateMultipartUpload", "seconds": 20.0},
+    "forbidden to end": {"operation": "CompleteMultipartUpload", "seconds": 20.0},
+    "starts hang": {"count": 3},
+    "topic again": {},
+    "grow": {},
+    "rewind": {"partition": 0, "offset": 1},
+    "uploads ended": {},
+    "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
+}
+# What a connector may be given while objects are open.
+_CHANGING: Final = (
+    "output.format",
+    "file.name.template",
+    "file.compression.type",
+    "rotate.records",
+    "rotate.age.ms",
+    "rotate.together",
+    "rotate.on.stop",
+    "max.open.files",
+    "tasks.max",
+    "schema.compatibility",
+)
+
+
+def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[str, int]) -> Any:
+    """What an operator does; other options come with a restart."""
+    after = rng.choice((0.0, 0.1, 1.0, 4.0))
+    if rng.random() < 0.6:
+        name = rng.choice(list(OPERATIONS))
+        act = {"other bucket": "change", "forbidden to end": "forbidden"}.get(name, name)
+        given = dict(OPERATIONS[name])
+        if act in ("topic again", "grow", "rewind"):
+            given["topic"] = rng.choice(list(topics))
+        yield Step(after, act, given)
+    else:
+        act = "change"
+        changed = rng.choice(_CHANGING)
+        other = {**options, changed: rng.choice(DIMENSIONS[changed])}
+        fixed = {**FIXED, "topics": options["topics"]}
+        yield Step(after, act, {"options": changes(options, valid_options(other, fixed, _WITH))})
+    if act == "change":
+        yield Step(0.0, rng.choice(("stop", "kill")), {})
+        yield Step(rng.choice((0.1, 12.0)), "start", {})
+
+
+def _steps(rng: random.Random, records: int, options: Mapping[str, str], topics: Mapping[str, int]) -> Any:
+    """Records in portions, with faults and operations between them; at the end all is made well again."""
     yield Step(0.0, "start", {})
     done = 0
     while done < records:
@@ -213,6 +289,8 @@ def _steps(rng: random.Random, records: int) -> Any:
             )
             if fault in ("kill", "stop"):
                 yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+        if rng.random() < 0.2:
+            yield from _operation(rng, options, topics)
 
 
 def act_of(fault: str, faults: Mapping[str, Mapping[str, Any]]) -> str:

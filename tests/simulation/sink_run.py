@@ -8,8 +8,9 @@ from tests.simulation.archive_rows import Row, rows_of
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
+from tests.simulation.operations import Operations
 from tests.simulation.scenario import Given, Scenario
-from tests.simulation.sink_generator import BUCKET, LETTERS
+from tests.simulation.sink_generator import BUCKET, LETTERS, SECOND
 
 Place = tuple[str, int, int]
 _HELD_SECONDS: Final = 5.0
@@ -23,6 +24,11 @@ class Outcome(Ended):
     letters: list[Record] = field(default_factory=list)
     expected: dict[Place, Given] = field(default_factory=dict)
     """What a reader of the topics gets, by its place."""
+    earlier: list[tuple[Place, Given]] = field(default_factory=list)
+    """What readers of topics got that were deleted since."""
+    repeats: int = 0
+    """How often an operator has asked for records again."""
+    ended_uploads: bool = False
 
 
 def run_sink(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> Outcome:
@@ -41,19 +47,38 @@ class _SinkCourse(Course):
     def __init__(self, made: Environment, scenario: Scenario, outcome: Outcome, *, calm: bool) -> None:
         super().__init__(made, scenario, outcome, calm=calm)
         self._outcome = outcome
+        self._operations = Operations(self)
+        self._earlier: list[tuple[Place, Given]] = []
+        self._produced: list[tuple[str, int, Record, Given]] = []
         self.options["buffer.dir"] = str(made.folder / "buffer")
         self.last_options = {"rotate.on.stop": "true"}
 
     def prepare(self) -> None:
         """See Course."""
         self.made.bucket.make(BUCKET)
+        self.made.bucket.make(SECOND)
         for name, partitions in self.scenario.topics.items():
             self.made.broker.create(name, partitions)
         self.made.broker.create(LETTERS, 1)
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
-        return {**super().acts(), "produce": self._produce}
+        operations = self._operations.acts()
+        return {**super().acts(), **operations, "produce": self._produce, "topic again": self._topic_again}
+
+    def _topic_again(self, topic: str) -> None:
+        self._earlier += self._visible(topic)
+        self._produced = [one for one in self._produced if one[0] != topic]
+        self._operations.acts()["topic again"](topic)
+
+    def _visible(self, topic: str) -> list[tuple[Place, Given]]:
+        """What a reader gets of a topic."""
+        reads_all = self.options.get("consumer.override.isolation.level") == "read_uncommitted"
+        return [
+            ((name, partition, record.offset), given)
+            for name, partition, record, given in self._produced
+            if name == topic and (reads_all or is_visible(record))
+        ]
 
     def _produce(self, begin: int, end: int, how: str) -> None:
         broker, kernel = self.made.broker, self.made.kernel
@@ -64,6 +89,7 @@ class _SinkCourse(Course):
         for one in self.scenario.records[begin:end]:
             record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
             broker.produce(one.topic, one.partition, record, running)
+            self._produced.append((one.topic, one.partition, record, one))
         if running is None:
             return
         if how == "held" and not self.calm:
@@ -76,16 +102,11 @@ class _SinkCourse(Course):
     def collect(self) -> None:
         """See Course."""
         super().collect()
-        made, outcome, options = self.made, self._outcome, self.scenario.options
-        reads_all = options.get("consumer.override.isolation.level") == "read_uncommitted"
-        for name, partitions in self.scenario.topics.items():
-            for partition in range(partitions):
-                place = (name, partition)
-                given = iter([one for one in self.scenario.records if (one.topic, one.partition) == place])
-                for record in made.broker.log(name, partition).records:
-                    if not record.is_marker:
-                        one = next(given)
-                        if reads_all or is_visible(record):
-                            outcome.expected[name, partition, record.offset] = one
+        made, outcome = self.made, self._outcome
+        for name in self.scenario.topics:
+            outcome.expected |= dict(self._visible(name))
+        outcome.earlier = self._earlier
+        outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
+        outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
-        outcome.rows = rows_of(made.bucket, BUCKET, options["output.format"])
+        outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, act_of
 
@@ -191,9 +191,3 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
     if act == "change":
         yield Step(0.0, rng.choice(("stop", "kill")), {})
         yield Step(rng.choice((0.1, 12.0)), "start", {})
-
-
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
-    """What is not the same, by name; None for what is gone."""
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return {name: after.get(name) for name in names}

@@ -85,7 +85,8 @@ _GLUE_CLASSES: Final = "com.amazonaws.services.schemaregistry."
 _GLUE_WRITES: Final = _names(
     """
     registry.name schemaAutoRegistrationEnabled schemaName schemaNameGenerationClass compatibility description
-    tags compression dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp jacksonSerializationFeatures
+    tags compression dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp
+    jacksonSerializationFeatures
     """
 )
 _NEEDLESS_SUFFIXES: Final = {

@@ -18,6 +18,10 @@ _NAME: Final = "layout"
 _RESTORE_REMEDY: Final = (
     "docs/restore.md says which option helps; `headrace plan` shows each topic by itself."
 )
+_NOT_STORED_REMEDY: Final = (
+    "What is not stored no option brings back: docs/restore.md says what the sink has to be told to store it "
+    "from now on."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,8 @@ def _of_samples(samples: Sequence[ArchiveSample]) -> Iterator[Finding]:
             continue
         lines = [f"{each.part}: {_grades(each)}{'; '.join(each.why)}" for each in lacking]
         sentence = "\n".join([f"{looked_at}: not everything comes back.", *lines])
-        yield warn("restore", sentence, _RESTORE_REMEDY)
+        helps = any(each.grade is not Grade.ABSENT for each in lacking)
+        yield warn("restore", sentence, _RESTORE_REMEDY if helps else _NOT_STORED_REMEDY)
 
 
 def _grades(each: Exactness) -> str:

@@ -72,13 +72,18 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     if settings.kafka.topic_creation is not None:
         return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
     seen = facts.wanted[topic]
-    why = "" if seen is None else f"; the key {seen.key!r} names it"
-    return misconfigured(
-        name,
-        f"topic {topic!r} does not exist{why}.",
-        "Create it (`headrace setup` does for those that the configuration names), or set "
-        "topic.creation.default.partitions and .replication.factor.",
-    )
+    if seen is not None:
+        # The configuration does not name it: setup would not make it, and the key may be read wrongly.
+        return misconfigured(
+            name,
+            f"topic {topic!r} does not exist; the key {seen.key!r} names it.",
+            "Create it, set topic.creation.default.partitions and .replication.factor, or correct how keys are "
+            "read (file.name.template, input.layout and restore.topic.map; topic overrides them).",
+        )
+    remedy = "Create it (`headrace setup` does)"
+    if settings.sink is None:
+        remedy += ", or set topic.creation.default.partitions and .replication.factor"
+    return misconfigured(name, f"topic {topic!r} does not exist.", f"{remedy}.")
 
 
 def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:

@@ -40,6 +40,9 @@ def test_missing_topics_are_named_together(properties: dict[str, str], topic: To
     )
     with pytest.raises(TopicMissing, match=rf"^Topic '{first}' does not exist\. Create it \("):
         OutputTopics(properties).get(first)
+    # A sink makes none, and refuses the options.
+    with pytest.raises(TopicMissing, match=r"the configuration names\)\.$"):
+        OutputTopics(properties, may_create=False).get(first)
 
 
 def test_a_missing_topic_is_made_when_that_is_wanted(properties: dict[str, str]) -> None:

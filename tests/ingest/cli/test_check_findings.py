@@ -289,8 +289,7 @@ _CASES = {
         finding="topic",
         code=2,
         words="does not exist",
-        remedy="Create it (`headrace setup` does for those that the configuration names), or set "
-        "topic.creation.default.partitions",
+        remedy="Create it (`headrace setup` does), or set topic.creation.default.partitions",
     ),
     "partitions too few": Case(
         make=_few_partitions,

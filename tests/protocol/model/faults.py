@@ -20,14 +20,16 @@ def _group(scenario: Scenario, world: World) -> Iterator[Step]:
     following = leader + 1
     if following < len(world.drivers):
         driver = world.drivers[following]
-        group = world.group.handed_over(driver.member)
+        takes = world.group.rotated if scenario.returns else world.group.handed_over
+        group = takes(driver.member)
         leading = driver._replace(
             state="leading",
             metadata=group.metadata_of(driver.member),
             recovery=Recovery("count", (DRIVER_ID,), takeover=True),
         )
         after = world._replace(group=group).with_driver(following, leading)
-        yield f"driver {leader} is not heard of, driver {following} takes the lead", after
+        what = "comes back as" if scenario.returns else "is not heard of,"
+        yield f"driver {leader} {what} driver {following}, which takes the lead", after
     if not world.budget.joins:
         return
     yield "a standby joins the group", world.spent("joins")._replace(group=world.group.joined("standby"))

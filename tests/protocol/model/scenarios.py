@@ -4,6 +4,8 @@ Small on purpose: what goes wrong in a protocol goes wrong with two of a thing o
 interleavings can be looked at.
 """
 
+from dataclasses import replace
+
 from tests.protocol.model.broker import Entry
 from tests.protocol.model.world import QUARANTINED, SLOT_COUNT, Budget, Scenario
 from tests.protocol.model.writes import replay_key
@@ -11,11 +13,17 @@ from tests.protocol.model.writes import replay_key
 # A second driver takes the lead while a task of the first is anywhere between two checkpoints of one object.
 TAKEOVER = Scenario(sizes={"a": 2}, leaders=(1, 1))
 
+# The same, by a process that was started again and comes with the instance id of the first.
+RESTARTED = replace(TAKEOVER, returns=True)
+
 # The same, and the deposed driver does not notice and plans once more.
 OLD_PLANS = Scenario(sizes={"a": 2}, leaders=(1, 1), budget=Budget(old_plans=1))
 
 # The same in one process, which leads again; Spark runs a plan of its first leadership twice.
 LEADS_AGAIN = Scenario(sizes={"a": 2}, leaders=(1, 1), same_process=True, budget=Budget(twins=1))
+
+# And in one process with one instance id.
+RETURNS = replace(LEADS_AGAIN, returns=True)
 
 # One row only, but commits that are not answered, and reports that do not arrive.
 UNANSWERED = Scenario(sizes={"a": 1}, leaders=(1, 1), budget=Budget(lost_answers=1, lost_reports=1))
@@ -28,6 +36,9 @@ GENERATIONS = Scenario(sizes={"a": 1}, leaders=(1, 1), budget=Budget(joins=1))
 
 # One driver that takes a living task for lost, with another slot free for its work.
 LATE_TASK = Scenario(sizes={"a": 2}, leaders=(2,), budget=Budget(suspicions=1, retries=1, give_backs=1))
+
+# Commits that are not answered, and a process that was started again.
+RESTARTED_UNANSWERED = replace(UNANSWERED, returns=True)
 
 # Spark runs a plan twice, attempt 0 both times.
 TWICE = Scenario(sizes={"a": 1}, leaders=(1,), budget=Budget(twins=1, suspicions=1))
@@ -104,6 +115,9 @@ SOCKETLESS_TWICE = Scenario(
 
 ALL_SMALL = {
     "takeover": TAKEOVER,
+    "restarted": RESTARTED,
+    "restarted, unanswered": RESTARTED_UNANSWERED,
+    "returns": RETURNS,
     "old plans": OLD_PLANS,
     "leads again": LEADS_AGAIN,
     "unanswered": UNANSWERED,

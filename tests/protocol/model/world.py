@@ -63,6 +63,9 @@ class Scenario:
     tails: bool = False
     # A driver starts from the cache that the last one left in `state.dir`.
     cache: bool = False
+    # A driver takes its predecessor's place in the group as the same static member: that one's id is refused
+    # from then on, and the generation stays. Else it is missed for a session, and the generation rises.
+    returns: bool = False
     # All drivers are leaderships of one process, one after the other.
     same_process: bool = False
     # No socket to the driver (linger 0 on a remote Spark).
